@@ -1,0 +1,1 @@
+//! CustomResourceDefinitions as pure functions: structural schemas, pruning, defaulting, validation, names, columns.

@@ -1,0 +1,188 @@
+//! Field errors: what validation says, in upstream's words (`k8s.io/apimachinery/pkg/util/validation/field`).
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::status::StatusCause;
+
+/// A path to a field, e.g. `spec.containers[0].name` or `data[key]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path(String);
+
+impl Path {
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    pub fn new(name: &str) -> Self {
+        Self(name.to_owned())
+    }
+
+    #[must_use]
+    pub fn child(&self, name: &str) -> Self {
+        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+    }
+
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        Self(format!("{}[{index}]", self.0))
+    }
+
+    /// An entry of a map.
+    #[must_use]
+    pub fn key(&self, key: &str) -> Self {
+        Self(format!("{}[{key}]", self.0))
+    }
+
+    /// Upstream prints an empty path as `<nil>`.
+    pub fn as_str(&self) -> &str {
+        if self.0.is_empty() { "<nil>" } else { &self.0 }
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ErrorKind {
+    Required,
+    Invalid(Value),
+    NotSupported {
+        value: Value,
+        supported: Vec<String>,
+    },
+    Duplicate(Value),
+    Forbidden,
+    NotFound(Value),
+    /// The bound is in bytes.
+    TooLong {
+        max: usize,
+    },
+    TooMany {
+        actual: usize,
+        max: usize,
+    },
+    TypeInvalid(Value),
+    Internal,
+}
+
+/// One thing wrong with one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Error {
+    pub kind: ErrorKind,
+    pub path: Path,
+    pub detail: String,
+}
+
+pub type ErrorList = Vec<Error>;
+
+impl Error {
+    pub fn new(kind: ErrorKind, path: &Path, detail: impl Into<String>) -> Self {
+        Self { kind, path: path.clone(), detail: detail.into() }
+    }
+
+    pub fn required(path: &Path, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Required, path, detail)
+    }
+
+    pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid(value.into()), path, detail)
+    }
+
+    pub fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
+        let supported = supported.iter().map(|s| (*s).to_owned()).collect();
+        Self::new(ErrorKind::NotSupported { value: value.into(), supported }, path, "")
+    }
+
+    pub fn duplicate(path: &Path, value: impl Into<Value>) -> Self {
+        Self::new(ErrorKind::Duplicate(value.into()), path, "")
+    }
+
+    pub fn forbidden(path: &Path, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Forbidden, path, detail)
+    }
+
+    pub fn not_found(path: &Path, value: impl Into<Value>) -> Self {
+        Self::new(ErrorKind::NotFound(value.into()), path, "")
+    }
+
+    pub fn too_long(path: &Path, max: usize) -> Self {
+        Self::new(ErrorKind::TooLong { max }, path, "")
+    }
+
+    pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
+        Self::new(ErrorKind::TooMany { actual, max }, path, "")
+    }
+
+    pub fn type_invalid(path: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::TypeInvalid(value.into()), path, detail)
+    }
+
+    /// The `reason` of the cause in a Status.
+    pub fn reason(&self) -> &'static str {
+        match self.kind {
+            ErrorKind::Required => "FieldValueRequired",
+            ErrorKind::Invalid(_) => "FieldValueInvalid",
+            ErrorKind::NotSupported { .. } => "FieldValueNotSupported",
+            ErrorKind::Duplicate(_) => "FieldValueDuplicate",
+            ErrorKind::Forbidden => "FieldValueForbidden",
+            ErrorKind::NotFound(_) => "FieldValueNotFound",
+            ErrorKind::TooLong { .. } => "FieldValueTooLong",
+            ErrorKind::TooMany { .. } => "FieldValueTooMany",
+            ErrorKind::TypeInvalid(_) => "FieldValueTypeInvalid",
+            ErrorKind::Internal => "InternalError",
+        }
+    }
+
+    /// The text without the path.
+    pub fn body(&self) -> String {
+        let head = match &self.kind {
+            ErrorKind::Required => "Required value".to_owned(),
+            ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {value}"),
+            ErrorKind::NotSupported { value, supported } => {
+                let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
+                format!("Unsupported value: {value}: supported values: {}", quoted.join(", "))
+            }
+            ErrorKind::Duplicate(value) => format!("Duplicate value: {value}"),
+            ErrorKind::Forbidden => "Forbidden".to_owned(),
+            ErrorKind::NotFound(value) => format!("Not found: {value}"),
+            ErrorKind::TooLong { max } => format!("Too long: may not be more than {max} bytes"),
+            ErrorKind::TooMany { actual, max } => format!("Too many: {actual}: must have at most {max} items"),
+            ErrorKind::Internal => "Internal error".to_owned(),
+        };
+        if self.detail.is_empty() { head } else { format!("{head}: {}", self.detail) }
+    }
+
+    pub fn to_cause(&self) -> StatusCause {
+        StatusCause { reason: self.reason().into(), message: self.body(), field: self.path.as_str().into() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_upstreams() {
+        let path = Path::new("spec").child("containers").index(1).child("name");
+        assert_eq!(Error::required(&path, "").to_string(), "spec.containers[1].name: Required value");
+        assert_eq!(
+            Error::not_supported(&Path::new("type"), "X", &["A", "B"]).to_string(),
+            r#"type: Unsupported value: "X": supported values: "A", "B""#
+        );
+        assert_eq!(
+            Error::invalid(&Path::new("data").key("k"), -1, "must be positive").to_string(),
+            "data[k]: Invalid value: -1: must be positive"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Names of groups, versions, kinds and resources.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// An API group and version. The core group is the empty string.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersion {
+    pub group: String,
+    pub version: String,
+}
+
+impl GroupVersion {
+    pub fn new(group: impl Into<String>, version: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into() }
+    }
+
+    pub fn with_kind(&self, kind: impl Into<String>) -> GroupVersionKind {
+        GroupVersionKind { group: self.group.clone(), version: self.version.clone(), kind: kind.into() }
+    }
+
+    /// The URL prefix under which the group version is served: `/api/v1` or `/apis/GROUP/VERSION`.
+    pub fn url_prefix(&self) -> String {
+        if self.group.is_empty() {
+            format!("/api/{}", self.version)
+        } else {
+            format!("/apis/{}/{}", self.group, self.version)
+        }
+    }
+}
+
+impl fmt::Display for GroupVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.group.is_empty() { f.write_str(&self.version) } else { write!(f, "{}/{}", self.group, self.version) }
+    }
+}
+
+/// The text is not `VERSION` or `GROUP/VERSION`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unexpected GroupVersion string: {0}")]
+pub struct ParseGroupVersionError(pub String);
+
+impl FromStr for GroupVersion {
+    type Err = ParseGroupVersionError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('/') {
+            None => Ok(Self::new("", text)),
+            Some((group, version)) if !version.contains('/') => Ok(Self::new(group, version)),
+            Some(_) => Err(ParseGroupVersionError(text.to_owned())),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersionKind {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+}
+
+impl GroupVersionKind {
+    pub fn new(group: impl Into<String>, version: impl Into<String>, kind: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), kind: kind.into() }
+    }
+
+    /// From an object's `apiVersion` and `kind`.
+    pub fn from_api_version(api_version: &str, kind: &str) -> Result<Self, ParseGroupVersionError> {
+        Ok(api_version.parse::<GroupVersion>()?.with_kind(kind))
+    }
+
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(self.group.clone(), self.version.clone())
+    }
+
+    /// The value of an object's `apiVersion`.
+    pub fn api_version(&self) -> String {
+        self.group_version().to_string()
+    }
+}
+
+/// Upstream's form, `apps/v1, Kind=Deployment`; some names are hashes of it.
+impl fmt::Display for GroupVersionKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}, Kind={}", self.group, self.version, self.kind)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupVersionResource {
+    pub group: String,
+    pub version: String,
+    pub resource: String,
+}
+
+impl GroupVersionResource {
+    pub fn new(group: impl Into<String>, version: impl Into<String>, resource: impl Into<String>) -> Self {
+        Self { group: group.into(), version: version.into(), resource: resource.into() }
+    }
+
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(self.group.clone(), self.version.clone())
+    }
+
+    /// `deployments.apps`, or `pods` for the core group: how errors name a resource.
+    pub fn group_resource(&self) -> String {
+        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
+    }
+}
+
+/// What a client must know of a resource to address it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ApiResource {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    /// The lower-case plural of the URL, e.g. `deployments`.
+    pub plural: String,
+    pub namespaced: bool,
+}
+
+impl ApiResource {
+    pub fn namespaced(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self {
+            group: group.into(),
+            version: version.into(),
+            kind: kind.into(),
+            plural: plural.into(),
+            namespaced: true,
+        }
+    }
+
+    pub fn cluster(group: &str, version: &str, kind: &str, plural: &str) -> Self {
+        Self { namespaced: false, ..Self::namespaced(group, version, kind, plural) }
+    }
+
+    pub fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::new(&self.group, &self.version, &self.kind)
+    }
+
+    pub fn gvr(&self) -> GroupVersionResource {
+        GroupVersionResource::new(&self.group, &self.version, &self.plural)
+    }
+
+    pub fn group_version(&self) -> GroupVersion {
+        GroupVersion::new(&self.group, &self.version)
+    }
+
+    pub fn api_version(&self) -> String {
+        self.group_version().to_string()
+    }
+
+    /// The URL path of the collection; `namespace` is ignored for cluster-scoped resources, and `None` means all
+    /// namespaces.
+    pub fn collection_path(&self, namespace: Option<&str>) -> String {
+        let prefix = self.group_version().url_prefix();
+        match namespace {
+            Some(ns) if self.namespaced => format!("{prefix}/namespaces/{ns}/{}", self.plural),
+            _ => format!("{prefix}/{}", self.plural),
+        }
+    }
+
+    /// The URL path of one object.
+    pub fn object_path(&self, key: &crate::ObjectKey) -> String {
+        format!("{}/{}", self.collection_path(key.namespace()), key.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn group_version_round_trips_through_text() {
+        for text in ["v1", "apps/v1", "policy.karmada.io/v1alpha1"] {
+            assert_eq!(text.parse::<GroupVersion>().map(|gv| gv.to_string()).as_deref(), Ok(text));
+        }
+        assert!("a/b/c".parse::<GroupVersion>().is_err());
+    }
+}

@@ -1,0 +1,17 @@
+//! Kubernetes API conventions as values and pure functions.
+//!
+//! Everything here is data in, data out: no async, no clock, no I/O, no randomness. It knows what an object, a
+//! selector, a patch and an error are; it knows no kind in particular (built-in kinds are in `kubernetes-api`,
+//! Karmada's in `karmada-api`).
+
+pub mod field;
+pub mod gvk;
+pub mod meta;
+pub mod object;
+pub mod resource;
+pub mod schema;
+pub mod status;
+
+pub use gvk::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+pub use object::{Object, ObjectKey};
+pub use status::{Status, StatusReason};

@@ -1,0 +1,181 @@
+//! The description of a served resource: names, verbs, subresources, columns, and the few things that are special
+//! about its kind. One handler serves every resource from such a description.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::field::ErrorList;
+use crate::gvk::{ApiResource, GroupVersionKind};
+use crate::schema::TypeOf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Cluster,
+    Namespaced,
+}
+
+/// One column of a server-side table (`meta/v1.TableColumnDefinition`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: String,
+    /// OpenAPI type: `string`, `integer`, `number`, `boolean`, `date`.
+    pub type_: String,
+    pub format: String,
+    pub description: String,
+    /// 0 is always shown; above 0 only with `-o wide`.
+    pub priority: i32,
+}
+
+impl Column {
+    pub fn new(name: &str, type_: &str) -> Self {
+        Self { name: name.into(), type_: type_.into(), format: String::new(), description: String::new(), priority: 0 }
+    }
+
+    #[must_use]
+    pub fn wide(mut self) -> Self {
+        self.priority = 1;
+        self
+    }
+}
+
+/// A subresource served besides the object itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subresource {
+    Status,
+    /// Dotted JSON paths such as `.spec.replicas`.
+    Scale {
+        spec_replicas: String,
+        status_replicas: String,
+        label_selector: Option<String>,
+    },
+    /// Handled by code registered with the API server: its name and what discovery says of it.
+    Other {
+        name: String,
+        kind: GroupVersionKind,
+        verbs: Vec<String>,
+    },
+}
+
+/// Everything about a resource that is data.
+#[derive(Clone, Debug)]
+pub struct ResourceInfo {
+    pub resource: ApiResource,
+    pub singular: String,
+    pub list_kind: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub verbs: Vec<String>,
+    pub subresources: Vec<Subresource>,
+    /// Dotted paths that field selectors may name besides metadata.name and metadata.namespace.
+    pub selectable_fields: Vec<String>,
+    /// Custom resources differ from built-in kinds on the wire: no strategic patches, items carry apiVersion and kind.
+    pub custom: bool,
+    pub schema: TypeOf,
+}
+
+impl ResourceInfo {
+    pub fn scope(&self) -> Scope {
+        if self.resource.namespaced { Scope::Namespaced } else { Scope::Cluster }
+    }
+
+    pub fn has_status(&self) -> bool {
+        self.subresources.iter().any(|s| matches!(s, Subresource::Status))
+    }
+}
+
+/// The facts of a request that strategies may look at. Time and names are in here, so strategies stay pure.
+#[derive(Clone, Debug)]
+pub struct RequestContext {
+    /// The moment the request was received.
+    pub now: crate::meta::Time,
+    pub user: String,
+    pub groups: Vec<String>,
+    /// `""` for the object itself, else the subresource's name.
+    pub subresource: String,
+    pub dry_run: bool,
+}
+
+/// What is special about a kind. Every method works on the decoded tree; the defaults suit a plain kind.
+pub trait Strategy: Send + Sync {
+    /// Fills in defaults; also run on what is read from the store.
+    fn default(&self, _object: &mut Value) {}
+
+    /// Before a create is validated: drops what clients may not set, sets what the server owns.
+    fn prepare_create(&self, _context: &RequestContext, _object: &mut Value) {}
+
+    /// Before an update is validated. The caller has put back immutable metadata, and the part owned by the other
+    /// endpoint (status on the main one, all but status on `/status`).
+    fn prepare_update(&self, _context: &RequestContext, _old: &Value, _object: &mut Value) {}
+
+    fn validate_create(&self, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    fn validate_update(&self, _old: &Value, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
+    /// Texts for `Warning` headers.
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Whether `metadata.generation` is kept, and so 1 on create.
+    fn has_generation(&self) -> bool {
+        true
+    }
+
+    /// Whether the change between two trees is one that raises the generation.
+    fn raises_generation(&self, old: &Value, new: &Value) -> bool {
+        old.get("spec") != new.get("spec")
+    }
+
+    /// Whether PUT without a resourceVersion overwrites.
+    fn allows_unconditional_update(&self) -> bool {
+        true
+    }
+
+    /// Whether PUT on a missing object creates it.
+    fn allows_create_on_update(&self) -> bool {
+        false
+    }
+
+    /// Propagation policy when a DELETE names none: `Background` or `Orphan`.
+    fn default_propagation(&self) -> &'static str {
+        "Background"
+    }
+
+    /// Default grace of a DELETE in seconds for graceful kinds; `None` deletes at once.
+    fn grace_seconds(&self, _object: &Value) -> Option<i64> {
+        None
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        vec![Column::new("Name", "string"), Column::new("Created At", "date")]
+    }
+
+    /// The cells of an object's row, one for each of [`Strategy::columns`]. `now` is for ages.
+    fn cells(&self, object: &Value, _now: crate::meta::Time) -> Vec<Value> {
+        vec![object["metadata"]["name"].clone(), object["metadata"]["creationTimestamp"].clone()]
+    }
+}
+
+/// A plain kind.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PlainStrategy;
+
+impl Strategy for PlainStrategy {}
+
+/// A served resource.
+#[derive(Clone)]
+pub struct Resource {
+    pub info: Arc<ResourceInfo>,
+    pub strategy: Arc<dyn Strategy>,
+}
+
+impl std::fmt::Debug for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.info.resource.gvr().group_resource())
+    }
+}

@@ -1,0 +1,167 @@
+//! The type of a document: one model for built-in kinds and custom resources.
+//!
+//! Patches, server-side apply, unknown-field detection, pruning, defaulting, validation and OpenAPI publication all
+//! walk the same graph. Nodes live in an arena, so recursive types (JSONSchemaProps) need no special care.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// Index of a node in its [`Schemas`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SchemaId(pub u32);
+
+/// JSON type of a node; `Any` where the schema states none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Type {
+    #[default]
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+}
+
+/// `x-kubernetes-list-type`; absent means atomic.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    /// The fields that together name an item (`x-kubernetes-list-map-keys`).
+    Map(Vec<Box<str>>),
+}
+
+/// How a strategic merge patch treats a field (`x-kubernetes-patch-strategy`, comma separated in OpenAPI).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchStrategy {
+    pub merge: bool,
+    pub retain_keys: bool,
+    /// `x-kubernetes-patch-merge-key`.
+    pub merge_key: Option<Box<str>>,
+}
+
+/// A property: the schema of its value and how patches treat it here (the same type may be merged in one place and
+/// replaced in another).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Property {
+    pub schema: SchemaId,
+    pub patch: PatchStrategy,
+    /// Overrides of the referenced node at this place; `None` leaves the node's own.
+    pub list_type: Option<ListType>,
+    pub map_atomic: Option<bool>,
+    pub default: Option<Value>,
+}
+
+impl Property {
+    pub fn new(schema: SchemaId) -> Self {
+        Self { schema, patch: PatchStrategy::default(), list_type: None, map_atomic: None, default: None }
+    }
+}
+
+/// What custom-resource validation checks on a node, beyond its type. Boxed: built-in kinds have none.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Constraints {
+    pub enum_values: Vec<Value>,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    pub pattern: Option<String>,
+    pub min_items: Option<u64>,
+    pub max_items: Option<u64>,
+    pub unique_items: bool,
+    pub min_properties: Option<u64>,
+    pub max_properties: Option<u64>,
+    pub all_of: Vec<SchemaId>,
+    pub any_of: Vec<SchemaId>,
+    pub one_of: Vec<SchemaId>,
+    pub not: Option<SchemaId>,
+    /// `x-kubernetes-validations`, as written.
+    pub rules: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Schema {
+    /// The OpenAPI definition this node stands for, e.g. `io.k8s.api.apps.v1.Deployment`; `None` for inline nodes.
+    pub definition: Option<Box<str>>,
+    pub type_: Type,
+    pub format: Option<Box<str>>,
+    pub description: Option<Box<str>>,
+    pub properties: BTreeMap<Box<str>, Property>,
+    pub required: Vec<Box<str>>,
+    /// Schema of the values of a map.
+    pub additional_properties: Option<SchemaId>,
+    pub items: Option<SchemaId>,
+    pub list_type: ListType,
+    /// `x-kubernetes-map-type: atomic`.
+    pub map_atomic: bool,
+    pub nullable: bool,
+    pub int_or_string: bool,
+    pub preserve_unknown_fields: bool,
+    pub embedded_resource: bool,
+    pub default: Option<Value>,
+    pub constraints: Option<Box<Constraints>>,
+}
+
+/// An arena of schema nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Schemas {
+    nodes: Vec<Schema>,
+}
+
+impl Schemas {
+    pub fn add(&mut self, schema: Schema) -> SchemaId {
+        self.nodes.push(schema);
+        SchemaId((self.nodes.len() - 1) as u32)
+    }
+
+    /// Reserves a node so that recursive types can refer to it before it is known.
+    pub fn reserve(&mut self) -> SchemaId {
+        self.add(Schema::default())
+    }
+
+    pub fn set(&mut self, id: SchemaId, schema: Schema) {
+        self.nodes[id.0 as usize] = schema;
+    }
+
+    pub fn get(&self, id: SchemaId) -> &Schema {
+        &self.nodes[id.0 as usize]
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (SchemaId, &Schema)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (SchemaId(index as u32), node))
+    }
+}
+
+/// The type of one kind of object: an arena (shared by many kinds) and the node to start at.
+#[derive(Clone, Debug)]
+pub struct TypeOf {
+    pub schemas: Arc<Schemas>,
+    pub root: SchemaId,
+}
+
+impl TypeOf {
+    pub fn node(&self) -> &Schema {
+        self.schemas.get(self.root)
+    }
+
+    /// The same arena, another node.
+    #[must_use]
+    pub fn at(&self, id: SchemaId) -> Self {
+        Self { schemas: Arc::clone(&self.schemas), root: id }
+    }
+
+    /// Where nothing is declared: maps are granular, lists atomic.
+    pub fn deduced() -> Self {
+        let mut schemas = Schemas::default();
+        let root = schemas.add(Schema { preserve_unknown_fields: true, ..Schema::default() });
+        Self { schemas: Arc::new(schemas), root }
+    }
+}

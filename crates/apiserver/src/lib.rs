@@ -1,0 +1,1 @@
+//! A Kubernetes API server as one `tower::Service`. It knows Kubernetes, not Karmada.

@@ -1,0 +1,1 @@
+//! The propagation pipeline as pure functions: match, bind, override, render, aggregate status.

@@ -1,0 +1,96 @@
+//! Where time and randomness come from. `Instant::now`, `SystemTime::now` and thread-local randomness appear in this
+//! crate only; everything else is handed a [`World`], which tests make virtual.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// A clock and a source of randomness, shared by cloning. Sleeping is `tokio::time`'s business: a paused runtime and a
+/// virtual world move together.
+#[derive(Clone, Debug)]
+pub struct World(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    clock: Clock,
+    rng: Mutex<StdRng>,
+}
+
+#[derive(Debug)]
+enum Clock {
+    System,
+    /// Wall time is `start` plus what tokio's clock has advanced since `origin`.
+    Virtual {
+        start: jiff::Timestamp,
+        origin: tokio::time::Instant,
+    },
+}
+
+/// The letters of generated names: no vowels, and no digits that look like letters (upstream's
+/// `k8s.io/apimachinery/pkg/util/rand`).
+const NAME_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+#[allow(clippy::disallowed_methods, reason = "this crate is where time and randomness enter")]
+impl World {
+    /// The machine's clock, and randomness seeded by the operating system.
+    pub fn system() -> Self {
+        Self(Arc::new(Inner { clock: Clock::System, rng: Mutex::new(rand::make_rng()) }))
+    }
+
+    /// For tests: time starts at `start` and advances with tokio's (pausable) clock; randomness comes from `seed`. Must
+    /// be called inside a tokio runtime.
+    pub fn simulated(start: jiff::Timestamp, seed: u64) -> Self {
+        let clock = Clock::Virtual { start, origin: tokio::time::Instant::now() };
+        Self(Arc::new(Inner { clock, rng: Mutex::new(StdRng::seed_from_u64(seed)) }))
+    }
+
+    /// Wall-clock time.
+    pub fn now(&self) -> jiff::Timestamp {
+        match self.0.clock {
+            Clock::System => jiff::Timestamp::now(),
+            Clock::Virtual { start, origin } => start + origin.elapsed(),
+        }
+    }
+
+    pub fn random_u64(&self) -> u64 {
+        self.0.rng.lock().random()
+    }
+
+    /// Uniform in `0.0..1.0`; for jitter.
+    pub fn random_fraction(&self) -> f64 {
+        self.0.rng.lock().random()
+    }
+
+    /// `len` characters of the alphabet that generated names use.
+    pub fn random_suffix(&self, len: usize) -> String {
+        let mut rng = self.0.rng.lock();
+        (0..len).map(|_| char::from(NAME_ALPHABET[rng.random_range(0..NAME_ALPHABET.len())])).collect()
+    }
+
+    /// A random (version 4) UUID in its usual text form.
+    pub fn uuid(&self) -> String {
+        let bits: u128 = self.0.rng.lock().random();
+        let bits = (bits & !(0xf << 76) | (4 << 76)) & !(0b11 << 62) | (0b10 << 62);
+        let hex = format!("{bits:032x}");
+        format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn simulated_time_follows_tokio_and_randomness_follows_the_seed() {
+        let start = jiff::Timestamp::UNIX_EPOCH;
+        let (a, b) = (World::simulated(start, 7), World::simulated(start, 7));
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(a.now().as_second(), 90);
+        assert_eq!(a.uuid(), b.uuid());
+        assert_eq!(a.uuid().as_bytes()[14], b'4');
+    }
+}
