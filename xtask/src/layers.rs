@@ -1,0 +1,84 @@
+//! The layers of the workspace, as data. An arrow from one crate to another is allowed only if it is listed here;
+//! `tests/it/layers.rs` compares the list with what cargo sees.
+
+/// A crate, what it may depend on among ours, and whether it is pure.
+pub struct Layer {
+    pub name: &'static str,
+    pub may_use: &'static [&'static str],
+    /// Pure crates decide: no async runtime, no sockets, no clock.
+    pub pure: bool,
+}
+
+const fn pure(name: &'static str, may_use: &'static [&'static str]) -> Layer {
+    Layer { name, may_use, pure: true }
+}
+
+const fn shell(name: &'static str, may_use: &'static [&'static str]) -> Layer {
+    Layer { name, may_use, pure: false }
+}
+
+/// Bottom up; a crate uses only crates above its own row.
+pub const LAYERS: &[Layer] = &[
+    pure("apimachinery", &[]),
+    pure("apiextensions", &["apimachinery"]),
+    pure("kubernetes-api", &["apimachinery"]),
+    pure("karmada-api", &["apimachinery", "apiextensions"]),
+    pure("interpreter", &["apimachinery", "karmada-api"]),
+    pure("propagation", &["apimachinery", "karmada-api", "interpreter"]),
+    pure("scheduling", &["apimachinery", "karmada-api"]),
+    shell("world", &[]),
+    shell("pki", &["world"]),
+    shell("transport", &["apimachinery"]),
+    shell("storage", &[]),
+    shell("client", &["apimachinery", "transport", "world"]),
+    shell(
+        "apiserver",
+        &["apimachinery", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
+    ),
+    shell("controller-runtime", &["apimachinery", "transport", "client", "world"]),
+    shell("kube-controllers", &["apimachinery", "transport", "client", "controller-runtime", "world", "pki"]),
+    shell(
+        "controllers",
+        &["apimachinery", "karmada-api", "interpreter", "propagation", "client", "controller-runtime", "transport", "world"],
+    ),
+    shell("scheduler", &["apimachinery", "karmada-api", "scheduling", "client", "controller-runtime", "transport", "world"]),
+    shell(
+        "simulator",
+        &[
+            "apimachinery",
+            "kubernetes-api",
+            "transport",
+            "storage",
+            "client",
+            "apiserver",
+            "controller-runtime",
+            "kube-controllers",
+            "world",
+            "pki",
+        ],
+    ),
+    shell("karmadactl", &["apimachinery", "karmada-api", "client", "transport", "world"]),
+    shell(
+        "karmada",
+        &[
+            "apimachinery",
+            "karmada-api",
+            "transport",
+            "storage",
+            "client",
+            "apiserver",
+            "controller-runtime",
+            "kube-controllers",
+            "controllers",
+            "scheduler",
+            "simulator",
+            "karmadactl",
+            "pki",
+            "world",
+        ],
+    ),
+    shell("xtask", &["apimachinery", "client", "karmada", "karmada-api", "storage", "transport", "world"]),
+];
+
+/// What a pure crate may never pull in directly.
+pub const IMPURE: &[&str] = &["tokio", "kube", "k8s-openapi", "hyper", "axum", "tower", "rand", "redb", "fjall", "rusqlite"];

@@ -1,0 +1,3 @@
+//! Project tasks as a library: what `cargo xtask` runs and what its tests check.
+
+pub mod layers;

@@ -1,0 +1,50 @@
+//! No arrow that `xtask::layers` does not allow.
+
+use std::collections::BTreeSet;
+
+use cargo_metadata::{DependencyKind, MetadataCommand};
+use xtask::layers::{IMPURE, LAYERS};
+
+#[test]
+fn arrows_go_downward_only() {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata of this workspace");
+    let ours: BTreeSet<&str> = LAYERS.iter().map(|layer| layer.name).collect();
+    let mut wrong = Vec::new();
+    for package in &metadata.packages {
+        let name = package.name.as_str();
+        let Some(position) = LAYERS.iter().position(|layer| layer.name == name) else {
+            wrong.push(format!("{name} is not in xtask/src/layers.rs"));
+            continue;
+        };
+        let layer = &LAYERS[position];
+        for dependency in &package.dependencies {
+            let to = dependency.name.as_str();
+            // Tests may reach upward: the API server is tested through the client.
+            if dependency.kind == DependencyKind::Development {
+                continue;
+            }
+            if ours.contains(to) && !layer.may_use.contains(&to) {
+                wrong.push(format!("{name} may not use {to}"));
+            }
+            if layer.pure && IMPURE.contains(&to) {
+                wrong.push(format!("{name} is pure and may not use {to}"));
+            }
+        }
+        for above in layer.may_use {
+            let at = LAYERS.iter().position(|layer| layer.name == *above);
+            if at.is_none_or(|at| at >= position) {
+                wrong.push(format!("{name} lists {above}, which does not stand before it"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_layer_exists() {
+    let metadata = MetadataCommand::new().no_deps().exec().expect("cargo metadata of this workspace");
+    let packages: BTreeSet<&str> = metadata.packages.iter().map(|package| package.name.as_str()).collect();
+    for layer in LAYERS {
+        assert!(packages.contains(layer.name), "{} is listed but is no package", layer.name);
+    }
+}

@@ -1,0 +1,3 @@
+//! Checks of the workspace as a whole.
+
+mod layers;
