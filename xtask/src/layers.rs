@@ -31,17 +31,26 @@ pub const LAYERS: &[Layer] = &[
     shell("transport", &["apimachinery"]),
     shell("storage", &[]),
     shell("client", &["apimachinery", "transport", "world"]),
-    shell(
-        "apiserver",
-        &["apimachinery", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
-    ),
+    shell("apiserver", &["apimachinery", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"]),
     shell("controller-runtime", &["apimachinery", "transport", "client", "world"]),
     shell("kube-controllers", &["apimachinery", "transport", "client", "controller-runtime", "world", "pki"]),
     shell(
         "controllers",
-        &["apimachinery", "karmada-api", "interpreter", "propagation", "client", "controller-runtime", "transport", "world"],
+        &[
+            "apimachinery",
+            "karmada-api",
+            "interpreter",
+            "propagation",
+            "client",
+            "controller-runtime",
+            "transport",
+            "world",
+        ],
     ),
-    shell("scheduler", &["apimachinery", "karmada-api", "scheduling", "client", "controller-runtime", "transport", "world"]),
+    shell(
+        "scheduler",
+        &["apimachinery", "karmada-api", "scheduling", "client", "controller-runtime", "transport", "world"],
+    ),
     shell(
         "simulator",
         &[
@@ -81,4 +90,5 @@ pub const LAYERS: &[Layer] = &[
 ];
 
 /// What a pure crate may never pull in directly.
-pub const IMPURE: &[&str] = &["tokio", "kube", "k8s-openapi", "hyper", "axum", "tower", "rand", "redb", "fjall", "rusqlite"];
+pub const IMPURE: &[&str] =
+    &["tokio", "kube", "k8s-openapi", "hyper", "axum", "tower", "rand", "redb", "fjall", "rusqlite"];
