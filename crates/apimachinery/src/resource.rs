@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::field::ErrorList;
 use crate::gvk::{ApiResource, GroupVersionKind};
 use crate::schema::TypeOf;
+use crate::{Object, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -100,6 +101,24 @@ pub struct RequestContext {
 pub trait Strategy: Send + Sync {
     /// Fills in defaults; also run on what is read from the store.
     fn default(&self, _object: &mut Value) {}
+
+    /// The served form of a stored object, or `None` when it is served as it is (always, for built-in kinds). Custom
+    /// resources convert here from the storage version, and fill in defaults that came after the object was written.
+    /// The object carries its resourceVersion.
+    ///
+    /// # Errors
+    /// A Status when a converter fails; lists and gets then fail with it.
+    fn from_stored(&self, _stored: &Object) -> Result<Option<Object>, Status> {
+        Ok(None)
+    }
+
+    /// The last step before a write: turns the served form into the stored one.
+    ///
+    /// # Errors
+    /// A Status when a converter fails; nothing is written then.
+    fn to_stored(&self, _object: &mut Value) -> Result<(), Status> {
+        Ok(())
+    }
 
     /// Before a create is validated: drops what clients may not set, sets what the server owns.
     fn prepare_create(&self, _context: &RequestContext, _object: &mut Value) {}
