@@ -5,12 +5,21 @@
 //! every change after a revision, in order, without gaps. An etcd cluster can stand behind [`Store`] as well as the
 //! embedded engine.
 
+mod feed;
+mod lease;
+pub mod memory;
+mod plan;
+
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::Stream;
 use futures::future::BoxFuture;
+
+/// What engines take in one transaction unless told otherwise. An API request has at most 3 MiB (kube-apiserver's limit);
+/// a megabyte is left for what the server adds.
+pub const DEFAULT_MAX_TXN_BYTES: usize = 4 << 20;
 
 /// Position in the global order of writes. An empty store is at 1, as etcd is.
 pub type Revision = u64;
@@ -95,7 +104,8 @@ pub enum Op {
     Delete { key: Bytes },
 }
 
-/// All ops at one new revision if every guard holds, nothing otherwise.
+/// All ops at one new revision if every guard holds, nothing otherwise. Of several ops on one key the last counts.
+/// Deleting an absent key is no change, and a transaction without a change takes no revision.
 #[derive(Clone, Debug, Default)]
 pub struct Txn {
     pub guards: Vec<Guard>,
@@ -125,8 +135,8 @@ impl Change {
     }
 }
 
-/// The changes of one or more whole revisions, in order. Without changes it says that nothing below `revision`
-/// concerns the watcher (progress).
+/// The changes of one or more whole revisions, in order. The watcher has now seen everything up to and including
+/// `revision` that concerns it. A batch without changes says only that (progress).
 #[derive(Clone, Debug)]
 pub struct WatchBatch {
     pub revision: Revision,
@@ -177,8 +187,12 @@ pub trait Store: Send + Sync + 'static {
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;
 
     /// Changes with a revision greater than `after`, in order and without gaps; later ones as they happen.
-    /// `Compacted` if history that old is gone.
+    /// `Compacted` if history that old is gone; a revision in the future skips what happens until then.
     fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>>;
+
+    /// Every watch that is open now delivers, soon, a batch whose revision is at least the present one. Without it, a
+    /// watcher hears nothing of revisions that do not concern it.
+    fn request_progress(&self) -> BoxFuture<'_, Result<()>>;
 
     /// Forgets history before `revision`; the newest value of every key stays.
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<()>>;

@@ -1,0 +1,325 @@
+//! A store in memory, for tests and simulated members. It keeps nothing across a restart; everything else is as the
+//! embedded engine does it.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::feed::{Cursor, Feed, Limits};
+use crate::lease::Leases;
+use crate::plan::{Plan, check_size, plan};
+use crate::{
+    Change, Error, KeyRange, KeyValue, LeaseId, Op, RangeRequest, RangeResponse, Result, Revision, Store, Txn,
+    TxnOutcome, WatchStream,
+};
+
+/// How much a [`MemoryStore`] takes and remembers.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Keys and values of one transaction, in bytes.
+    pub max_txn_bytes: usize,
+    /// History is compacted away beyond this many changes...
+    pub history_changes: usize,
+    /// ...or this many bytes of keys and values.
+    pub history_bytes: usize,
+}
+
+impl Default for Options {
+    /// Hundreds of simulated members share a process: 300 x 4 MiB of history at the very most.
+    fn default() -> Self {
+        Self { max_txn_bytes: crate::DEFAULT_MAX_TXN_BYTES, history_changes: 2_000, history_bytes: 4 << 20 }
+    }
+}
+
+/// The store in memory. Clones share it; it ends when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct MemoryStore(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    options: Options,
+    state: Mutex<State>,
+    feed: Arc<Feed>,
+    /// Wakes the task that ends leases.
+    leases_changed: Arc<Notify>,
+}
+
+#[derive(Debug)]
+struct State {
+    keys: BTreeMap<Bytes, Vec<Version>>,
+    revision: Revision,
+    /// The oldest readable revision.
+    oldest: Revision,
+    leases: Leases,
+    /// The task that ends leases runs.
+    expiring: bool,
+}
+
+#[derive(Debug)]
+struct Version {
+    revision: Revision,
+    /// `None` is a deletion.
+    value: Option<KeyValue>,
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self::with_options(Options::default())
+    }
+
+    pub fn with_options(options: Options) -> Self {
+        let limits = Limits { changes: options.history_changes, bytes: options.history_bytes };
+        let state = State { keys: BTreeMap::new(), revision: 1, oldest: 0, leases: Leases::default(), expiring: false };
+        Self(Arc::new(Inner {
+            options,
+            state: Mutex::new(state),
+            feed: Arc::new(Feed::new(1, limits)),
+            leases_changed: Arc::default(),
+        }))
+    }
+}
+
+impl Inner {
+    fn txn(&self, txn: &Txn) -> Result<TxnOutcome> {
+        check_size(txn, self.options.max_txn_bytes)?;
+        self.apply(&mut self.state.lock(), txn)
+    }
+
+    fn apply(&self, state: &mut State, txn: &Txn) -> Result<TxnOutcome> {
+        let next = state.revision + 1;
+        let decision = plan(txn, next, |key| Ok(state.newest(key).cloned()), |id| state.leases.contains(id))?;
+        match decision {
+            Plan::Refuse(current) => Ok(TxnOutcome::Failed { current, revision: state.revision }),
+            Plan::Nothing => Ok(TxnOutcome::Committed { revision: state.revision }),
+            Plan::Write(changes) => {
+                changes.iter().for_each(|change| state.record(next, change));
+                state.revision = next;
+                let dropped = self.feed.publish(next, changes);
+                state.prune(&dropped);
+                Ok(TxnOutcome::Committed { revision: next })
+            }
+        }
+    }
+
+    fn compact(&self, revision: Revision) -> Result<()> {
+        let mut state = self.state.lock();
+        state.check_revision(revision)?;
+        let dropped = self.feed.forget(revision);
+        state.prune(&dropped);
+        state.oldest = revision;
+        Ok(())
+    }
+
+    fn watch(&self, range: KeyRange, after: Revision) -> Result<WatchStream> {
+        // Held so that history cannot move between the check and the start of the watch.
+        let state = self.state.lock();
+        if after < state.oldest {
+            return Err(Error::Compacted { requested: after, oldest: state.oldest });
+        }
+        Ok(Box::pin(crate::feed::stream(Cursor::new(&self.feed, range, after))))
+    }
+
+    fn grant(self: &Arc<Self>, ttl: u64) -> LeaseId {
+        let mut state = self.state.lock();
+        let id = state.leases.next_id();
+        state.leases.insert(id, ttl, Instant::now());
+        if state.expiring {
+            self.leases_changed.notify_one();
+        } else {
+            state.expiring = true;
+            tokio::spawn(expire(Arc::downgrade(self), Arc::clone(&self.leases_changed)));
+        }
+        id
+    }
+
+    /// Deletes the keys of a lease, each at a revision of its own, and the lease.
+    fn end_lease(&self, state: &mut State, id: LeaseId) -> Result<()> {
+        for key in state.leases.remove(id)? {
+            self.apply(state, &Txn { guards: vec![], ops: vec![Op::Delete { key }] })?;
+        }
+        Ok(())
+    }
+
+    /// Ends what is due and says when to look again.
+    fn end_expired(&self) -> Option<Instant> {
+        let mut state = self.state.lock();
+        for id in state.leases.expired(Instant::now()) {
+            if let Err(error) = self.end_lease(&mut state, id) {
+                tracing::error!(?id, %error, "cannot end a lease");
+            }
+        }
+        let next = state.leases.next_deadline();
+        state.expiring = next.is_some();
+        next
+    }
+
+    fn verify(&self) -> Result<()> {
+        let state = self.state.lock();
+        state.verify().and_then(|()| self.feed.verify()).map_err(|message| Error::Failed(message.into()))
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.feed.close(Error::Closed);
+        self.leases_changed.notify_one();
+    }
+}
+
+/// Ends leases when their time has come; itself ends with the store or the last lease.
+async fn expire(store: Weak<Inner>, changed: Arc<Notify>) {
+    loop {
+        let Some(deadline) = store.upgrade().and_then(|store| store.end_expired()) else { return };
+        tokio::select! {
+            () = tokio::time::sleep_until(deadline) => {}
+            () = changed.notified() => {}
+        }
+    }
+}
+
+impl State {
+    fn newest(&self, key: &Bytes) -> Option<&KeyValue> {
+        self.keys.get(key)?.last()?.value.as_ref()
+    }
+
+    fn record(&mut self, revision: Revision, change: &Change) {
+        self.leases.follow(change);
+        let value = match change {
+            Change::Put { current, .. } => Some(current.clone()),
+            Change::Delete { .. } => None,
+        };
+        self.keys.entry(change.key().clone()).or_default().push(Version { revision, value });
+    }
+
+    /// After changes fell out of the history, nobody can read what they replaced.
+    fn prune(&mut self, dropped: &[(Revision, Change)]) {
+        for (revision, change) in dropped {
+            self.oldest = self.oldest.max(*revision);
+            let Some(versions) = self.keys.get_mut(change.key()) else { continue };
+            let readable = versions.partition_point(|version| version.revision <= *revision);
+            let gone = match versions.get(readable.wrapping_sub(1)) {
+                Some(Version { value: Some(_), .. }) => readable - 1,
+                Some(Version { value: None, .. }) | None => readable,
+            };
+            versions.drain(..gone);
+            if versions.is_empty() {
+                self.keys.remove(change.key());
+            }
+        }
+    }
+
+    fn check_revision(&self, revision: Revision) -> Result<()> {
+        if revision < self.oldest {
+            Err(Error::Compacted { requested: revision, oldest: self.oldest })
+        } else if revision > self.revision {
+            Err(Error::FutureRevision { requested: revision, newest: self.revision })
+        } else {
+            Ok(())
+        }
+    }
+
+    fn readable(&self, revision: Option<Revision>) -> Result<Revision> {
+        let revision = revision.unwrap_or(self.revision);
+        self.check_revision(revision).map(|()| revision)
+    }
+
+    fn get(&self, key: &Bytes, revision: Option<Revision>) -> Result<Option<KeyValue>> {
+        let revision = self.readable(revision)?;
+        Ok(self.keys.get(key).and_then(|versions| as_of(versions, revision)).cloned())
+    }
+
+    fn range(&self, request: &RangeRequest) -> Result<RangeResponse> {
+        let revision = self.readable(request.revision)?;
+        let (mut items, mut count) = (Vec::new(), 0);
+        if let Some(bounds) = bounds(&request.range) {
+            for kv in self.keys.range::<Bytes, _>(bounds).filter_map(|(_, versions)| as_of(versions, revision)) {
+                count += 1;
+                if request.limit == 0 || count <= request.limit {
+                    items.push(kv.clone());
+                }
+            }
+        }
+        Ok(RangeResponse { items, count, revision: self.revision })
+    }
+
+    fn verify(&self) -> std::result::Result<(), String> {
+        for (key, versions) in &self.keys {
+            let ascending = versions.windows(2).all(|pair| pair[0].revision < pair[1].revision);
+            if versions.is_empty() || !ascending || versions.iter().any(|version| version.revision > self.revision) {
+                return Err(format!("versions of key {key:?} are not in order"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn as_of(versions: &[Version], revision: Revision) -> Option<&KeyValue> {
+    let newer = versions.partition_point(|version| version.revision <= revision);
+    versions.get(newer.checked_sub(1)?)?.value.as_ref()
+}
+
+/// `None` for an empty range, which a map would refuse.
+fn bounds(range: &KeyRange) -> Option<(Bound<&Bytes>, Bound<&Bytes>)> {
+    let end = if range.end.is_empty() { Bound::Unbounded } else { Bound::Excluded(&range.end) };
+    (range.end.is_empty() || range.start < range.end).then_some((Bound::Included(&range.start), end))
+}
+
+impl Store for MemoryStore {
+    fn revision(&self) -> BoxFuture<'_, Result<Revision>> {
+        ready(Ok(self.0.state.lock().revision)).boxed()
+    }
+
+    fn get(&self, key: Bytes, revision: Option<Revision>) -> BoxFuture<'_, Result<Option<KeyValue>>> {
+        ready(self.0.state.lock().get(&key, revision)).boxed()
+    }
+
+    fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse>> {
+        ready(self.0.state.lock().range(&request)).boxed()
+    }
+
+    fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>> {
+        async move { self.0.txn(&txn) }.boxed()
+    }
+
+    fn watch(&self, range: KeyRange, after: Revision) -> BoxFuture<'_, Result<WatchStream>> {
+        ready(self.0.watch(range, after)).boxed()
+    }
+
+    fn request_progress(&self) -> BoxFuture<'_, Result<()>> {
+        self.0.feed.request_progress();
+        ready(Ok(())).boxed()
+    }
+
+    fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<()>> {
+        ready(self.0.compact(revision)).boxed()
+    }
+
+    fn grant_lease(&self, ttl: u64) -> BoxFuture<'_, Result<LeaseId>> {
+        async move { Ok(self.0.grant(ttl)) }.boxed()
+    }
+
+    fn keep_alive(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>> {
+        ready(self.0.state.lock().leases.keep_alive(lease, Instant::now())).boxed()
+    }
+
+    fn revoke_lease(&self, lease: LeaseId) -> BoxFuture<'_, Result<()>> {
+        ready(self.0.end_lease(&mut self.0.state.lock(), lease)).boxed()
+    }
+
+    fn verify(&self) -> BoxFuture<'_, Result<()>> {
+        ready(self.0.verify()).boxed()
+    }
+}

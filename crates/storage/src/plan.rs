@@ -1,0 +1,83 @@
+//! What a transaction does to a given state. Pure: the engine hands in a way to look up a key and carries out the
+//! answer. Every engine of ours decides here, so they cannot differ.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::{Change, Error, Guard, KeyValue, LeaseId, Op, Result, Revision, Txn};
+
+/// What is to be done about a transaction.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// A guard does not hold; the state of each guarded key.
+    Refuse(Vec<Option<KeyValue>>),
+    /// The guards hold and nothing changes: no ops, or deletions of absent keys only. Takes no revision.
+    Nothing,
+    /// The changes of the new revision, at most one per key, in key order.
+    Write(Vec<Change>),
+}
+
+/// Decides `txn`, which would be written at `next`.
+pub(crate) fn plan(
+    txn: &Txn,
+    next: Revision,
+    mut lookup: impl FnMut(&Bytes) -> Result<Option<KeyValue>>,
+    lease_exists: impl Fn(LeaseId) -> bool,
+) -> Result<Plan> {
+    let current = txn.guards.iter().map(|guard| lookup(guard.key())).collect::<Result<Vec<_>>>()?;
+    if !txn.guards.iter().zip(&current).all(|(guard, state)| holds(guard, state.as_ref())) {
+        return Ok(Plan::Refuse(current));
+    }
+    let mut changes = Vec::with_capacity(txn.ops.len());
+    for (key, op) in last_op_of_each_key(&txn.ops) {
+        let previous = lookup(key)?;
+        match op {
+            Op::Put { value, lease, .. } => {
+                if let Some(lease) = *lease
+                    && !lease_exists(lease)
+                {
+                    return Err(Error::LeaseNotFound(lease));
+                }
+                let create_revision = previous.as_ref().map_or(next, |kv| kv.create_revision);
+                let current = KeyValue {
+                    key: key.clone(),
+                    value: value.clone(),
+                    create_revision,
+                    mod_revision: next,
+                    lease: *lease,
+                };
+                changes.push(Change::Put { current, previous });
+            }
+            Op::Delete { .. } => changes.extend(previous.map(|previous| Change::Delete { previous })),
+        }
+    }
+    Ok(if changes.is_empty() { Plan::Nothing } else { Plan::Write(changes) })
+}
+
+/// Refuses a transaction whose keys and values exceed `limit` bytes together.
+pub(crate) fn check_size(txn: &Txn, limit: usize) -> Result<()> {
+    let ops = txn.ops.iter().map(|op| match op {
+        Op::Put { key, value, .. } => key.len() + value.len(),
+        Op::Delete { key } => key.len(),
+    });
+    let size = ops.chain(txn.guards.iter().map(|guard| guard.key().len())).sum::<usize>();
+    if size > limit { Err(Error::TooLarge { size, limit }) } else { Ok(()) }
+}
+
+fn holds(guard: &Guard, state: Option<&KeyValue>) -> bool {
+    match (guard, state) {
+        (Guard::Absent(_), state) => state.is_none(),
+        (Guard::ModRevision(_, revision), Some(kv)) => kv.mod_revision == *revision,
+        (Guard::ModRevision(..), None) => false,
+    }
+}
+
+/// A revision changes a key once: of several ops on one key the last counts.
+fn last_op_of_each_key(ops: &[Op]) -> BTreeMap<&Bytes, &Op> {
+    ops.iter()
+        .map(|op| match op {
+            Op::Put { key, .. } | Op::Delete { key } => (key, op),
+        })
+        .collect()
+}
