@@ -1,1 +1,53 @@
-//! Certificates, keys and tokens: the one place that knows rcgen, x509-parser and jsonwebtoken.
+//! Certificates, keys and tokens: the control plane's own authority, the certificates and kubeconfigs it hands out,
+//! service account tokens, and what a client certificate says about its holder.
+//!
+//! Times and serial numbers come from [`world::World`]; private keys come from the cryptographic library's own
+//! generator, because nothing else may. This crate opens no connection and knows no API object.
+
+pub mod authority;
+pub mod directory;
+pub mod files;
+pub mod holder;
+pub mod kubeconfig;
+pub mod request;
+mod subject;
+pub mod token;
+
+pub use authority::{Authority, KeyPairPem, ServerNames};
+pub use directory::Directory;
+pub use holder::Holder;
+pub use kubeconfig::Kubeconfig;
+pub use token::{Claims, Signer, Verifier};
+
+/// What failed; the inner error is the source.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot generate a private key")]
+    GenerateKey(#[source] rcgen::Error),
+    #[error("cannot read the private key")]
+    ParseKey(#[source] rcgen::Error),
+    #[error("cannot read the certificate of the authority")]
+    ParseAuthority(#[source] rcgen::Error),
+    #[error("cannot issue a certificate for {subject:?}")]
+    Issue { subject: String, source: rcgen::Error },
+    #[error("cannot sign with the private key")]
+    Sign(#[source] rcgen::Error),
+    #[error("{0:?} is not a name that a certificate can carry")]
+    ServerName(String),
+    #[error("cannot parse the certificate: {0}")]
+    ParseCertificate(String),
+    #[error("cannot read the certificate signing request")]
+    ParseRequest(#[source] rcgen::Error),
+    #[error("cannot {attempt} {path}")]
+    File { attempt: &'static str, path: String, source: std::io::Error },
+    #[error("{present} exists but {missing} does not: restore it, or remove both to have new ones made")]
+    HalfAPair { present: String, missing: String },
+    #[error("the key's algorithm is not one that signs tokens (RSA, P-256 or P-384)")]
+    TokenAlgorithm,
+    #[error("cannot read the token key")]
+    TokenKey(#[source] jsonwebtoken::errors::Error),
+    #[error("cannot sign a token")]
+    SignToken(#[source] jsonwebtoken::errors::Error),
+    #[error("cannot encode a kubeconfig: {0}")]
+    Kubeconfig(String),
+}

@@ -1,0 +1,197 @@
+//! A certificate authority: makes itself, and issues server and client certificates.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType, SerialNumber,
+};
+use world::World;
+
+use crate::{Error, holder, subject};
+
+/// How long an authority lives: ten years, as kubeadm's.
+pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// How long the certificates of the control plane itself live.
+///
+/// Ten years as well: they are made by the process that owns the authority, which would renew them anyway, and an
+/// expired admin kubeconfig is the commonest way in which test installations die.
+pub const ISSUED_LIFETIME: Duration = AUTHORITY_LIFETIME;
+
+/// Certificates are valid from a little before now, for peers whose clocks are late.
+pub const BACKDATE: Duration = Duration::from_secs(5 * 60);
+
+/// A certificate chain and its private key (PKCS #8), both in PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyPairPem {
+    pub certificate: String,
+    pub key: String,
+}
+
+impl std::fmt::Debug for KeyPairPem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("KeyPairPem(..)")
+    }
+}
+
+/// Names and addresses under which a server is reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerNames {
+    pub common_name: String,
+    pub dns: Vec<String>,
+    pub addresses: Vec<IpAddr>,
+}
+
+impl ServerNames {
+    /// The names every API server answers to, and `extra` ones, each a DNS name or an address.
+    pub fn api_server(common_name: &str, extra: &[String]) -> Self {
+        let mut names = Self { common_name: common_name.to_owned(), ..Self::default() };
+        let usual = [
+            "localhost",
+            "kubernetes",
+            "kubernetes.default",
+            "kubernetes.default.svc",
+            "kubernetes.default.svc.cluster.local",
+            "127.0.0.1",
+            "::1",
+        ];
+        for name in usual.into_iter().chain(extra.iter().map(String::as_str)) {
+            names.add(name);
+        }
+        names
+    }
+
+    fn add(&mut self, name: &str) {
+        match name.parse::<IpAddr>() {
+            Ok(address) if !self.addresses.contains(&address) => self.addresses.push(address),
+            Err(_) if !self.dns.iter().any(|known| known == name) => self.dns.push(name.to_owned()),
+            _ => {}
+        }
+    }
+
+    fn subject_alt_names(&self) -> Result<Vec<SanType>, Error> {
+        let dns = self
+            .dns
+            .iter()
+            .map(|name| name.as_str().try_into().map(SanType::DnsName).map_err(|_| Error::ServerName(name.clone())));
+        dns.chain(self.addresses.iter().map(|address| Ok(SanType::IpAddress(*address)))).collect()
+    }
+}
+
+/// An authority with its private key.
+pub struct Authority {
+    certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl std::fmt::Debug for Authority {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authority(..)")
+    }
+}
+
+impl Authority {
+    /// A new authority with a P-256 key: a key is made in microseconds, and every Kubernetes client verifies it.
+    pub fn generate(common_name: &str, world: &World) -> Result<(Self, KeyPairPem), Error> {
+        let key = KeyPair::generate().map_err(Error::GenerateKey)?;
+        let mut params = params(world, AUTHORITY_LIFETIME);
+        params.distinguished_name = name(common_name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages =
+            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let certificate = params.self_signed(&key).map_err(|source| issue(common_name, source))?.pem();
+        let pem = KeyPairPem { certificate: certificate.clone(), key: key.serialize_pem() };
+        Ok((Self { certificate, issuer: Issuer::new(params, key) }, pem))
+    }
+
+    /// Takes up an authority made earlier, by us or by others.
+    pub fn from_pem(pem: &KeyPairPem) -> Result<Self, Error> {
+        let key = KeyPair::from_pem(&pem.key).map_err(Error::ParseKey)?;
+        let issuer = Issuer::from_ca_cert_pem(&pem.certificate, key).map_err(Error::ParseAuthority)?;
+        Ok(Self { certificate: pem.certificate.clone(), issuer })
+    }
+
+    /// The authority's certificate in PEM: what clients are told to trust.
+    pub fn certificate(&self) -> &str {
+        &self.certificate
+    }
+
+    pub fn issue_server(&self, names: &ServerNames, world: &World) -> Result<KeyPairPem, Error> {
+        let mut params = params(world, ISSUED_LIFETIME);
+        params.distinguished_name = name(&names.common_name);
+        params.subject_alt_names = names.subject_alt_names()?;
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        self.issue(params, &names.common_name)
+    }
+
+    /// A certificate whose holder is `user` in `groups`.
+    pub fn issue_client(&self, user: &str, groups: &[String], world: &World) -> Result<KeyPairPem, Error> {
+        self.issue_client_for(user, groups, ISSUED_LIFETIME, world)
+    }
+
+    /// As [`Self::issue_client`], with the certificate's lifetime.
+    pub fn issue_client_for(
+        &self,
+        user: &str,
+        groups: &[String],
+        lifetime: Duration,
+        world: &World,
+    ) -> Result<KeyPairPem, Error> {
+        let mut params = params(world, lifetime);
+        params.distinguished_name = name(user);
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        let mut pair = self.issue(params, user)?;
+        if !groups.is_empty() {
+            pair.certificate = self.with_subject(&pair.certificate, &subject::encode(user, groups))?;
+        }
+        Ok(pair)
+    }
+
+    /// The certificate (PEM) with another subject (DER), signed anew.
+    pub(crate) fn with_subject(&self, certificate: &str, subject: &[u8]) -> Result<String, Error> {
+        let der = holder::pem_to_der(certificate)?;
+        let der = subject::replace(&der, subject, self.issuer.key())?;
+        Ok(holder::der_to_pem("CERTIFICATE", &der))
+    }
+
+    fn issue(&self, mut params: CertificateParams, subject: &str) -> Result<KeyPairPem, Error> {
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
+        params.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().map_err(Error::GenerateKey)?;
+        let certificate = params.signed_by(&key, &self.issuer).map_err(|source| issue(subject, source))?;
+        Ok(KeyPairPem { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+
+    pub(crate) fn issuer(&self) -> &Issuer<'static, KeyPair> {
+        &self.issuer
+    }
+}
+
+fn issue(subject: &str, source: rcgen::Error) -> Error {
+    Error::Issue { subject: subject.to_owned(), source }
+}
+
+fn name(common_name: &str) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    name
+}
+
+/// Parameters that are valid from now for `lifetime`, with a random serial number.
+pub(crate) fn params(world: &World, lifetime: Duration) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    let epoch = rcgen::date_time_ymd(1970, 1, 1);
+    let now = Duration::from_secs(u64::try_from(world.now().as_second()).unwrap_or_default());
+    params.not_before = epoch + now.saturating_sub(BACKDATE);
+    params.not_after = epoch + now.saturating_add(lifetime);
+    params.serial_number = Some(SerialNumber::from_slice(&serial(world)));
+    params
+}
+
+/// 127 random bits: serial numbers are positive integers of at most 20 bytes (RFC 5280, 4.1.2.2).
+fn serial(world: &World) -> [u8; 16] {
+    let bits = u128::from(world.random_u64()) << 64 | u128::from(world.random_u64());
+    (bits & (u128::MAX >> 1) | 1 << 120).to_be_bytes()
+}

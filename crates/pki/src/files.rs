@@ -1,0 +1,85 @@
+//! Writing key material: the whole file or none of it, and never over an existing one unless asked.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use crate::Error;
+
+/// Permission bits of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Readable by its owner only (0600): keys, kubeconfigs.
+    Private,
+    /// Readable by everyone (0644): certificates.
+    Public,
+}
+
+impl Access {
+    fn mode(self) -> u32 {
+        match self {
+            Self::Private => 0o600,
+            Self::Public => 0o644,
+        }
+    }
+}
+
+/// `None` when the file does not exist. Every other failure is an error, so that a key which cannot be read is never
+/// mistaken for one that must be made.
+pub fn read(path: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(failed("read", path, error)),
+    }
+}
+
+/// Replaces the file: written beside it, synced, renamed over it, and the directory synced. After a crash either the
+/// old content or the new one is there.
+pub fn replace(path: &Path, content: &[u8], access: Access) -> Result<(), Error> {
+    let staged = stage(path, content, access)?;
+    fs::rename(&staged, path).map_err(|error| failed("rename", path, error))?;
+    sync_directory(path)
+}
+
+/// Creates the file, or fails with [`ErrorKind::AlreadyExists`] and leaves what is there. A hard link is used because
+/// a rename would replace.
+pub fn create_new(path: &Path, content: &[u8], access: Access) -> Result<(), Error> {
+    let staged = stage(path, content, access)?;
+    let linked = fs::hard_link(&staged, path).map_err(|error| failed("create", path, error));
+    // The staged copy is only another name of the same file by now.
+    fs::remove_file(&staged).map_err(|error| failed("remove", &staged, error))?;
+    linked?;
+    sync_directory(path)
+}
+
+fn stage(path: &Path, content: &[u8], access: Access) -> Result<PathBuf, Error> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".new");
+    let staged = path.with_file_name(name);
+    // A leftover of a crash is nobody's: it was never renamed.
+    match fs::remove_file(&staged) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &staged, error)),
+        _ => {}
+    }
+    let mut file = open_new(&staged, access).map_err(|error| failed("create", &staged, error))?;
+    file.write_all(content).and_then(|()| file.sync_all()).map_err(|error| failed("write", &staged, error))?;
+    Ok(staged)
+}
+
+fn open_new(path: &Path, access: Access) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, access.mode());
+    options.open(path)
+}
+
+fn sync_directory(path: &Path) -> Result<(), Error> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(|error| failed("sync", parent, error))
+}
+
+pub(crate) fn failed(attempt: &'static str, path: &Path, source: std::io::Error) -> Error {
+    Error::File { attempt, path: path.display().to_string(), source }
+}

@@ -1,0 +1,108 @@
+//! Kubeconfig documents with everything embedded: what a client needs to reach one server as one user.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::authority::KeyPairPem;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Kubeconfig {
+    #[serde(rename = "apiVersion")]
+    pub api_version: String,
+    pub kind: String,
+    pub clusters: Vec<NamedCluster>,
+    pub contexts: Vec<NamedContext>,
+    pub current_context: String,
+    #[serde(default)]
+    pub preferences: Preferences,
+    pub users: Vec<NamedUser>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Preferences {}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedCluster {
+    pub name: String,
+    pub cluster: Cluster,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct Cluster {
+    /// PEM, encoded in base64.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub certificate_authority_data: String,
+    pub server: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedContext {
+    pub name: String,
+    pub context: Context,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Context {
+    pub cluster: String,
+    pub user: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedUser {
+    pub name: String,
+    pub user: User,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+pub struct User {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub client_certificate_data: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub client_key_data: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub token: String,
+}
+
+impl User {
+    pub fn with_certificate(pair: &KeyPairPem) -> Self {
+        Self {
+            client_certificate_data: STANDARD.encode(&pair.certificate),
+            client_key_data: STANDARD.encode(&pair.key),
+            ..Self::default()
+        }
+    }
+
+    pub fn with_token(token: impl Into<String>) -> Self {
+        Self { token: token.into(), ..Self::default() }
+    }
+}
+
+impl Kubeconfig {
+    /// One cluster, one user, one context, all named after the cluster (the user `NAME-USER` as kubeadm does it).
+    pub fn new(cluster: &str, server: &str, authority_pem: &str, user_name: &str, user: User) -> Self {
+        Self {
+            api_version: "v1".into(),
+            kind: "Config".into(),
+            clusters: vec![NamedCluster {
+                name: cluster.into(),
+                cluster: Cluster { certificate_authority_data: STANDARD.encode(authority_pem), server: server.into() },
+            }],
+            contexts: vec![NamedContext {
+                name: cluster.into(),
+                context: Context { cluster: cluster.into(), user: user_name.into() },
+            }],
+            current_context: cluster.into(),
+            preferences: Preferences::default(),
+            users: vec![NamedUser { name: user_name.into(), user }],
+        }
+    }
+
+    pub fn to_yaml(&self) -> Result<String, Error> {
+        serde_saphyr::to_string(self).map_err(|error| Error::Kubeconfig(error.to_string()))
+    }
+}

@@ -1,0 +1,106 @@
+//! Certificate signing requests: reading them, and signing them as kube-controller-manager's `csrsigning` does.
+
+use std::time::Duration;
+
+use rcgen::{
+    CertificateParams, CertificateSigningRequestParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+};
+use world::World;
+use x509_parser::certification_request::X509CertificationRequest;
+use x509_parser::prelude::FromDer;
+
+use crate::authority::{Authority, params};
+use crate::{Error, holder, subject};
+
+/// The part of a request that policy looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    pub common_name: String,
+    pub organizations: Vec<String>,
+    /// Whether it asks for DNS names, addresses, e-mail addresses or URIs.
+    pub has_alternative_names: bool,
+}
+
+/// Reads a PEM request and checks that it is signed by the key it carries.
+pub fn read(pem: &str) -> Result<Request, Error> {
+    let parsed = parse(pem)?;
+    let der = holder::pem_to_der(pem)?;
+    let (_, request) = raw(&der)?;
+    let info = &request.certification_request_info;
+    let text = |value: &x509_parser::x509::AttributeTypeAndValue<'_>| value.as_str().map(str::to_owned).ok();
+    Ok(Request {
+        common_name: info.subject.iter_common_name().find_map(text).unwrap_or_default(),
+        organizations: info.subject.iter_organization().filter_map(text).collect(),
+        has_alternative_names: !parsed.params.subject_alt_names.is_empty(),
+    })
+}
+
+/// Signs a PEM request. Subject, names and key are the request's; usages (in the words of `certificates.k8s.io`) and
+/// lifetime are the caller's. Unknown usages are left out.
+pub fn sign(
+    authority: &Authority,
+    pem: &str,
+    usages: &[&str],
+    lifetime: Duration,
+    world: &World,
+) -> Result<String, Error> {
+    let request = parse(pem)?;
+    let mut params = params(world, lifetime);
+    params.distinguished_name = request.params.distinguished_name.clone();
+    params.subject_alt_names = request.params.subject_alt_names.clone();
+    params.is_ca = IsCa::ExplicitNoCa;
+    params.key_usages = usages.iter().filter_map(|usage| key_usage(usage)).collect();
+    params.extended_key_usages = usages.iter().filter_map(|usage| extended_key_usage(usage)).collect();
+    params.use_authority_key_identifier_extension = true;
+    let certificate = params
+        .signed_by(&request.public_key, authority.issuer())
+        .map_err(|source| Error::Issue { subject: "a certificate signing request".into(), source })?;
+    let der = holder::pem_to_der(pem)?;
+    let (_, raw) = raw(&der)?;
+    authority.with_subject(&certificate.pem(), raw.certification_request_info.subject.as_raw())
+}
+
+/// A request for a client certificate and its new key: `(request, key)` in PEM.
+pub fn create(user: &str, groups: &[String]) -> Result<(String, String), Error> {
+    let key = KeyPair::generate().map_err(Error::GenerateKey)?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, user);
+    let request = params.serialize_request(&key).map_err(|source| Error::Issue { subject: user.to_owned(), source })?;
+    let der = subject::replace_in_request(request.der(), &subject::encode(user, groups), &key)?;
+    Ok((holder::der_to_pem("CERTIFICATE REQUEST", &der), key.serialize_pem()))
+}
+
+fn parse(pem: &str) -> Result<CertificateSigningRequestParams, Error> {
+    CertificateSigningRequestParams::from_pem(pem).map_err(Error::ParseRequest)
+}
+
+fn raw(der: &[u8]) -> Result<(&[u8], X509CertificationRequest<'_>), Error> {
+    X509CertificationRequest::from_der(der).map_err(|error| Error::ParseCertificate(error.to_string()))
+}
+
+fn key_usage(name: &str) -> Option<KeyUsagePurpose> {
+    Some(match name {
+        "signing" | "digital signature" => KeyUsagePurpose::DigitalSignature,
+        "content commitment" => KeyUsagePurpose::ContentCommitment,
+        "key encipherment" => KeyUsagePurpose::KeyEncipherment,
+        "key agreement" => KeyUsagePurpose::KeyAgreement,
+        "data encipherment" => KeyUsagePurpose::DataEncipherment,
+        "cert sign" => KeyUsagePurpose::KeyCertSign,
+        "crl sign" => KeyUsagePurpose::CrlSign,
+        _ => return None,
+    })
+}
+
+fn extended_key_usage(name: &str) -> Option<ExtendedKeyUsagePurpose> {
+    Some(match name {
+        "any" => ExtendedKeyUsagePurpose::Any,
+        "server auth" => ExtendedKeyUsagePurpose::ServerAuth,
+        "client auth" => ExtendedKeyUsagePurpose::ClientAuth,
+        "code signing" => ExtendedKeyUsagePurpose::CodeSigning,
+        "email protection" => ExtendedKeyUsagePurpose::EmailProtection,
+        "timestamping" => ExtendedKeyUsagePurpose::TimeStamping,
+        "ocsp signing" => ExtendedKeyUsagePurpose::OcspSigning,
+        _ => return None,
+    })
+}
