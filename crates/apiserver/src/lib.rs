@@ -1,1 +1,4 @@
 //! A Kubernetes API server as one `tower::Service`. It knows Kubernetes, not Karmada.
+
+pub mod authz;
+pub mod serve;

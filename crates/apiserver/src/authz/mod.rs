@@ -1,0 +1,133 @@
+//! Authorization: may this user do this? Decided from the request's attributes and a table of rules in memory, before
+//! anything is looked up, so that a forbidden user learns nothing of what exists.
+
+pub mod rbac;
+mod rules;
+mod table;
+
+use apimachinery::Status;
+use transport::Identity;
+
+pub use rules::{PolicyRule, RoleRef, Subject};
+pub use table::{Rbac, Table};
+
+/// Members of this group may do everything, whatever the rules say.
+pub const MASTERS: &str = "system:masters";
+
+/// What a request wants to do, derived from its URL and method alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Attributes {
+    Resource(ResourceAttributes),
+    /// A path outside the resource space, with the lower-case HTTP method as verb.
+    Path {
+        verb: String,
+        path: String,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceAttributes {
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or one of the special verbs
+    /// (`impersonate`, `bind`, `escalate`, `approve`, `sign`).
+    pub verb: String,
+    pub group: String,
+    pub version: String,
+    /// The plural.
+    pub resource: String,
+    pub subresource: String,
+    /// Empty for cluster-scoped requests and for requests across all namespaces.
+    pub namespace: String,
+    /// Empty when the request names no object.
+    pub name: String,
+}
+
+impl ResourceAttributes {
+    /// `pods` or `pods/log`.
+    pub fn full_resource(&self) -> String {
+        if self.subresource.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.resource, self.subresource)
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// With the reason that audit and access reviews report.
+    Allow(String),
+    /// Nobody grants it. The reason is often empty.
+    NoOpinion(String),
+}
+
+impl Decision {
+    pub fn is_allowed(&self) -> bool {
+        matches!(self, Self::Allow(_))
+    }
+
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Allow(reason) | Self::NoOpinion(reason) => reason,
+        }
+    }
+}
+
+/// Decides at once, from memory; it is asked on every request.
+pub trait Authorizer: Send + Sync + 'static {
+    fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision;
+
+    /// The rules that hold for a user in a namespace (SelfSubjectRulesReview). `None` when they cannot be listed.
+    fn rules_for(&self, _user: &Identity, _namespace: &str) -> Option<Vec<PolicyRule>> {
+        None
+    }
+}
+
+/// `--authorization-mode=AlwaysAllow`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AlwaysAllow;
+
+impl Authorizer for AlwaysAllow {
+    fn authorize(&self, _user: &Identity, _attributes: &Attributes) -> Decision {
+        Decision::Allow(String::new())
+    }
+
+    fn rules_for(&self, _user: &Identity, _namespace: &str) -> Option<Vec<PolicyRule>> {
+        Some(vec![PolicyRule::everything(), PolicyRule::every_path()])
+    }
+}
+
+/// Asks the authorizer and turns a refusal into kube-apiserver's 403.
+pub fn check(authorizer: &dyn Authorizer, user: &Identity, attributes: &Attributes) -> Result<(), Status> {
+    match authorizer.authorize(user, attributes) {
+        Decision::Allow(_) => Ok(()),
+        Decision::NoOpinion(reason) => Err(forbidden(user, attributes, &reason)),
+    }
+}
+
+/// The 403 of a refused request, in kube-apiserver's words.
+pub fn forbidden(user: &Identity, attributes: &Attributes, reason: &str) -> Status {
+    let mut why = format!("User {:?} cannot {}", user.user, denied_action(attributes));
+    if !reason.is_empty() {
+        why.push_str(": ");
+        why.push_str(reason);
+    }
+    match attributes {
+        Attributes::Resource(wanted) => Status::forbidden(&wanted.group, &wanted.resource, &wanted.name, &why),
+        Attributes::Path { .. } => Status::forbidden("", "", "", &why),
+    }
+}
+
+fn denied_action(attributes: &Attributes) -> String {
+    match attributes {
+        Attributes::Path { verb, path } => format!("{verb} path {path:?}"),
+        Attributes::Resource(wanted) => {
+            let scope = if wanted.namespace.is_empty() {
+                "at the cluster scope".to_owned()
+            } else {
+                format!("in the namespace {:?}", wanted.namespace)
+            };
+            let (verb, group) = (&wanted.verb, &wanted.group);
+            format!("{verb} resource {:?} in API group {group:?} {scope}", wanted.full_resource())
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The socket in front of an [`ApiService`]: TLS with ALPN, HTTP/1.1 and HTTP/2, client certificates, limits, and an
+//! end that waits for requests in flight.
+//!
+//! A client certificate is asked for and never demanded. The handshake accepts any certificate whose key the peer
+//! holds; whether its issuer is trusted is judged by the authenticator, so that a stale one ends in a readable 401
+//! and not in a broken handshake.
+
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use rustls_pki_types::CertificateDer;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+use transport::{ApiService, BoxError, Request};
+
+pub use tls::{TlsConfig, TlsError};
+
+/// The peer at the other end of the connection, an extension of each of its requests.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub address: SocketAddr,
+    /// The certificates it presented, its own first; empty without a client certificate or without TLS.
+    pub certificates: Arc<[CertificateDer<'static>]>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections beyond this wait in the kernel's accept queue. One costs about 50 KiB (TLS buffers, HTTP/2 window
+    /// state), so 10,000 of them stay within half a gigabyte.
+    pub connections: usize,
+    /// kube-apiserver's default; Go clients put all their watches on one connection.
+    pub streams_per_connection: u32,
+    /// For the TLS handshake, and for the head of an HTTP/1.1 request.
+    pub head_timeout: Duration,
+    /// After this much silence an HTTP/2 peer is pinged; one that does not answer in `ping_timeout` is gone.
+    pub ping_interval: Duration,
+    pub ping_timeout: Duration,
+    /// How long requests in flight may go on after the end was asked for. Watches are cut at that moment.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 10_000,
+            streams_per_connection: 1000,
+            head_timeout: Duration::from_secs(30),
+            ping_interval: Duration::from_secs(30),
+            ping_timeout: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Serves until `shutdown` is cancelled, then stops accepting, lets requests in flight end for at most
+/// [`Limits::drain`], and returns when every connection is closed.
+pub async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsConfig>,
+    service: ApiService,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
+    let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    let (cut, cut_seen) = watch::channel(false);
+    let limits = Arc::new(limits);
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.cancelled() => break,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file descriptors, usually: waiting a little lets some be closed.
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let connection = Connection {
+            service: service.clone(),
+            limits: Arc::clone(&limits),
+            shutdown: shutdown.clone(),
+            cut: cut_seen.clone(),
+        };
+        let acceptor = acceptor.clone();
+        tokio::spawn(async move {
+            connection.run(stream, address, acceptor).await;
+            drop(slot);
+        });
+    }
+    drop(listener);
+    // Every connection holds a slot, so holding all of them means that none is left.
+    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+    if tokio::time::timeout(limits.drain, slots.acquire_many(all)).await.is_err() {
+        // Receivers live in the connections, so a failed send means that none is left.
+        let _ = cut.send(true);
+        let _closed = slots.acquire_many(all).await;
+    }
+}
+
+struct Connection {
+    service: ApiService,
+    limits: Arc<Limits>,
+    shutdown: CancellationToken,
+    cut: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn run(self, stream: TcpStream, address: SocketAddr, acceptor: Option<TlsAcceptor>) {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%address, %error, "cannot switch off Nagle's algorithm");
+        }
+        let Some(acceptor) = acceptor else {
+            let peer = Peer { address, certificates: Arc::new([]) };
+            return self.speak(stream, peer).await;
+        };
+        match tokio::time::timeout(self.limits.head_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+                let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
+                self.speak(stream, Peer { address, certificates }).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
+            Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
+        }
+    }
+
+    async fn speak(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
+        let service = self.service.clone();
+        let address = peer.address;
+        let handler = service_fn(move |request: http::Request<Incoming>| {
+            let (service, peer) = (service.clone(), peer.clone());
+            // Boxed, because the compiler cannot see through the body's trait object otherwise.
+            service.oneshot(incoming(request, peer)).boxed()
+        });
+        let builder = self.builder();
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
+        let mut connection = std::pin::pin!(connection);
+        let mut draining = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%address, %error, "connection ended");
+                    }
+                    return;
+                }
+                () = self.shutdown.cancelled(), if !draining => {
+                    draining = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                _ = self.cut.changed() => return,
+            }
+        }
+    }
+
+    fn builder(&self) -> auto::Builder<TokioExecutor> {
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.head_timeout);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(self.limits.streams_per_connection)
+            .keep_alive_interval(self.limits.ping_interval)
+            .keep_alive_timeout(self.limits.ping_timeout);
+        builder
+    }
+}
+
+/// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
+fn incoming(request: http::Request<Incoming>, peer: Peer) -> Request {
+    let mut request = request.map(|body| body.map_err(|error| Box::new(error) as BoxError).boxed_unsync());
+    request.extensions_mut().insert(peer);
+    request
+}

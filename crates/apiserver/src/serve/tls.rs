@@ -1,0 +1,99 @@
+//! The TLS side: our certificate, and a verifier that takes any client certificate whose key the peer proves to hold.
+
+use std::sync::Arc;
+
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
+use rustls_pki_types::pem::PemObject;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("cannot read the server certificate")]
+    Certificate(#[source] rustls_pki_types::pem::Error),
+    #[error("cannot read the server key")]
+    Key(#[source] rustls_pki_types::pem::Error),
+    #[error("the server certificate and its key do not make a server")]
+    Config(#[source] rustls::Error),
+}
+
+/// How a server presents itself.
+#[derive(Clone, Debug)]
+pub struct TlsConfig(pub(super) Arc<ServerConfig>);
+
+impl TlsConfig {
+    /// Certificate chain and private key in PEM. TLS 1.2 and 1.3; HTTP/2 and HTTP/1.1 by ALPN.
+    pub fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
+        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(TlsError::Certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(TlsError::Key)?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = Arc::new(AnyHolder { algorithms: provider.signature_verification_algorithms });
+        Self::build(provider, verifier, chain, key).map_err(TlsError::Config)
+    }
+
+    fn build(
+        provider: Arc<CryptoProvider>,
+        verifier: Arc<AnyHolder>,
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, rustls::Error> {
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_client_cert_verifier(verifier)
+            .with_single_cert(chain, key)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+/// Checks that the peer holds the key of the certificate it shows, and nothing else.
+#[derive(Debug)]
+struct AnyHolder {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for AnyHolder {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        // Trust is decided per request, by the authenticator.
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,68 @@
+//! Real connections on a port of the system's choosing.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use apiserver::serve::{self, Limits, Peer, TlsConfig};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use transport::{ApiService, Request, Response, full};
+use world::World;
+
+/// Says who is at the other end.
+fn echo() -> ApiService {
+    let answer = |request: Request| async move {
+        let peer = request.extensions().get::<Peer>().cloned().expect("every request has a peer");
+        let user = peer
+            .certificates
+            .first()
+            .map(|certificate| pki::Holder::from_der(certificate).expect("readable").user)
+            .unwrap_or_default();
+        let text = format!("{{\"user\":\"{user}\",\"version\":\"{:?}\"}}", request.version());
+        Ok::<_, Infallible>(Response::new(full(text)))
+    };
+    ApiService::new(tower::service_fn(answer))
+}
+
+#[tokio::test]
+async fn a_kube_client_speaks_tls_with_a_certificate_and_the_server_drains() {
+    let world = World::system();
+    let (authority, _) = pki::Authority::generate("test-ca", &world).expect("authority");
+    let names = pki::ServerNames::api_server("test", &[]);
+    let server = authority.issue_server(&names, &world).expect("server certificate");
+    let admin = authority.issue_client("ann", &["system:masters".to_owned()], &world).expect("client certificate");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let url = format!("https://{}", listener.local_addr().expect("address"));
+    let shutdown = CancellationToken::new();
+    let tls = TlsConfig::new(&server.certificate, &server.key).expect("TLS");
+    let task = tokio::spawn(serve::serve(listener, Some(tls), echo(), Limits::default(), shutdown.clone()));
+
+    let user = pki::kubeconfig::User::with_certificate(&admin);
+    let document = pki::Kubeconfig::new("test", &url, authority.certificate(), "ann", user);
+    let config = Kubeconfig::from_yaml(&document.to_yaml().expect("YAML")).expect("a kubeconfig");
+    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await.expect("config");
+    let client = kube::Client::try_from(config).expect("client");
+    let request = http::Request::get("/whoami").body(Vec::new()).expect("request");
+    let answer: serde_json::Value = client.request(request).await.expect("answer");
+    assert_eq!(answer["user"], "ann");
+
+    shutdown.cancel();
+    tokio::time::timeout(Duration::from_secs(5), task).await.expect("drained in time").expect("no panic");
+}
+
+#[tokio::test]
+async fn plain_http_has_no_identity() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("address");
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(serve::serve(listener, None, echo(), Limits::default(), shutdown.clone()));
+    let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("answered");
+    assert!(answer.ends_with("{\"user\":\"\",\"version\":\"HTTP/1.1\"}"), "{answer}");
+    shutdown.cancel();
+    task.await.expect("no panic");
+}
