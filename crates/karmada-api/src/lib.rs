@@ -1,2 +1,28 @@
 //! The `*.karmada.io` API groups: Rust types, CustomResourceDefinitions generated from them, names and constants, and
 //! the rules of admission as pure functions.
+
+pub mod apps;
+pub mod autoscaling;
+pub mod config;
+pub mod constants;
+pub mod crd;
+pub mod kubernetes;
+pub mod multicluster;
+pub mod names;
+pub mod networking;
+pub mod policy;
+pub mod raw;
+pub mod remedy;
+pub mod scope;
+pub mod work;
+
+mod api_type;
+
+pub use api_type::ApiType;
+pub use crd::crds;
+pub use scope::Scope;
+
+/// Serde: leaves out what has the type's default value.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

@@ -1,0 +1,7 @@
+//! The group apps.karmada.io.
+
+mod rebalancer;
+
+pub mod v1alpha1 {
+    pub use super::rebalancer::*;
+}

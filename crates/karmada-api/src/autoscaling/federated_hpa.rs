@@ -1,0 +1,107 @@
+//! FederatedHPA.
+
+use apimachinery::meta::{ObjectMeta, Time, null_as_default};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::autoscaling::v1alpha1::CrossVersionObjectReference;
+use crate::crd::schema;
+use crate::is_default;
+
+crate::api_type!(FederatedHPA, "autoscaling.karmada.io", "v1alpha1", "federatedhpas", true);
+
+/// Scales a workload over all its clusters by metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FederatedHPA {
+    /// Group and version of the object.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Standard metadata.
+    #[schemars(with = "schema::ObjectMeta")]
+    pub metadata: ObjectMeta,
+    /// Desired.
+    #[schemars(extend("x-required" = true))]
+    pub spec: FederatedHPASpec,
+    /// autoscaling/v2 HPA status.
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
+    pub status: FederatedHPAStatus,
+}
+
+/// The target, the bounds and the metrics.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FederatedHPASpec {
+    /// If present, absent parts are filled by the webhook. If absent it stays absent and the controller uses defaults
+    /// plus `--horizontal-pod-autoscaler-downscale-stabilization`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::HpaBehavior")]
+    pub behavior: Option<Value>,
+    /// ≥ 1 and ≥ minReplicas.
+    #[schemars(extend("x-required" = true))]
+    pub max_replicas: i32,
+    /// Default (webhook): Resource cpu, Utilization 80. Types Resource, ContainerResource, Pods, Object; External is
+    /// refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::MetricSpecs")]
+    pub metrics: Option<Value>,
+    /// Default 1 (mutating webhook, not CRD). Must be ≥ 1: scale to zero is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_replicas: Option<i32>,
+    /// Target with /scale subresource, same namespace.
+    #[schemars(extend("x-required" = true))]
+    pub scale_target_ref: CrossVersionObjectReference,
+}
+
+/// What the autoscaler saw and wants.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FederatedHPAStatus {
+    /// AbleToScale, ScalingActive, ScalingLimited.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<HorizontalPodAutoscalerCondition>,
+    /// The last state of the metrics.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::MetricStatuses")]
+    pub current_metrics: Option<Value>,
+    /// spec.replicas of the template's scale subresource (not an observed pod count).
+    #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
+    pub current_replicas: i32,
+    /// Last computed.
+    #[schemars(extend("x-required" = true))]
+    pub desired_replicas: i32,
+    /// When the scale last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::Time")]
+    pub last_scale_time: Option<Time>,
+    /// The generation this status belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+}
+
+/// One condition of the autoscaler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HorizontalPodAutoscalerCondition {
+    /// When the status last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::Time")]
+    pub last_transition_time: Option<Time>,
+    /// Details for a human.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub message: String,
+    /// Why the condition has this status, as one word.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub reason: String,
+    /// True, False or Unknown.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub status: String,
+    /// What the condition is about.
+    #[serde(rename = "type", deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub type_: String,
+}

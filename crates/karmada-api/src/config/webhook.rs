@@ -1,0 +1,114 @@
+//! ResourceInterpreterWebhookConfiguration.
+
+use apimachinery::meta::{ObjectMeta, null_as_default};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::crd::schema;
+
+crate::api_type!(
+    ResourceInterpreterWebhookConfiguration,
+    "config.karmada.io",
+    "v1alpha1",
+    "resourceinterpreterwebhookconfigurations",
+    false
+);
+
+/// Names webhooks that answer the interpreter's questions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceInterpreterWebhookConfiguration {
+    /// Group and version of the object.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Standard metadata.
+    #[schemars(with = "schema::ObjectMeta")]
+    pub metadata: ObjectMeta,
+    /// List; a later duplicate name is refused.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub webhooks: Vec<ResourceInterpreterWebhook>,
+}
+
+/// One webhook.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceInterpreterWebhook {
+    /// url or service (exactly one per the webhook, although the type comment says service wins).
+    #[schemars(extend("x-required" = true))]
+    pub client_config: WebhookClientConfig,
+    /// Must contain `v1alpha1`.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub interpreter_context_versions: Vec<String>,
+    /// Fully qualified domain name with at least two segments.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub name: String,
+    /// Matches when any rule matches.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub rules: Vec<RuleWithOperations>,
+    /// 1–30; absent acts as 10.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<i32>,
+}
+
+/// How the webhook is reached.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WebhookClientConfig {
+    /// PEM certificates (base64) that vouch for the server. Absent: the system roots.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("format" = "byte"))]
+    pub ca_bundle: String,
+    /// A Service in front of the webhook.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceReference>,
+    /// The address. Either this or service is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// A Service in front of the webhook.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ServiceReference {
+    /// Name of the Service.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub name: String,
+    /// Namespace of the Service.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub namespace: String,
+    /// Path of the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Port of the Service; absent acts as 443.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<i32>,
+}
+
+/// Kinds and operations the webhook answers for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuleWithOperations {
+    /// `*` alone or groups (`""` = core).
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub api_groups: Vec<String>,
+    /// `*` alone or versions.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub api_versions: Vec<String>,
+    /// `*` alone or kinds.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub kinds: Vec<String>,
+    /// `*` alone or any of InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, Retain,
+    /// AggregateStatus, InterpretHealth, InterpretDependency. Constant `Prune` exists but is refused.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub operations: Vec<String>,
+}

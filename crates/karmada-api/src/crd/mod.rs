@@ -1,0 +1,84 @@
+//! The CustomResourceDefinitions, generated from the types.
+
+pub mod schema;
+
+mod structural;
+mod table;
+
+use serde_json::{Value, json};
+
+/// Every CustomResourceDefinition of this crate, ready to be created. Conversion webhooks are not set: the server
+/// converts the bindings itself.
+pub fn crds() -> Vec<Value> {
+    table::DEFINITIONS.iter().map(manifest).collect()
+}
+
+/// What a manifest has besides its schemas.
+struct Definition {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    singular: &'static str,
+    namespaced: bool,
+    short_names: &'static [&'static str],
+    categories: &'static [&'static str],
+    versions: &'static [Version],
+}
+
+struct Version {
+    name: &'static str,
+    storage: bool,
+    status: bool,
+    /// Name, type and JSON path.
+    columns: &'static [(&'static str, &'static str, &'static str)],
+    schema: fn() -> schemars::Schema,
+}
+
+fn manifest(definition: &Definition) -> Value {
+    let mut names = json!({
+        "kind": definition.kind,
+        "listKind": format!("{}List", definition.kind),
+        "plural": definition.plural,
+        "singular": definition.singular,
+    });
+    for (key, list) in [("shortNames", definition.short_names), ("categories", definition.categories)] {
+        if !list.is_empty() {
+            names[key] = json!(list);
+        }
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": { "name": format!("{}.{}", definition.plural, definition.group) },
+        "spec": {
+            "group": definition.group,
+            "names": names,
+            "scope": if definition.namespaced { "Namespaced" } else { "Cluster" },
+            "versions": definition.versions.iter().map(version).collect::<Vec<_>>(),
+        },
+    })
+}
+
+fn version(version: &Version) -> Value {
+    let mut out = json!({
+        "name": version.name,
+        "served": true,
+        "storage": version.storage,
+        "schema": { "openAPIV3Schema": structural::structural((version.schema)()) },
+        "subresources": if version.status { json!({ "status": {} }) } else { json!({}) },
+    });
+    if !version.columns.is_empty() {
+        out["additionalPrinterColumns"] = version
+            .columns
+            .iter()
+            .map(|(name, type_, path)| json!({ "name": name, "type": type_, "jsonPath": path }))
+            .collect();
+    }
+    out
+}
+
+/// The JSON schema of a type with everything in line.
+fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
+    let settings = schemars::generate::SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>()
+}

@@ -1,0 +1,151 @@
+//! Kubernetes' own types inside ours: tolerations, node selectors, taints, quantities. Label selectors, conditions and
+//! metadata are `apimachinery`'s.
+
+use std::collections::BTreeMap;
+
+use apimachinery::meta::{Time, null_as_default};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// Amounts by resource name.
+pub type ResourceList = BTreeMap<String, Quantity>;
+
+/// An amount as it is written, e.g. `500m` or `4Gi`. Arithmetic is `apimachinery::quantity`'s.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct Quantity(pub String);
+
+impl Quantity {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Quantity {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Text(String),
+            Number(serde_json::Number),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::Text(text) => Self(text),
+            Written::Number(number) => Self(number.to_string()),
+        })
+    }
+}
+
+impl JsonSchema for Quantity {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        const NUMBER: &str = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))";
+        json_schema!({
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "pattern": format!(r"^(\+|-)?{NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{NUMBER}))?$"),
+            "x-kubernetes-int-or-string": true,
+        })
+    }
+}
+
+/// `core/v1.Toleration`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Toleration {
+    /// The effect that is tolerated; empty tolerates all effects.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub effect: String,
+    /// The taint's key; empty with operator Exists tolerates all keys.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub key: String,
+    /// Equal (also when empty) or Exists.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub operator: String,
+    /// How long a NoExecute taint is tolerated; absent is forever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+    /// The taint's value, with operator Equal.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub value: String,
+}
+
+impl Toleration {
+    /// Whether this tolerates `taint`, as Kubernetes' `ToleratesTaint` decides.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if !self.effect.is_empty() && self.effect != taint.effect {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+    }
+}
+
+/// `core/v1.Taint`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    pub effect: String,
+    pub key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Time>,
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
+    pub value: String,
+}
+
+/// `core/v1.NodeSelectorRequirement`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSelectorRequirement {
+    /// The key that is looked at.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub key: String,
+    /// In, NotIn, Exists, DoesNotExist, Gt or Lt.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub operator: String,
+    /// The values the operator compares with.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub values: Vec<String>,
+}
+
+/// `core/v1.NodeSelectorTerm`: all requirements must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct NodeSelectorTerm {
+    /// Requirements on the node's labels.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub match_expressions: Vec<NodeSelectorRequirement>,
+    /// Requirements on the node's fields.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub match_fields: Vec<NodeSelectorRequirement>,
+}
+
+/// `core/v1.NodeSelector`: any term is enough.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct NodeSelector {
+    /// The terms; any one is enough.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "atomic"))]
+    pub node_selector_terms: Vec<NodeSelectorTerm>,
+}

@@ -1,0 +1,92 @@
+//! Names that several components compute independently, so they are exact to the byte.
+
+use crate::constants::namespaces::EXECUTION_PREFIX;
+
+/// The name of a Work (or part of a binding's) is made of an object's name without the colons RBAC allows.
+fn dotted(name: &str) -> String {
+    name.replace(':', ".")
+}
+
+/// FNV-1a over 32 bits.
+pub fn fnv1a32(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
+/// The decimal digits of a hash in letters that form no words (`k8s.io/apimachinery/pkg/util/rand.SafeEncodeString`).
+pub fn safe_encode(hash: u32) -> String {
+    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+    hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
+}
+
+/// The execution namespace of a cluster.
+pub fn execution_namespace(cluster: &str) -> String {
+    format!("{EXECUTION_PREFIX}{cluster}")
+}
+
+/// The cluster an execution namespace belongs to.
+pub fn cluster_of_namespace(namespace: &str) -> Option<&str> {
+    namespace.strip_prefix(EXECUTION_PREFIX).filter(|cluster| !cluster.is_empty())
+}
+
+/// The binding of a template.
+pub fn binding_name(kind: &str, name: &str) -> String {
+    format!("{}-{kind}", dotted(name)).to_lowercase()
+}
+
+/// The Work of an object; `namespace` is empty for cluster-scoped objects. The group is not part of the name.
+pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
+    let name = dotted(name).to_lowercase();
+    let key = if namespace.is_empty() { format!("{name}-{kind}") } else { format!("{namespace}-{name}-{kind}") };
+    let hash = safe_encode(fnv1a32(key.to_lowercase().as_bytes()));
+    format!("{name}-{hash}")
+}
+
+/// Stands for a binding in `depended-by` labels; `namespace` is empty for a ClusterResourceBinding.
+pub fn binding_reference_key(namespace: &str, name: &str) -> String {
+    let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
+    safe_encode(fnv1a32(key.as_bytes()))
+}
+
+/// The policy made for an object by `karmadactl apply` and `promote`; `gvk` is `apps/v1, Kind=Deployment`.
+pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
+    let hash = safe_encode(fnv1a32(format!("{namespace}{gvk}").as_bytes()));
+    format!("{}-{hash}", dotted(name)).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_names() {
+        for (kind, name, namespace, expected) in [
+            ("Deployment", "nginx", "default", "nginx-687f7fb96f"),
+            ("Deployment", "Nginx", "default", "nginx-687f7fb96f"),
+            ("ConfigMap", "nginx", "default", "nginx-7dcff4d6b"),
+            ("ClusterRole", "system:Node", "", "system.node-799967cd8f"),
+            ("ClusterRole", "system:admin", "", "system.admin-7c7568b598"),
+            ("Namespace", "prod", "", "prod-f968896c4"),
+            ("Namespace", "foo", "", "foo-5dbdc7b59c"),
+            ("ResourceQuota", "Q", "Team-A", "q-6b68c47c65"),
+            ("EndpointSlice", "imported-member1-serve-abcde", "ns", "imported-member1-serve-abcde-6bd965665c"),
+            ("ClusterRole", "karmada-impersonator", "", "karmada-impersonator-7cbb6bd5c9"),
+            ("CustomResourceDefinition", "foos.example.com", "", "foos.example.com-66c968c6cb"),
+        ] {
+            assert_eq!(work_name(kind, name, namespace), expected);
+        }
+    }
+
+    #[test]
+    fn other_names() {
+        assert_eq!(binding_name("ClusterRole", "system:Node"), "system.node-clusterrole");
+        assert_eq!(binding_reference_key("default", "nginx-deployment"), "5bdc5c4dcf");
+        assert_eq!(binding_reference_key("", "foo-clusterrole"), "846f98bd4d");
+        assert_eq!(binding_reference_key("", "prod-namespace"), "f968896c4");
+        assert_eq!(policy_name("default", "nginx", "apps/v1, Kind=Deployment"), "nginx-6d7f8d5f5b");
+        let gvk = "rbac.authorization.k8s.io/v1, Kind=ClusterRole";
+        assert_eq!(policy_name("", "system:Foo", gvk), "system.foo-54499c54c");
+        assert_eq!(execution_namespace("m1"), "karmada-es-m1");
+        assert_eq!(cluster_of_namespace("karmada-es-m1"), Some("m1"));
+        assert_eq!(cluster_of_namespace("default"), None);
+    }
+}

@@ -1,0 +1,31 @@
+//! MultiClusterIngress. Its spec and status are Kubernetes' own shapes, kept as trees: no controller of ours reads them.
+
+use apimachinery::meta::ObjectMeta;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::crd::schema;
+
+crate::api_type!(MultiClusterIngress, "networking.karmada.io", "v1alpha1", "multiclusteringresses", true);
+
+/// An Ingress over clusters.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MultiClusterIngress {
+    /// Group and version of the object.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Standard metadata.
+    #[schemars(with = "schema::ObjectMeta")]
+    pub metadata: ObjectMeta,
+    /// IngressSpec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::IngressSpec")]
+    pub spec: Option<Value>,
+    /// Observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::MultiClusterIngressStatus")]
+    pub status: Option<Value>,
+}

@@ -1,0 +1,84 @@
+//! Remedy.
+
+use apimachinery::meta::{ObjectMeta, null_as_default};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::crd::schema;
+
+crate::api_type!(Remedy, "remedy.karmada.io", "v1alpha1", "remedies", false);
+
+/// Asks clusters for actions by their conditions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Remedy {
+    /// Group and version of the object.
+    pub api_version: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Standard metadata.
+    #[schemars(with = "schema::ObjectMeta")]
+    pub metadata: ObjectMeta,
+    /// Desired.
+    #[schemars(extend("x-required" = true))]
+    pub spec: RemedySpec,
+}
+
+/// Which actions, for which clusters, when.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemedySpec {
+    /// Well-known `TrafficControl`; any text is accepted.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub actions: Vec<String>,
+    /// Absent: all clusters. A present object with an empty list matches no cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_affinity: Option<RemedyClusterAffinity>,
+    /// ORed. Absent  = matches always; an explicit empty list `[]` is not absent and matches never. With a list and a
+    /// cluster without conditions: no match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision_matches: Option<Vec<DecisionMatch>>,
+}
+
+/// Clusters by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RemedyClusterAffinity {
+    /// Names.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub cluster_names: Vec<String>,
+}
+
+/// One test; any test that holds is enough.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DecisionMatch {
+    /// Condition test; an absent one never matches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_condition_match: Option<ClusterConditionRequirement>,
+}
+
+/// A test of one condition of a Cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterConditionRequirement {
+    /// Compared as text; no enum.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub condition_status: String,
+    /// Type; well-known `ServiceDomainNameResolutionReady`. Absent condition: no match (even NotEqual).
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(extend("x-required" = true))]
+    pub condition_type: String,
+    /// `Equal` or `NotEqual`.
+    #[schemars(extend("x-required" = true))]
+    pub operator: ClusterConditionOperator,
+}
+
+/// How a condition is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum ClusterConditionOperator {
+    #[default]
+    Equal,
+    NotEqual,
+}
