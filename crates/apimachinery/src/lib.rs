@@ -6,10 +6,16 @@
 
 pub mod field;
 pub mod gvk;
+pub mod hash;
+pub mod json_patch;
+pub mod merge_patch;
 pub mod meta;
+pub mod names;
 pub mod object;
+pub mod patch;
 pub mod resource;
 pub mod schema;
+pub mod selector;
 pub mod status;
 
 pub use gvk::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};

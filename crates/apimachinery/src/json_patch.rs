@@ -1,0 +1,327 @@
+//! JSON patch (RFC 6902) as Kubernetes applies it: `replace` may add a member to an existing object, indices are not
+//! negative, and copying is bounded.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+pub use crate::patch::PatchError;
+
+/// Upstream's bound on operations in one patch.
+pub const MAX_OPERATIONS: usize = 10_000;
+/// Upstream's bound on what all `copy` operations of a patch may add, in bytes of JSON.
+pub const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// Deeper documents cannot be read back (the JSON decoder's bound) and would exhaust the stack.
+const MAX_DEPTH: usize = 128;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonPatch {
+    operations: Vec<Operation>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Operation {
+    Add(Pointer, Value),
+    Remove(Pointer),
+    Replace(Pointer, Value),
+    Move { from: Pointer, to: Pointer },
+    Copy { from: Pointer, to: Pointer },
+    Test(Pointer, Value),
+}
+
+/// A parsed JSON pointer: its unescaped tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Pointer(Vec<String>);
+
+#[derive(Deserialize)]
+struct RawOperation {
+    op: String,
+    path: String,
+    from: Option<String>,
+    // Absent and null differ: `test` against null is legal.
+    #[serde(default, deserialize_with = "present")]
+    value: Option<Value>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
+}
+
+/// Reads a patch document.
+pub fn parse(document: &[u8]) -> Result<JsonPatch, PatchError> {
+    let raw: Vec<Value> = serde_json::from_slice(document).map_err(|e| PatchError::Malformed(e.to_string()))?;
+    from_values(raw)
+}
+
+/// Reads a patch that is already a tree.
+pub fn from_value(document: &Value) -> Result<JsonPatch, PatchError> {
+    let Value::Array(raw) = document else {
+        return Err(PatchError::Malformed("a JSON patch is an array of operations".into()));
+    };
+    from_values(raw.clone())
+}
+
+fn from_values(raw: Vec<Value>) -> Result<JsonPatch, PatchError> {
+    if raw.len() > MAX_OPERATIONS {
+        return Err(PatchError::TooManyOperations { actual: raw.len(), max: MAX_OPERATIONS });
+    }
+    let operations = raw.into_iter().map(Operation::from_value).collect::<Result<_, _>>()?;
+    Ok(JsonPatch { operations })
+}
+
+impl Operation {
+    fn from_value(value: Value) -> Result<Self, PatchError> {
+        let raw: RawOperation = serde_json::from_value(value).map_err(|e| PatchError::Malformed(e.to_string()))?;
+        let missing = |what: &str| PatchError::NotApplicable(format!("operation {:?} needs {what:?}", raw.op));
+        let path = Pointer::parse(&raw.path)?;
+        let from = || raw.from.as_deref().ok_or_else(|| missing("from")).and_then(Pointer::parse);
+        Ok(match raw.op.as_str() {
+            "add" => Self::Add(path, raw.value.ok_or_else(|| missing("value"))?),
+            "replace" => Self::Replace(path, raw.value.ok_or_else(|| missing("value"))?),
+            "test" => Self::Test(path, raw.value.unwrap_or(Value::Null)),
+            "remove" => Self::Remove(path),
+            "move" => Self::Move { from: from()?, to: path },
+            "copy" => Self::Copy { from: from()?, to: path },
+            other => return Err(PatchError::NotApplicable(format!("unexpected kind of operation: {other}"))),
+        })
+    }
+}
+
+impl JsonPatch {
+    /// Applies all operations in order. On an error `target` is left half changed; work on a copy.
+    pub fn apply(&self, target: &mut Value) -> Result<(), PatchError> {
+        let mut copied = 0;
+        self.operations.iter().try_for_each(|operation| operation.apply(target, &mut copied))
+    }
+
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Whether an operation writes at or below the place; used to see that a patch names a resourceVersion.
+    pub fn touches(&self, place: &[&str]) -> bool {
+        self.operations.iter().any(|operation| {
+            let path = match operation {
+                Operation::Add(path, _) | Operation::Replace(path, _) | Operation::Remove(path) => path,
+                Operation::Move { to, .. } | Operation::Copy { to, .. } => to,
+                Operation::Test(..) => return false,
+            };
+            path.0.len() >= place.len() && path.0.iter().zip(place).all(|(a, b)| a == b)
+        })
+    }
+}
+
+impl Operation {
+    fn apply(&self, target: &mut Value, copied: &mut usize) -> Result<(), PatchError> {
+        match self {
+            Self::Add(path, value) => path.add(target, value.clone()),
+            Self::Remove(path) => path.remove(target).map(drop),
+            Self::Replace(path, value) => path.replace(target, value.clone()),
+            Self::Test(path, value) => path.test(target, value),
+            Self::Move { from, to } => {
+                if to.0.len() > from.0.len() && to.0.starts_with(&from.0) {
+                    return Err(PatchError::NotApplicable(format!("cannot move {from} into itself")));
+                }
+                let value = from.remove(target)?;
+                to.add(target, value)
+            }
+            Self::Copy { from, to } => {
+                let value = from.get(target).ok_or_else(|| from.is_missing())?.clone();
+                *copied = copied.saturating_add(value.to_string().len());
+                if *copied > MAX_COPIED {
+                    let text = format!("the copy operations of the patch add more than {MAX_COPIED} bytes");
+                    return Err(PatchError::NotApplicable(text));
+                }
+                to.add(target, value)
+            }
+        }
+    }
+}
+
+impl Pointer {
+    fn parse(text: &str) -> Result<Self, PatchError> {
+        let Some(rest) = text.strip_prefix('/') else {
+            return if text.is_empty() {
+                Ok(Self(Vec::new()))
+            } else {
+                Err(PatchError::NotApplicable(format!("path {text:?} does not start with a slash")))
+            };
+        };
+        let tokens: Vec<String> = rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
+        if tokens.len() > MAX_DEPTH {
+            return Err(PatchError::NotApplicable(format!("path is deeper than {MAX_DEPTH}")));
+        }
+        Ok(Self(tokens))
+    }
+
+    fn is_missing(&self) -> PatchError {
+        PatchError::NotApplicable(format!("there is nothing at {self}"))
+    }
+
+    fn get<'a>(&self, target: &'a Value) -> Option<&'a Value> {
+        self.0.iter().try_fold(target, |value, token| match value {
+            Value::Object(map) => map.get(token),
+            Value::Array(items) => items.get(index(token)?),
+            _ => None,
+        })
+    }
+
+    /// The value that holds the last token, and that token. `None` for the whole document.
+    fn parent<'a, 't>(&'t self, target: &'a mut Value) -> Result<Option<(&'a mut Value, &'t str)>, PatchError> {
+        let Some((last, before)) = self.0.split_last() else { return Ok(None) };
+        let mut value = target;
+        for token in before {
+            value = match value {
+                Value::Object(map) => map.get_mut(token),
+                Value::Array(items) => index(token).and_then(|i| items.get_mut(i)),
+                _ => None,
+            }
+            .ok_or_else(|| self.is_missing())?;
+        }
+        Ok(Some((value, last)))
+    }
+
+    fn add(&self, target: &mut Value, value: Value) -> Result<(), PatchError> {
+        if self.0.len() + depth(&value) > MAX_DEPTH {
+            return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
+        }
+        match self.parent(target)? {
+            None => *target = value,
+            Some((Value::Object(map), token)) => {
+                map.insert(token.to_owned(), value);
+            }
+            Some((Value::Array(items), "-")) => items.push(value),
+            Some((Value::Array(items), token)) => match index(token) {
+                Some(at) if at <= items.len() => items.insert(at, value),
+                _ => return Err(self.is_missing()),
+            },
+            Some(_) => return Err(self.is_missing()),
+        }
+        Ok(())
+    }
+
+    fn replace(&self, target: &mut Value, value: Value) -> Result<(), PatchError> {
+        if self.0.len() + depth(&value) > MAX_DEPTH {
+            return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
+        }
+        match self.parent(target)? {
+            None => *target = value,
+            Some((Value::Object(map), token)) => {
+                map.insert(token.to_owned(), value);
+            }
+            Some((Value::Array(items), token)) => match index(token).and_then(|at| items.get_mut(at)) {
+                Some(item) => *item = value,
+                None => return Err(self.is_missing()),
+            },
+            Some(_) => return Err(self.is_missing()),
+        }
+        Ok(())
+    }
+
+    fn remove(&self, target: &mut Value) -> Result<Value, PatchError> {
+        match self.parent(target)? {
+            None => Ok(target.take()),
+            Some((Value::Object(map), token)) => map.remove(token).ok_or_else(|| self.is_missing()),
+            Some((Value::Array(items), token)) => match index(token) {
+                Some(at) if at < items.len() => Ok(items.remove(at)),
+                _ => Err(self.is_missing()),
+            },
+            Some(_) => Err(self.is_missing()),
+        }
+    }
+
+    fn test(&self, target: &Value, expected: &Value) -> Result<(), PatchError> {
+        match self.get(target) {
+            Some(actual) if actual == expected => Ok(()),
+            None if expected.is_null() => Ok(()),
+            _ => Err(PatchError::NotApplicable(format!("testing value {self} failed"))),
+        }
+    }
+}
+
+impl std::fmt::Display for Pointer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|token| write!(f, "/{}", token.replace('~', "~0").replace('/', "~1")))
+    }
+}
+
+/// An array index: digits without a leading zero.
+fn index(token: &str) -> Option<usize> {
+    let plain = token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
+    plain.then(|| token.parse().ok()).flatten()
+}
+
+/// Levels of containers. Recursion is bounded because no value in a document is deeper than [`MAX_DEPTH`].
+fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn run(target: Value, patch: Value) -> Result<Value, PatchError> {
+        let mut target = target;
+        parse(patch.to_string().as_bytes())?.apply(&mut target).map(|()| target)
+    }
+
+    #[test]
+    fn operations() {
+        for (target, patch, expected) in [
+            (json!({"a":1}), json!([{"op":"add","path":"/b","value":2}]), Some(json!({"a":1,"b":2}))),
+            (json!({"a":[1,3]}), json!([{"op":"add","path":"/a/1","value":2}]), Some(json!({"a":[1,2,3]}))),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/-","value":2}]), Some(json!({"a":[1,2]}))),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/2","value":2}]), None),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/-1","value":2}]), None),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/99999999999999999999","value":2}]), None),
+            (json!({}), json!([{"op":"add","path":"/a/b","value":2}]), None),
+            (json!({"a":1}), json!([{"op":"remove","path":"/a"}]), Some(json!({}))),
+            (json!({"a":1}), json!([{"op":"remove","path":"/b"}]), None),
+            (json!({"a":{}}), json!([{"op":"replace","path":"/a/b","value":1}]), Some(json!({"a":{"b":1}}))),
+            (json!({"a":[]}), json!([{"op":"replace","path":"/a/0","value":1}]), None),
+            (json!({"a/b":1,"m~n":2}), json!([{"op":"move","from":"/a~1b","path":"/m~0n"}]), Some(json!({"m~n":1}))),
+            (json!({"a":{"b":1}}), json!([{"op":"move","from":"/a","path":"/a/c"}]), None),
+            (json!({"a":1}), json!([{"op":"copy","from":"/a","path":"/b"}]), Some(json!({"a":1,"b":1}))),
+            (json!({"a":1}), json!([{"op":"test","path":"/a","value":1}]), Some(json!({"a":1}))),
+            (json!({"a":1}), json!([{"op":"test","path":"/b","value":null}]), Some(json!({"a":1}))),
+            (json!({"a":1}), json!([{"op":"test","path":"/a","value":2}]), None),
+            (json!({"a":1}), json!([{"op":"frob","path":"/a"}]), None),
+            (json!({"a":1}), json!([{"op":"replace","path":"","value":{"z":1}}]), Some(json!({"z":1}))),
+        ] {
+            assert_eq!(run(target.clone(), patch.clone()).ok(), expected, "{target} {patch}");
+        }
+    }
+
+    #[test]
+    fn hostile_patches_are_refused() {
+        assert!(matches!(parse(b"{}"), Err(PatchError::Malformed(_))));
+        let many = Value::Array(vec![json!({"op":"test","path":"/a"}); MAX_OPERATIONS + 1]);
+        assert!(matches!(from_value(&many), Err(PatchError::TooManyOperations { .. })));
+        // Each copy doubles size and depth of the document.
+        let mut path = String::new();
+        let deepen: Vec<Value> = (0..20)
+            .map(|_| {
+                path.push_str(&"/a".repeat(if path.is_empty() { 1 } else { path.len() / 2 }));
+                json!({"op":"copy","from":"","path":path})
+            })
+            .take(8)
+            .collect();
+        assert!(run(json!({}), Value::Array(deepen)).is_err());
+        let widen: Vec<Value> = (0..40).map(|i| json!({"op":"copy","from":"","path":format!("/{i}")})).collect();
+        assert!(run(json!({"s": "x".repeat(1000)}), Value::Array(widen)).is_err());
+    }
+
+    #[test]
+    fn touched_places_are_seen() {
+        let patch = parse(br#"[{"op":"replace","path":"/metadata/resourceVersion","value":"1"}]"#).expect("valid");
+        assert!(patch.touches(&["metadata", "resourceVersion"]) && !patch.touches(&["metadata", "name"]));
+    }
+}

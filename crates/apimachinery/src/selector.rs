@@ -1,0 +1,270 @@
+//! Selectors over labels and fields: parsing, printing and matching.
+
+mod fields;
+mod parse;
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::meta::LabelSelector;
+use crate::names;
+
+pub use fields::{FieldOperator, FieldRequirement, FieldSelector};
+
+/// Why a text or a `meta/v1.LabelSelector` is not a selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ParseError(pub(crate) String);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operator {
+    Equals,
+    NotEquals,
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    GreaterThan,
+    LessThan,
+}
+
+/// One condition on one label.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Requirement {
+    key: String,
+    operator: Operator,
+    /// Sorted, without duplicates.
+    values: Vec<String>,
+}
+
+/// All requirements must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+    nothing: bool,
+}
+
+impl Requirement {
+    /// Checks the key, the values and their number.
+    pub fn new(key: &str, operator: Operator, mut values: Vec<String>) -> Result<Self, ParseError> {
+        if let Some(complaint) = names::is_qualified_name(key).into_iter().next() {
+            return Err(ParseError(format!("key: Invalid value: {key:?}: {complaint}")));
+        }
+        let problem = match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => {
+                Some("for 'in', 'notin' operators, values set can't be empty")
+            }
+            Operator::Equals | Operator::NotEquals if values.len() != 1 => {
+                Some("exact-match compatibility requires one single value")
+            }
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => {
+                Some("values set must be empty for exists and does not exist")
+            }
+            Operator::GreaterThan | Operator::LessThan if values.len() != 1 || values[0].parse::<i64>().is_err() => {
+                Some("for 'Gt', 'Lt' operators, the value must be an integer")
+            }
+            _ => None,
+        };
+        if let Some(problem) = problem {
+            return Err(ParseError(format!("values: Invalid value: {values:?}: {problem}")));
+        }
+        for value in &values {
+            if let Some(complaint) = names::is_label_value(value).into_iter().next() {
+                return Err(ParseError(format!("values[0][{key}]: Invalid value: {value:?}: {complaint}")));
+            }
+        }
+        values.sort_unstable();
+        values.dedup();
+        Ok(Self { key: key.to_owned(), operator, values })
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// `label` is the value of the label, `None` when the object does not have it.
+    pub fn matches(&self, label: Option<&str>) -> bool {
+        let among = |value: &str| self.values.iter().any(|v| v == value);
+        let bound = || self.values.first().and_then(|v| v.parse::<i64>().ok());
+        let number = || label.and_then(|value| value.parse::<i64>().ok());
+        match self.operator {
+            Operator::Equals | Operator::In => label.is_some_and(among),
+            Operator::NotEquals | Operator::NotIn => !label.is_some_and(among),
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+            Operator::GreaterThan => number().zip(bound()).is_some_and(|(n, b)| n > b),
+            Operator::LessThan => number().zip(bound()).is_some_and(|(n, b)| n < b),
+        }
+    }
+}
+
+impl Selector {
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Matches no object: what an absent `LabelSelector` means where one is required.
+    pub fn nothing() -> Self {
+        Self { requirements: Vec::new(), nothing: true }
+    }
+
+    /// Requirements are kept in the order of their keys.
+    pub fn new(mut requirements: Vec<Requirement>) -> Self {
+        requirements.sort_by(|a, b| a.key.cmp(&b.key));
+        Self { requirements, nothing: false }
+    }
+
+    /// Parses a query parameter or a `--selector`: `a=b,c in (d,e),!f,g>1`.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        parse::selector(text).map(Self::new)
+    }
+
+    /// An empty selector matches everything.
+    pub fn from_label_selector(selector: &LabelSelector) -> Result<Self, ParseError> {
+        let mut requirements = Vec::with_capacity(selector.match_labels.len() + selector.match_expressions.len());
+        for (key, value) in &selector.match_labels {
+            requirements.push(Requirement::new(key, Operator::Equals, vec![value.clone()])?);
+        }
+        for expression in &selector.match_expressions {
+            let operator = match expression.operator.as_str() {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                "Exists" => Operator::Exists,
+                "DoesNotExist" => Operator::DoesNotExist,
+                other => return Err(ParseError(format!("{other:?} is not a valid label selector operator"))),
+            };
+            requirements.push(Requirement::new(&expression.key, operator, expression.values.clone())?);
+        }
+        Ok(Self::new(requirements))
+    }
+
+    /// Exactly these labels, unchecked: for sets that a controller wrote itself.
+    pub fn from_set<K: AsRef<str>, V: AsRef<str>>(labels: &BTreeMap<K, V>) -> Self {
+        let requirement = |(key, value): (&K, &V)| Requirement {
+            key: key.as_ref().to_owned(),
+            operator: Operator::Equals,
+            values: vec![value.as_ref().to_owned()],
+        };
+        Self::new(labels.iter().map(requirement).collect())
+    }
+
+    pub fn requirements(&self) -> &[Requirement] {
+        &self.requirements
+    }
+
+    /// Whether it matches every object.
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty() && !self.nothing
+    }
+
+    pub fn matches<K, V>(&self, labels: &BTreeMap<K, V>) -> bool
+    where
+        K: Borrow<str> + Ord,
+        V: AsRef<str>,
+    {
+        self.matches_with(|key| labels.get(key).map(AsRef::as_ref))
+    }
+
+    /// `label` gives the value of a label by its key.
+    pub fn matches_with<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        !self.nothing && self.requirements.iter().all(|requirement| requirement.matches(label(&requirement.key)))
+    }
+}
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (key, values) = (&self.key, self.values.join(","));
+        match self.operator {
+            Operator::Equals => write!(f, "{key}={values}"),
+            Operator::NotEquals => write!(f, "{key}!={values}"),
+            Operator::In => write!(f, "{key} in ({values})"),
+            Operator::NotIn => write!(f, "{key} notin ({values})"),
+            Operator::Exists => f.write_str(key),
+            Operator::DoesNotExist => write!(f, "!{key}"),
+            Operator::GreaterThan => write!(f, "{key}>{values}"),
+            Operator::LessThan => write!(f, "{key}<{values}"),
+        }
+    }
+}
+
+/// The form [`Selector::parse`] reads; also the `status.selector` of a Scale.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, requirement) in self.requirements.iter().enumerate() {
+            if position > 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{requirement}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn labels(text: &str) -> BTreeMap<String, String> {
+        text.split_terminator(',').filter_map(|p| p.split_once('=')).map(|(k, v)| (k.into(), v.into())).collect()
+    }
+
+    #[test]
+    fn parsing_printing_and_matching() {
+        for (text, printed, object, expected) in [
+            ("", "", "", true),
+            ("a=b", "a=b", "a=b", true),
+            ("a == b , c", "a=b,c", "a=b,c=1", true),
+            ("c,a=b", "a=b,c", "a=b", false),
+            ("a!=b", "a!=b", "", true),
+            ("a!=b", "a!=b", "a=b", false),
+            ("a in (x, y)", "a in (x,y)", "a=y", true),
+            ("a in (x,)", "a in (,x)", "a=", true),
+            ("a notin (x)", "a notin (x)", "", true),
+            ("a notin (x)", "a notin (x)", "a=x", false),
+            ("!a", "!a", "a=", false),
+            ("a>5", "a>5", "a=6", true),
+            ("a<5", "a<5", "a=x", false),
+            ("a=", "a=", "a=", true),
+            ("example.com/a in (in,notin)", "example.com/a in (in,notin)", "example.com/a=in", true),
+        ] {
+            let selector = Selector::parse(text).expect(text);
+            assert_eq!(selector.to_string(), printed);
+            assert_eq!(selector.matches(&labels(object)), expected, "{text} on {object}");
+        }
+        for text in [
+            "a=b=c", ",a", "a,,b", "a in", "a in ()", "a in (b", "a b", "=b", "!", "a>b", "a=é", "-a", "!a=b", "a in b",
+        ] {
+            assert!(Selector::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn structured_selectors() {
+        let selector: LabelSelector = serde_json::from_str(
+            r#"{"matchLabels":{"a":"b"},"matchExpressions":[{"key":"c","operator":"Exists"},{"key":"d","operator":"In","values":["y","x"]}]}"#,
+        )
+        .expect("valid");
+        assert_eq!(Selector::from_label_selector(&selector).map(|s| s.to_string()), Ok("a=b,c,d in (x,y)".to_owned()));
+        assert!(Selector::from_label_selector(&LabelSelector::default()).is_ok_and(|s| s.is_everything()));
+        assert!(!Selector::nothing().matches(&labels("")));
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_never_panics_and_printing_round_trips(text in "[a-c=!<>(), in]{0,12}") {
+            if let Ok(selector) = Selector::parse(&text) {
+                prop_assert_eq!(Selector::parse(&selector.to_string()), Ok(selector));
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Field selectors: `metadata.name=a,status.phase!=Running`.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::ParseError;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FieldOperator {
+    Equals,
+    NotEquals,
+}
+
+pub type FieldRequirement = (String, FieldOperator, String);
+
+/// All requirements must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector {
+    requirements: Vec<FieldRequirement>,
+}
+
+impl FieldSelector {
+    pub fn everything() -> Self {
+        Self::default()
+    }
+
+    /// Whether the fields exist is for the caller to check.
+    pub fn parse(text: &str) -> Result<Self, ParseError> {
+        let mut requirements = Vec::new();
+        for term in split_terms(text).into_iter().filter(|term| !term.is_empty()) {
+            let (path, operator, value) = split_operator(term)
+                .ok_or_else(|| ParseError(format!("invalid selector: '{text}'; can't understand '{term}'")))?;
+            requirements.push((path.to_owned(), operator, unescape(value)?));
+        }
+        Ok(Self { requirements })
+    }
+
+    pub fn requirements(&self) -> &[FieldRequirement] {
+        &self.requirements
+    }
+
+    pub fn is_everything(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
+    /// The value a field must have for an object to match; lets a list by name become a get.
+    pub fn exact(&self, path: &str) -> Option<&str> {
+        let found = self.requirements.iter().find(|(p, op, _)| p == path && *op == FieldOperator::Equals);
+        found.map(|(_, _, value)| value.as_str())
+    }
+
+    /// `field` gives the value at a path; an absent field counts as empty.
+    pub fn matches_with<'a>(&self, field: impl Fn(&str) -> Option<Cow<'a, str>>) -> bool {
+        self.requirements.iter().all(|(path, operator, value)| {
+            let equal = field(path).as_deref().unwrap_or_default() == value;
+            equal == (*operator == FieldOperator::Equals)
+        })
+    }
+}
+
+/// Splits at commas that no backslash precedes.
+fn split_terms(text: &str) -> Vec<&str> {
+    let (mut terms, mut start, mut escaped) = (Vec::new(), 0, false);
+    for (at, c) in text.char_indices() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            ',' => {
+                terms.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    terms.push(&text[start..]);
+    terms
+}
+
+fn split_operator(term: &str) -> Option<(&str, FieldOperator, &str)> {
+    let at = term.find(['=', '!'])?;
+    let (path, rest) = term.split_at(at);
+    let (operator, symbol) = match rest {
+        _ if rest.starts_with("!=") => (FieldOperator::NotEquals, "!="),
+        _ if rest.starts_with("==") => (FieldOperator::Equals, "=="),
+        _ if rest.starts_with('=') => (FieldOperator::Equals, "="),
+        _ => return None,
+    };
+    Some((path, operator, &rest[symbol.len()..]))
+}
+
+fn unescape(value: &str) -> Result<String, ParseError> {
+    let mut result = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(special @ ('\\' | ',' | '=')) => result.push(special),
+                other => {
+                    let sequence: String = std::iter::once('\\').chain(other).collect();
+                    return Err(ParseError(format!(
+                        "invalid field selector: invalid escape sequence in value: {sequence}"
+                    )));
+                }
+            },
+            ',' | '=' => return Err(ParseError(format!("invalid field selector: unescaped character in value: {c}"))),
+            _ => result.push(c),
+        }
+    }
+    Ok(result)
+}
+
+impl fmt::Display for FieldSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (path, operator, value)) in self.requirements.iter().enumerate() {
+            let comma = if position > 0 { "," } else { "" };
+            let symbol = if *operator == FieldOperator::Equals { "=" } else { "!=" };
+            let value = value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=");
+            write!(f, "{comma}{path}{symbol}{value}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parsing_and_matching() {
+        for (text, printed, name, expected) in [
+            ("", "", "a", true),
+            ("metadata.name=a", "metadata.name=a", "a", true),
+            ("metadata.name==b,", "metadata.name=b", "a", false),
+            ("metadata.name!=b", "metadata.name!=b", "a", true),
+            ("metadata.name=a\\,b\\=c", "metadata.name=a\\,b\\=c", "a,b=c", true),
+            ("x=", "x=", "a", true),
+        ] {
+            let selector = FieldSelector::parse(text).expect(text);
+            assert_eq!(selector.to_string(), printed);
+            let field = |path: &str| (path == "metadata.name").then(|| Cow::from(name.to_owned()));
+            assert_eq!(selector.matches_with(field), expected, "{text}");
+        }
+        for text in ["a", "a!b", "a=b=c", "a=\\x", "a=b\\"] {
+            assert!(FieldSelector::parse(text).is_err(), "{text}");
+        }
+    }
+}
