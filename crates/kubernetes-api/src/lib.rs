@@ -1,2 +1,9 @@
-//! The built-in kinds of Kubernetes as data and small functions: which resources there are, their types, defaults,
-//! validation, table columns and protobuf form. No handler lives here.
+//! The built-in kinds of Kubernetes as data and small functions: which resources there are, their types and what is
+//! special about them. No handler lives here.
+
+mod resources;
+mod strategy;
+mod types;
+
+pub use resources::resources;
+pub use types::{schema_for, schemas};

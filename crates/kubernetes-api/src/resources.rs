@@ -1,0 +1,115 @@
+//! The table of built-in resources: `data/resources.tsv` joined with the types and strategies.
+
+use std::sync::Arc;
+
+use apimachinery::resource::{Resource, ResourceInfo, Subresource};
+use apimachinery::{ApiResource, GroupVersion, GroupVersionKind};
+
+use crate::strategy::BuiltIn;
+use crate::types::schema_for;
+
+const RESOURCES: &str = include_str!("../data/resources.tsv");
+
+/// Every built-in resource of Kubernetes 1.36 that a control plane or a simulated member serves. `bindings` and
+/// `componentstatuses` are left out: the first has no kubelet to bind for, the second is deprecated and stateless.
+/// Kinds that are only reviewed (`subjectaccessreviews`, ...) have `create` as their only verb.
+pub fn resources() -> Vec<Resource> {
+    RESOURCES.lines().skip(1).filter_map(resource).collect()
+}
+
+fn resource(line: &str) -> Option<Resource> {
+    let [gv, plural, kind, scope, singular, short, categories, verbs, subresources] =
+        <[&str; 9]>::try_from(line.split('\t').collect::<Vec<_>>()).ok()?;
+    if matches!(plural, "bindings" | "componentstatuses") {
+        return None;
+    }
+    let gv: GroupVersion = gv.parse().ok()?;
+    let schema = schema_for(&gv.with_kind(kind))?;
+    let info = ResourceInfo {
+        resource: ApiResource {
+            group: gv.group.clone(),
+            version: gv.version.clone(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+            namespaced: scope == "Namespaced",
+        },
+        singular: singular.to_owned(),
+        list_kind: format!("{kind}List"),
+        short_names: words(short),
+        categories: words(categories),
+        verbs: words(verbs),
+        subresources: subresources.split(';').filter_map(|text| subresource(&gv, text)).collect(),
+        selectable_fields: selectable_fields(&gv.group, plural).iter().map(|&path| path.to_owned()).collect(),
+        custom: false,
+        schema,
+    };
+    let strategy = Arc::new(BuiltIn::new(&info));
+    Some(Resource { info: Arc::new(info), strategy })
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// From `name(Kind:verb,verb)`.
+fn subresource(gv: &GroupVersion, text: &str) -> Option<Subresource> {
+    let (name, rest) = text.split_once('(')?;
+    let (kind, verbs) = rest.strip_suffix(')')?.split_once(':')?;
+    Some(match name {
+        "status" => Subresource::Status,
+        "scale" => Subresource::Scale {
+            spec_replicas: ".spec.replicas".to_owned(),
+            status_replicas: ".status.replicas".to_owned(),
+            // A path to a text only: built-in kinds hold an object here, which the Scale endpoint prints.
+            label_selector: Some(".spec.selector".to_owned()),
+        },
+        _ => Subresource::Other { name: name.to_owned(), kind: subresource_kind(gv, kind), verbs: words(verbs) },
+    })
+}
+
+/// A few subresources speak a kind of another group.
+fn subresource_kind(gv: &GroupVersion, kind: &str) -> GroupVersionKind {
+    match kind {
+        "TokenRequest" => GroupVersionKind::new("authentication.k8s.io", "v1", kind),
+        "Eviction" => GroupVersionKind::new("policy", "v1", kind),
+        _ => gv.with_kind(kind),
+    }
+}
+
+/// The fields a field selector may name besides `metadata.name` and `metadata.namespace`.
+fn selectable_fields(group: &str, plural: &str) -> &'static [&'static str] {
+    match (group, plural) {
+        ("", "pods") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.podIPs",
+            "status.nominatedNodeName",
+        ],
+        ("" | "events.k8s.io", "events") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "namespaces") => &["status.phase"],
+        ("", "secrets") => &["type"],
+        ("", "services") => &["spec.clusterIP", "spec.type"],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("batch", "jobs") => &["status.successful"],
+        ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        _ => &[],
+    }
+}

@@ -1,0 +1,64 @@
+//! What all built-in kinds have in common: status belongs to its own endpoint, and some kinds keep a generation.
+//! Defaults, validation and columns of single kinds are not here.
+
+use apimachinery::resource::{RequestContext, ResourceInfo, Strategy};
+use serde_json::Value;
+
+/// Strategy of a built-in kind, from its description.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuiltIn {
+    resets_status: bool,
+    /// The part of the object whose change raises the generation; `None` when the kind keeps none.
+    generation_of: Option<&'static str>,
+}
+
+impl BuiltIn {
+    pub(crate) fn new(info: &ResourceInfo) -> Self {
+        let resource = &info.resource;
+        // Kubelets register nodes together with their status.
+        let resets_status = info.has_status() && !matches!(resource.kind.as_str(), "Node");
+        Self { resets_status, generation_of: generation_of(&resource.group, &resource.kind) }
+    }
+}
+
+/// Which built-in kinds keep `metadata.generation`, and for which part of them.
+fn generation_of(group: &str, kind: &str) -> Option<&'static str> {
+    match (group, kind) {
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
+            Some("webhooks")
+        }
+        ("", "Pod" | "ReplicationController")
+        | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
+        | ("batch", "CronJob" | "Job")
+        | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
+        | ("policy", "PodDisruptionBudget")
+        | ("apiextensions.k8s.io", "CustomResourceDefinition")
+        | (
+            "admissionregistration.k8s.io",
+            "MutatingAdmissionPolicy"
+            | "MutatingAdmissionPolicyBinding"
+            | "ValidatingAdmissionPolicy"
+            | "ValidatingAdmissionPolicyBinding",
+        )
+        | ("flowcontrol.apiserver.k8s.io", _) => Some("spec"),
+        _ => None,
+    }
+}
+
+impl Strategy for BuiltIn {
+    fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
+        if self.resets_status
+            && let Some(fields) = object.as_object_mut()
+        {
+            fields.remove("status");
+        }
+    }
+
+    fn has_generation(&self) -> bool {
+        self.generation_of.is_some()
+    }
+
+    fn raises_generation(&self, old: &Value, new: &Value) -> bool {
+        self.generation_of.is_some_and(|part| old.get(part) != new.get(part))
+    }
+}
