@@ -1,4 +1,5 @@
 //! The API server's parts as their callers see them.
 
+mod authn;
 mod authz;
 mod serve;

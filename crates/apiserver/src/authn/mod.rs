@@ -1,0 +1,117 @@
+//! Authentication: who is asking? Client certificates, bearer tokens (static, service account), anonymous.
+//!
+//! Any method that succeeds decides; a credential that nobody accepts is a 401; no credential at all is the anonymous
+//! user, if that is allowed. The answer says nothing about what the user may do.
+
+mod impersonation;
+mod recent;
+mod service_account;
+mod static_tokens;
+mod x509;
+
+use std::sync::Arc;
+
+use apimachinery::status::StatusReason;
+use apimachinery::{Object, ObjectKey, Status};
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use transport::Identity;
+
+pub use impersonation::impersonate;
+pub use service_account::{ServiceAccountTokens, account_groups, account_of};
+pub use static_tokens::{StaticTokens, TokenFileError};
+pub use x509::{ClientAuthority, ClientAuthorityError};
+
+use crate::serve::Peer;
+
+pub const ANONYMOUS: &str = "system:anonymous";
+pub const UNAUTHENTICATED: &str = "system:unauthenticated";
+pub const AUTHENTICATED: &str = "system:authenticated";
+
+/// The extra under which a credential names itself.
+const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
+
+/// Reads the objects that a credential depends on, as they are in the store now (not from a cache that may lag).
+pub trait Lookup: Send + Sync + 'static {
+    /// `resource` is the plural of a core/v1 kind: `serviceaccounts`, `secrets`, `pods` or `nodes`.
+    fn get(&self, resource: &'static str, key: ObjectKey) -> BoxFuture<'_, Result<Option<Arc<Object>>, Status>>;
+}
+
+/// The methods a server accepts. The default accepts nobody but in-process callers.
+#[derive(Default)]
+pub struct Authentication {
+    pub client_authority: Option<ClientAuthority>,
+    pub static_tokens: Option<StaticTokens>,
+    pub service_accounts: Option<ServiceAccountTokens>,
+    /// Whether a request without credentials is `system:anonymous`; otherwise it is a 401.
+    pub anonymous: bool,
+}
+
+impl std::fmt::Debug for Authentication {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Authentication(..)")
+    }
+}
+
+/// The 401 of a credential that nobody accepts.
+pub fn unauthorized() -> Status {
+    Status::failure(StatusReason::Unauthorized, "Unauthorized")
+}
+
+impl Authentication {
+    /// An [`Identity`] that in-process code attached wins. `seconds` is now, since the epoch.
+    pub async fn authenticate(&self, request: &http::request::Parts, seconds: i64) -> Result<Identity, Status> {
+        if let Some(identity) = request.extensions.get::<Identity>() {
+            return Ok(identity.clone());
+        }
+        let mut refused = false;
+        if let (Some(authority), Some(peer)) = (&self.client_authority, request.extensions.get::<Peer>()) {
+            match authority.authenticate(&peer.certificates, seconds) {
+                Some(Some(identity)) => return Ok(authenticated(identity)),
+                Some(None) => refused = true,
+                None => {}
+            }
+        }
+        if let Some(token) = bearer(&request.headers) {
+            return match self.token(token, None, seconds).await? {
+                Some((identity, _)) => Ok(identity),
+                None => Err(unauthorized()),
+            };
+        }
+        if refused || !self.anonymous {
+            return Err(unauthorized());
+        }
+        Ok(Identity { user: ANONYMOUS.into(), groups: vec![UNAUTHENTICATED.into()], ..Identity::default() })
+    }
+
+    /// The holder of a bearer token and the audiences it is good for, or `None` if nobody accepts it. `audiences`
+    /// are those asked for; `None` means the server's own.
+    pub async fn token(
+        &self,
+        token: &str,
+        audiences: Option<&[String]>,
+        seconds: i64,
+    ) -> Result<Option<(Identity, Vec<String>)>, Status> {
+        if let Some(identity) = self.static_tokens.as_ref().and_then(|tokens| tokens.get(token)) {
+            return Ok(Some((authenticated(identity.clone()), audiences.unwrap_or_default().to_vec())));
+        }
+        let Some(accounts) = &self.service_accounts else { return Ok(None) };
+        let found = accounts.authenticate(token, audiences, seconds).await?;
+        Ok(found.map(|(identity, audiences)| (authenticated(identity), audiences)))
+    }
+}
+
+fn authenticated(mut identity: Identity) -> Identity {
+    if !identity.groups.iter().any(|group| group == AUTHENTICATED) {
+        identity.groups.push(AUTHENTICATED.into());
+    }
+    identity
+}
+
+/// The bearer token of a request. Other schemes are ignored, as upstream ignores them.
+fn bearer(headers: &http::HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?.trim();
+    let (scheme, token) = value.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}

@@ -1,0 +1,36 @@
+//! Signatures checked lately. Checking one costs as much as the rest of a small request, and clients show the same
+//! credential again and again; what may change (expiry, deletion of the account) is never remembered here.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+/// An entry is a digest and what the credential says, about 1 KiB: 4 MiB in all.
+const CAPACITY: usize = 4096;
+
+pub(super) struct Recent<T>(Mutex<HashMap<[u8; 32], T>>);
+
+impl<T> Default for Recent<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T: Clone> Recent<T> {
+    /// What the credential said last time, or what `check` says now. Failures are not remembered, so that they cannot
+    /// push out what is genuine.
+    pub fn get_or_check(&self, credential: &[u8], check: impl FnOnce() -> Option<T>) -> Option<T> {
+        let digest: [u8; 32] = Sha256::digest(credential).into();
+        if let Some(known) = self.0.lock().get(&digest) {
+            return Some(known.clone());
+        }
+        let checked = check()?;
+        let mut entries = self.0.lock();
+        if entries.len() >= CAPACITY {
+            entries.clear();
+        }
+        entries.insert(digest, checked.clone());
+        Some(checked)
+    }
+}

@@ -1,0 +1,76 @@
+//! Client certificates: signed by the client authority, in time, and meant for clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls_pki_types::pem::PemObject;
+use transport::Identity;
+
+use super::recent::Recent;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientAuthorityError {
+    #[error("cannot read the client authority's certificate")]
+    Read(#[source] rustls_pki_types::pem::Error),
+    #[error("the client authority's certificate cannot be trusted")]
+    Root(#[source] rustls::Error),
+    #[error("cannot set up the verification of client certificates")]
+    Verifier(#[source] rustls::server::VerifierBuilderError),
+}
+
+/// Whose signature on a client certificate is believed.
+pub struct ClientAuthority {
+    verifier: Arc<dyn ClientCertVerifier>,
+    recent: Recent<(Identity, std::ops::RangeInclusive<i64>)>,
+}
+
+impl ClientAuthority {
+    /// Takes one or more certificates in PEM.
+    pub fn from_pem(bundle: &str) -> Result<Self, ClientAuthorityError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
+            roots.add(certificate.map_err(ClientAuthorityError::Read)?).map_err(ClientAuthorityError::Root)?;
+        }
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+            .build()
+            .map_err(ClientAuthorityError::Verifier)?;
+        Ok(Self { verifier, recent: Recent::default() })
+    }
+
+    /// `None` without a certificate, `Some(None)` with one that is not believed.
+    pub(super) fn authenticate(
+        &self,
+        certificates: &[CertificateDer<'static>],
+        seconds: i64,
+    ) -> Option<Option<Identity>> {
+        let (own, intermediates) = certificates.split_first()?;
+        let checked = self.recent.get_or_check(own, || self.check(own, intermediates, seconds));
+        Some(checked.filter(|(_, valid)| valid.contains(&seconds)).map(|(identity, _)| identity))
+    }
+
+    fn check(
+        &self,
+        own: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        seconds: i64,
+    ) -> Option<(Identity, std::ops::RangeInclusive<i64>)> {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(seconds).ok()?));
+        self.verifier.verify_client_cert(own, intermediates, now).ok()?;
+        let holder = pki::Holder::from_der(own).ok()?;
+        if holder.user.is_empty() {
+            return None;
+        }
+        let identity = Identity {
+            user: holder.user,
+            uid: String::new(),
+            groups: holder.groups,
+            extra: vec![(super::CREDENTIAL_ID.into(), vec![format!("X509SHA256={}", holder.fingerprint)])],
+        };
+        Some((identity, holder.not_before..=holder.not_after))
+    }
+}

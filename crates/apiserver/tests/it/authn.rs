@@ -1,0 +1,184 @@
+//! Who a request comes from, one row per credential.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey, Status};
+use apiserver::authn::{Authentication, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens, impersonate};
+use apiserver::authz::{Rbac, Table};
+use apiserver::serve::Peer;
+use base64::Engine as _;
+use futures::future::{BoxFuture, FutureExt};
+use pki::token::{Bound, Reference};
+use pki::{Authority, Claims, Signer, Verifier};
+use serde_json::json;
+use transport::Identity;
+use world::World;
+
+const NOW: &str = "2026-11-21T00:00:00Z";
+
+#[derive(Default)]
+struct Objects(BTreeMap<(String, ObjectKey), Arc<Object>>);
+
+impl Objects {
+    fn add(&mut self, resource: &str, value: &serde_json::Value) {
+        let object = Object::from_value(value).expect("an object");
+        self.0.insert((resource.to_owned(), object.key()), object.shared());
+    }
+}
+
+impl Lookup for Objects {
+    fn get(&self, resource: &'static str, key: ObjectKey) -> BoxFuture<'_, Result<Option<Arc<Object>>, Status>> {
+        let found = self.0.get(&(resource.to_owned(), key)).cloned();
+        async move { Ok(found) }.boxed()
+    }
+}
+
+fn bound(uid: &str, audience: &str, exp: i64) -> Claims {
+    Claims {
+        aud: vec![audience.into()],
+        exp: Some(exp),
+        iss: "https://issuer".into(),
+        jti: "j1".into(),
+        bound: Some(Bound {
+            namespace: "ns".into(),
+            serviceaccount: Reference { name: "robot".into(), uid: uid.into() },
+            ..Bound::default()
+        }),
+        sub: "system:serviceaccount:ns:robot".into(),
+        ..Claims::default()
+    }
+}
+
+fn request(bearer: Option<&str>, certificate: Option<&str>) -> http::request::Parts {
+    let mut request = http::Request::get("/api");
+    if let Some(token) = bearer {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let mut request = request.body(()).expect("request");
+    let certificates = certificate.map(|pem| pki::holder::pem_to_der(pem).expect("pem").into());
+    let address = ([127, 0, 0, 1], 1).into();
+    request.extensions_mut().insert(Peer { address, certificates: certificates.into_iter().collect() });
+    request.into_parts().0
+}
+
+#[tokio::test]
+async fn credentials_name_their_holder_or_are_refused() {
+    let world = World::simulated(NOW.parse().expect("a time"), 3);
+    let now = world.now().as_second();
+    let (authority, _) = Authority::generate("ca", &world).expect("authority");
+    let (stranger, _) = Authority::generate("ca", &world).expect("authority");
+    let groups = ["system:masters".to_owned(), "ops".to_owned()];
+    let ann = authority.issue_client("ann", &groups, &world).expect("certificate").certificate;
+    let false_ann = stranger.issue_client("ann", &groups, &world).expect("certificate").certificate;
+    let names = pki::ServerNames::api_server("not-a-client", &[]);
+    let server = authority.issue_server(&names, &world).expect("certificate").certificate;
+
+    let key = pki::token::generate_key().expect("key");
+    let signer = Signer::from_pem(&key).expect("signer");
+    let sign = |claims: &Claims| signer.sign(claims).expect("token");
+    let legacy = sign(&Claims::legacy("ns", "robot", "u1", "robot-token"));
+    let legacy_elsewhere = sign(&Claims::legacy("ns", "robot", "u1", "removed"));
+    let mut objects = Objects::default();
+    objects.add(
+        "serviceaccounts",
+        &json!({"kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "ns", "uid": "u1"}}),
+    );
+    let encoded = base64::engine::general_purpose::STANDARD.encode(&legacy);
+    objects.add(
+        "secrets",
+        &json!({"kind": "Secret", "metadata": {"name": "robot-token", "namespace": "ns"}, "data": {"token": encoded}}),
+    );
+    let verifier = Verifier::from_pems([signer.public_pem()]).expect("verifier");
+    let issuer = vec!["https://issuer".to_owned()];
+    let authentication = Authentication {
+        client_authority: Some(ClientAuthority::from_pem(authority.certificate()).expect("authority")),
+        static_tokens: Some(StaticTokens::parse("t1,bob,7,\"devs, more\"\n# no\n\nt2,eve,8\n").expect("tokens")),
+        service_accounts: Some(ServiceAccountTokens::new(verifier, issuer.clone(), issuer, Arc::new(objects))),
+        anonymous: true,
+    };
+    let robot =
+        "system:serviceaccount:ns:robot [system:serviceaccounts system:serviceaccounts:ns system:authenticated]";
+    let good = sign(&bound("u1", "https://issuer", now + 60));
+    let late = sign(&bound("u1", "https://issuer", now));
+    let recreated = sign(&bound("u2", "https://issuer", now + 60));
+    let elsewhere = sign(&bound("u1", "https://else", now + 60));
+    let cases = [
+        (None, None, "system:anonymous [system:unauthenticated]"),
+        (Some("t1"), None, "bob [devs more system:authenticated]"),
+        (Some("t2"), None, "eve [system:authenticated]"),
+        (Some("t3"), None, "401"),
+        (None, Some(&ann), "ann [system:masters ops system:authenticated]"),
+        (None, Some(&false_ann), "401"),
+        (None, Some(&server), "401"),
+        (Some("t1"), Some(&false_ann), "bob [devs more system:authenticated]"),
+        (Some(good.as_str()), None, robot),
+        (Some(late.as_str()), None, "401"),
+        (Some(recreated.as_str()), None, "401"),
+        (Some(elsewhere.as_str()), None, "401"),
+        (Some(legacy.as_str()), None, robot),
+        (Some(legacy_elsewhere.as_str()), None, "401"),
+    ];
+    // Twice, because the second time answers come from memory.
+    for (token, certificate, expected) in cases.iter().chain(&cases) {
+        let parts = request(*token, certificate.map(String::as_str));
+        let answer = match authentication.authenticate(&parts, now).await {
+            Ok(identity) => format!("{} [{}]", identity.user, identity.groups.join(" ")),
+            Err(status) => status.code.to_string(),
+        };
+        assert_eq!(&answer, expected, "{token:?}");
+    }
+    let expired = authentication.authenticate(&request(Some(&good), None), now + 61).await.expect_err("expired");
+    assert_eq!((expired.code, expired.message.as_str()), (401, "Unauthorized"));
+    let eleven_years = 11 * 365 * 24 * 3600;
+    assert!(authentication.authenticate(&request(None, Some(&ann)), now + eleven_years).await.is_err());
+}
+
+#[test]
+fn impersonation_needs_every_permission() {
+    let rbac = Rbac::default();
+    let put = |table: &mut Table, value: serde_json::Value| table.put(&Object::from_value(&value).expect("an object"));
+    rbac.update(|table| {
+        put(table, json!({"kind": "ClusterRole", "metadata": {"name": "imp"}, "rules": [
+            {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["users", "groups"], "resourceNames": ["tom", "devs"]},
+            {"verbs": ["impersonate"], "apiGroups": [""], "resources": ["serviceaccounts"]},
+            {"verbs": ["impersonate"], "apiGroups": ["authentication.k8s.io"], "resources": ["userextras/a/b"]}]}));
+        put(table, json!({"kind": "ClusterRoleBinding", "metadata": {"name": "imp"},
+            "roleRef": {"kind": "ClusterRole", "name": "imp"}, "subjects": [{"kind": "User", "name": "bob"}]}));
+    });
+    let cases: [(&[(&str, &str)], &str); 8] = [
+        (&[], "bob []"),
+        (&[("impersonate-user", "tom")], "tom [system:authenticated]"),
+        (&[("impersonate-user", "tom"), ("impersonate-group", "devs")], "tom [devs system:authenticated]"),
+        (&[("impersonate-user", "tom"), ("impersonate-extra-a%2FB", "x")], "tom [system:authenticated]"),
+        (
+            &[("impersonate-user", "system:serviceaccount:n:r")],
+            "system:serviceaccount:n:r [system:serviceaccounts system:serviceaccounts:n system:authenticated]",
+        ),
+        (
+            &[("impersonate-user", "zed")],
+            r#"users "zed" is forbidden: User "bob" cannot impersonate resource "users" in API group "" at the cluster scope"#,
+        ),
+        (
+            &[("impersonate-user", "tom"), ("impersonate-group", "system:masters")],
+            r#"groups "system:masters" is forbidden: User "bob" cannot impersonate resource "groups" in API group "" at the cluster scope"#,
+        ),
+        (&[("impersonate-group", "devs")], r#"requested [group "devs"] without impersonating a user name"#),
+    ];
+    for (headers, expected) in cases {
+        let mut map = http::HeaderMap::new();
+        for (name, value) in headers {
+            let name: http::HeaderName = name.parse().expect("a name");
+            map.append(name, value.parse().expect("a value"));
+        }
+        let bob = Identity { user: "bob".into(), ..Identity::default() };
+        let answer = match impersonate(&mut map, bob, &rbac) {
+            Ok(identity) => {
+                assert!(map.is_empty());
+                format!("{} [{}]", identity.user, identity.groups.join(" "))
+            }
+            Err(status) => status.message,
+        };
+        assert_eq!(answer, expected);
+    }
+}
