@@ -2,4 +2,9 @@
 
 pub mod authn;
 pub mod authz;
+pub mod bootstrap_policy;
+pub mod health;
+pub mod reviews;
 pub mod serve;
+pub mod tokens;
+pub mod version;

@@ -1,6 +1,7 @@
 //! Authorization: may this user do this? Decided from the request's attributes and a table of rules in memory, before
 //! anything is looked up, so that a forbidden user learns nothing of what exists.
 
+pub mod escalation;
 pub mod rbac;
 mod rules;
 mod table;

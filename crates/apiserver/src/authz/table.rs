@@ -66,14 +66,18 @@ impl Table {
         }
     }
 
-    /// The rules a reference stands for, seen from `namespace` (empty for a cluster binding); none if it dangles.
-    pub fn rules_of(&self, reference: &RoleRef, namespace: &str) -> &[PolicyRule] {
+    /// The rules a reference stands for, seen from `namespace` (empty for a cluster binding); `None` if it dangles.
+    pub fn find(&self, reference: &RoleRef, namespace: &str) -> Option<&[PolicyRule]> {
         let key = match reference.kind.as_str() {
             "ClusterRole" => ObjectKey::cluster(reference.name.as_str()),
             "Role" if !namespace.is_empty() => ObjectKey::namespaced(namespace, reference.name.as_str()),
-            _ => return &[],
+            _ => return None,
         };
-        self.roles.get(&key).map_or(&[], |role| &role.rules)
+        self.roles.get(&key).map(|role| role.rules.as_slice())
+    }
+
+    fn rules_of(&self, reference: &RoleRef, namespace: &str) -> &[PolicyRule] {
+        self.find(reference, namespace).unwrap_or_default()
     }
 
     /// Every binding that concerns the user, those of the namespace after those of the cluster: the namespace it

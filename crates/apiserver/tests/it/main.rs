@@ -2,4 +2,5 @@
 
 mod authn;
 mod authz;
+mod reviews;
 mod serve;

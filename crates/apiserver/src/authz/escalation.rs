@@ -1,0 +1,120 @@
+//! Nobody hands out what he does not hold: checked on every write of a role or a binding, before it is stored.
+//!
+//! The way around is explicit: the verb `escalate` on the role that is written, `bind` on the role that is referred to.
+
+use std::collections::BTreeMap;
+
+use apimachinery::{ObjectKey, Status};
+use transport::Identity;
+
+use super::rules::{Binding, Role};
+use super::{Attributes, Authorizer, PolicyRule, ResourceAttributes, Table, rbac};
+
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// A write of a Role or ClusterRole. `old` is the stored one on updates.
+pub fn check_role(
+    authorizer: &dyn Authorizer,
+    user: &Identity,
+    key: &ObjectKey,
+    old: Option<&serde_json::Value>,
+    new: &serde_json::Value,
+) -> Result<(), Status> {
+    let resource = if key.namespace().is_some() { "roles" } else { "clusterroles" };
+    let rules = decode::<Role>(new, resource, key)?.rules;
+    if old.is_some_and(|old| old["rules"] == new["rules"] && old["aggregationRule"] == new["aggregationRule"]) {
+        return Ok(());
+    }
+    if may(authorizer, user, "escalate", resource, key) {
+        return Ok(());
+    }
+    // An aggregated role takes its rules from roles that others may write later, so it needs everything.
+    let everything = [PolicyRule::everything(), PolicyRule::every_path()];
+    let aggregates = !new["aggregationRule"].is_null();
+    let wanted = rules.iter().chain(if aggregates { &everything[..] } else { &[] });
+    refuse_missing(authorizer, user, resource, key, wanted)
+}
+
+/// A write of a RoleBinding or ClusterRoleBinding.
+pub fn check_binding(
+    authorizer: &dyn Authorizer,
+    table: &Table,
+    user: &Identity,
+    key: &ObjectKey,
+    old: Option<&serde_json::Value>,
+    new: &serde_json::Value,
+) -> Result<(), Status> {
+    let resource = if key.namespace().is_some() { "rolebindings" } else { "clusterrolebindings" };
+    if old.is_some_and(|old| old["roleRef"] == new["roleRef"] && old["subjects"] == new["subjects"]) {
+        return Ok(());
+    }
+    let reference = decode::<Binding>(new, resource, key)?.role_ref;
+    let namespace = key.namespace().unwrap_or_default();
+    let (of, role_key) = match reference.kind.as_str() {
+        "Role" => ("roles", ObjectKey::namespaced(namespace, reference.name.as_str())),
+        // In a RoleBinding the permission to bind a ClusterRole may be given in the namespace.
+        _ => ("clusterroles", ObjectKey::namespaced(namespace, reference.name.as_str())),
+    };
+    if may(authorizer, user, "bind", of, &role_key) {
+        return Ok(());
+    }
+    let Some(rules) = table.find(&reference, namespace) else {
+        return Err(Status::not_found(GROUP, of, &reference.name));
+    };
+    refuse_missing(authorizer, user, resource, key, rules)
+}
+
+fn decode<T: serde::de::DeserializeOwned>(
+    value: &serde_json::Value,
+    resource: &str,
+    key: &ObjectKey,
+) -> Result<T, Status> {
+    T::deserialize(value)
+        .map_err(|error| Status::bad_request(format!("{resource}.{GROUP} {key} cannot be read: {error}")))
+}
+
+fn may(authorizer: &dyn Authorizer, user: &Identity, verb: &str, resource: &str, key: &ObjectKey) -> bool {
+    let attributes = ResourceAttributes {
+        verb: verb.into(),
+        group: GROUP.into(),
+        version: "v1".into(),
+        resource: resource.into(),
+        subresource: String::new(),
+        namespace: key.namespace().unwrap_or_default().into(),
+        name: key.name.clone(),
+    };
+    authorizer.authorize(user, &Attributes::Resource(attributes)).is_allowed()
+}
+
+fn refuse_missing<'a>(
+    authorizer: &dyn Authorizer,
+    user: &Identity,
+    resource: &str,
+    key: &ObjectKey,
+    wanted: impl IntoIterator<Item = &'a PolicyRule>,
+) -> Result<(), Status> {
+    let held = authorizer.rules_for(user, key.namespace().unwrap_or_default()).unwrap_or_default();
+    let missing = rbac::missing(&held, wanted);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let groups: Vec<String> = user.groups.iter().map(|group| format!("{group:?}")).collect();
+    let rules: Vec<String> = merged(&missing).iter().map(rbac::describe).collect();
+    let why = format!(
+        "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+        user.user,
+        groups.join(" "),
+        rules.join("\n")
+    );
+    Err(Status::forbidden(GROUP, resource, &key.name, &why))
+}
+
+/// Single permissions on the same thing as one rule with several verbs.
+fn merged(singles: &[PolicyRule]) -> Vec<PolicyRule> {
+    let mut merged: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
+    for single in singles {
+        let of = PolicyRule { verbs: Vec::new(), ..single.clone() };
+        merged.entry(of).or_default().extend(single.verbs.iter().cloned());
+    }
+    merged.into_iter().map(|(rule, verbs)| PolicyRule { verbs, ..rule }).collect()
+}

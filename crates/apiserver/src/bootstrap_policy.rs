@@ -1,0 +1,132 @@
+//! The roles, bindings and namespaces that every API server has, and how they are kept: what is missing is added at
+//! each start, nothing that a user added is taken away, and an object annotated
+//! `rbac.authorization.kubernetes.io/autoupdate: "false"` is left alone.
+
+mod roles;
+
+use serde_json::{Value, json};
+
+use crate::authz::{PolicyRule, rbac};
+
+const AUTOUPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
+const API_VERSION: &str = "rbac.authorization.k8s.io/v1";
+
+/// Namespaces that exist from the start.
+pub const NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+
+/// The label that tells bootstrap objects from others, and the annotation that lets us keep them.
+fn metadata(name: &str, labels: &[(&str, &str)]) -> Value {
+    let mut metadata = json!({
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+        "annotations": {AUTOUPDATE: "true"},
+    });
+    for (key, value) in labels {
+        metadata["labels"][*key] = (*value).into();
+    }
+    metadata
+}
+
+/// Every ClusterRole, in the order of creation.
+pub fn cluster_roles() -> Vec<Value> {
+    let plain = roles::plain().into_iter().map(|(name, labels, rules)| {
+        json!({"apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": metadata(name, &labels), "rules": rules})
+    });
+    let aggregated = roles::AGGREGATED.iter().map(|(name, from, labels)| {
+        let selector = json!([{"matchLabels": {*from: "true"}}]);
+        // The rules of today stand in until the aggregation controller has run; it computes the same.
+        json!({
+            "apiVersion": API_VERSION, "kind": "ClusterRole", "metadata": metadata(name, labels),
+            "aggregationRule": {"clusterRoleSelectors": selector}, "rules": roles::aggregated(from),
+        })
+    });
+    plain.chain(aggregated).collect()
+}
+
+pub fn cluster_role_bindings() -> Vec<Value> {
+    let binding = |(name, role, subjects): &(&str, &str, &[(&str, &str)])| {
+        let subjects: Vec<Value> = subjects
+            .iter()
+            .map(|(kind, name)| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}))
+            .collect();
+        json!({
+            "apiVersion": API_VERSION, "kind": "ClusterRoleBinding", "metadata": metadata(name, &[]),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": subjects,
+        })
+    };
+    roles::BINDINGS.iter().map(binding).collect()
+}
+
+/// Roles and role bindings in `kube-system` that aggregated servers and controllers need.
+pub fn namespaced() -> Vec<Value> {
+    const NAME: &str = "extension-apiserver-authentication-reader";
+    let mut role = json!({
+        "apiVersion": API_VERSION, "kind": "Role", "metadata": metadata(NAME, &[]),
+        "rules": [PolicyRule::new(&["get", "list", "watch"], &[""], &["configmaps"])
+            .named(&["extension-apiserver-authentication"])],
+    });
+    role["metadata"]["namespace"] = "kube-system".into();
+    let mut binding = json!({
+        "apiVersion": API_VERSION, "kind": "RoleBinding",
+        "metadata": metadata("system::extension-apiserver-authentication-reader", &[]),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
+        "subjects": [
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-controller-manager"},
+            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-scheduler"},
+        ],
+    });
+    binding["metadata"]["namespace"] = "kube-system".into();
+    vec![role, binding]
+}
+
+/// What to write so that `live` has everything `wanted` has; `None` when nothing is missing or the object is the
+/// user's to keep. A binding to another role is the user's: a reference cannot be changed.
+pub fn reconcile(live: &Value, wanted: &Value) -> Option<Value> {
+    if live["metadata"]["annotations"][AUTOUPDATE] == "false" || live["roleRef"] != wanted["roleRef"] {
+        return None;
+    }
+    let mut next = live.clone();
+    for part in ["labels", "annotations"] {
+        for (key, value) in wanted["metadata"][part].as_object().into_iter().flatten() {
+            if next["metadata"][part].get(key).is_none() {
+                next["metadata"][part][key.as_str()] = value.clone();
+            }
+        }
+    }
+    if wanted["aggregationRule"].is_null() {
+        add_rules(&mut next, wanted);
+        add_subjects(&mut next, wanted);
+    } else {
+        // The rules of an aggregated role are the aggregation controller's.
+        next["aggregationRule"] = wanted["aggregationRule"].clone();
+    }
+    (next != *live).then_some(next)
+}
+
+fn rules(role: &Value) -> Vec<PolicyRule> {
+    serde_json::from_value(role["rules"].clone()).unwrap_or_default()
+}
+
+fn add_rules(next: &mut Value, wanted: &Value) {
+    let (mut held, needed) = (rules(next), rules(wanted));
+    let missing = rbac::missing(&held, &needed);
+    if !missing.is_empty() {
+        held.extend(missing);
+        next["rules"] = json!(held);
+    }
+}
+
+fn add_subjects(next: &mut Value, wanted: &Value) {
+    let Some(needed) = wanted["subjects"].as_array() else { return };
+    let mut subjects = next["subjects"].as_array().cloned().unwrap_or_default();
+    let before = subjects.len();
+    for subject in needed {
+        if !subjects.contains(subject) {
+            subjects.push(subject.clone());
+        }
+    }
+    if subjects.len() != before {
+        next["subjects"] = subjects.into();
+    }
+}

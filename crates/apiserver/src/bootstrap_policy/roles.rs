@@ -1,0 +1,238 @@
+//! The bootstrap roles as data. Facts from the Kubernetes documentation of default roles and of RBAC bootstrapping;
+//! roles of components that a control plane without kubelets has no use for are left out.
+
+use crate::authz::PolicyRule;
+
+const READ: &[&str] = &["get", "list", "watch"];
+const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
+const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+
+const TO_ADMIN: &str = "rbac.authorization.k8s.io/aggregate-to-admin";
+const TO_EDIT: &str = "rbac.authorization.k8s.io/aggregate-to-edit";
+const TO_VIEW: &str = "rbac.authorization.k8s.io/aggregate-to-view";
+
+type Labels = Vec<(&'static str, &'static str)>;
+
+/// Name, the label whose bearers it gathers, its own labels.
+pub(super) const AGGREGATED: &[(&str, &str, &[(&str, &str)])] =
+    &[("admin", TO_ADMIN, &[]), ("edit", TO_EDIT, &[(TO_ADMIN, "true")]), ("view", TO_VIEW, &[(TO_EDIT, "true")])];
+
+/// Name, role, subjects.
+pub(super) const BINDINGS: &[(&str, &str, &[(&str, &str)])] = &[
+    ("cluster-admin", "cluster-admin", &[("Group", "system:masters")]),
+    ("system:monitoring", "system:monitoring", &[("Group", "system:monitoring")]),
+    ("system:discovery", "system:discovery", &[("Group", "system:authenticated")]),
+    ("system:basic-user", "system:basic-user", &[("Group", "system:authenticated")]),
+    (
+        "system:public-info-viewer",
+        "system:public-info-viewer",
+        &[("Group", "system:authenticated"), ("Group", "system:unauthenticated")],
+    ),
+    (
+        "system:service-account-issuer-discovery",
+        "system:service-account-issuer-discovery",
+        &[("Group", "system:serviceaccounts")],
+    ),
+    ("system:kube-controller-manager", "system:kube-controller-manager", &[("User", "system:kube-controller-manager")]),
+];
+
+/// What an aggregated role amounts to with the bootstrap roles alone: the roles that bear its label, and those of the
+/// aggregated roles that bear it.
+pub(super) fn aggregated(label: &str) -> Vec<PolicyRule> {
+    let plain = plain().into_iter().filter(|(_, labels, _)| labels.iter().any(|(key, _)| *key == label));
+    let mut rules: Vec<PolicyRule> = plain.flat_map(|(_, _, rules)| rules).collect();
+    // The chain admin <- edit <- view has two links, so this ends.
+    for (_, from, labels) in AGGREGATED {
+        if labels.iter().any(|(key, _)| *key == label) {
+            rules.extend(aggregated(from));
+        }
+    }
+    rules
+}
+
+/// Name, labels, rules.
+pub(super) fn plain() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
+    let mut roles = vec![
+        ("cluster-admin", vec![], vec![PolicyRule::everything(), PolicyRule::every_path()]),
+        ("system:aggregate-to-admin", vec![(TO_ADMIN, "true")], admin()),
+        ("system:aggregate-to-edit", vec![(TO_EDIT, "true")], edit()),
+        ("system:aggregate-to-view", vec![(TO_VIEW, "true")], view()),
+    ];
+    roles.extend(public());
+    roles.extend(components());
+    roles
+}
+
+fn public() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
+    let probes = ["/healthz", "/livez", "/readyz", "/version", "/version/"];
+    let discovery = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
+    let discovery: Vec<&str> = discovery.into_iter().chain(probes).collect();
+    let metrics = ["/healthz", "/healthz/*", "/livez", "/livez/*", "/metrics", "/metrics/slis", "/readyz", "/readyz/*"];
+    let issuer = [
+        "/.well-known/openid-configuration",
+        "/.well-known/openid-configuration/",
+        "/openid/v1/jwks",
+        "/openid/v1/jwks/",
+    ];
+    let self_reviews = PolicyRule::new(
+        &["create"],
+        &["authorization.k8s.io"],
+        &["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+    );
+    let who_am_i = PolicyRule::new(&["create"], &["authentication.k8s.io"], &["selfsubjectreviews"]);
+    vec![
+        ("system:discovery", vec![], vec![PolicyRule::paths(&["get"], &discovery)]),
+        ("system:monitoring", vec![], vec![PolicyRule::paths(&["get"], &metrics)]),
+        ("system:basic-user", vec![], vec![self_reviews, who_am_i]),
+        ("system:public-info-viewer", vec![], vec![PolicyRule::paths(&["get"], &probes)]),
+        ("system:service-account-issuer-discovery", vec![], vec![PolicyRule::paths(&["get"], &issuer)]),
+    ]
+}
+
+fn components() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
+    let delegation = vec![
+        PolicyRule::new(&["create"], &["authentication.k8s.io"], &["tokenreviews"]),
+        PolicyRule::new(&["create"], &["authorization.k8s.io"], &["subjectaccessreviews"]),
+    ];
+    let signer = |name| vec![PolicyRule::new(&["approve"], &["certificates.k8s.io"], &["signers"]).named(&[name])];
+    vec![
+        ("system:auth-delegator", vec![], delegation.clone()),
+        ("system:kube-controller-manager", vec![], controller_manager(delegation)),
+        (
+            "system:certificates.k8s.io:kube-apiserver-client-approver",
+            vec![],
+            signer("kubernetes.io/kube-apiserver-client"),
+        ),
+        ("system:controller:generic-garbage-collector", vec![], {
+            let collect = ["delete", "get", "list", "patch", "update", "watch"];
+            vec![PolicyRule::new(&collect, &["*"], &["*"]), events()]
+        }),
+        ("system:controller:namespace-controller", vec![], {
+            let namespaces = PolicyRule::new(&["delete", "get", "list", "watch"], &[""], &["namespaces"]);
+            let parts = PolicyRule::new(&["update"], &[""], &["namespaces/finalize", "namespaces/status"]);
+            let content = PolicyRule::new(&["delete", "deletecollection", "get", "list"], &["*"], &["*"]);
+            vec![namespaces, parts, content]
+        }),
+        ("system:controller:clusterrole-aggregation-controller", vec![], {
+            let verbs = ["escalate", "get", "list", "patch", "update", "watch"];
+            vec![PolicyRule::new(&verbs, &["rbac.authorization.k8s.io"], &["clusterroles"])]
+        }),
+    ]
+}
+
+fn events() -> PolicyRule {
+    PolicyRule::new(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"])
+}
+
+fn controller_manager(mut rules: Vec<PolicyRule>) -> Vec<PolicyRule> {
+    rules.extend([
+        events(),
+        PolicyRule::new(&["create"], &["coordination.k8s.io"], &["leases"]),
+        PolicyRule::new(&["get", "update"], &["coordination.k8s.io"], &["leases"]).named(&["kube-controller-manager"]),
+        PolicyRule::new(&["create"], &[""], &["secrets", "serviceaccounts", "serviceaccounts/token"]),
+        PolicyRule::new(&["delete"], &[""], &["secrets"]),
+        PolicyRule::new(&["get"], &[""], &["configmaps", "namespaces", "secrets", "serviceaccounts"]),
+        PolicyRule::new(&["update"], &[""], &["secrets", "serviceaccounts"]),
+        PolicyRule::new(&["list", "watch"], &["*"], &["*"]),
+    ]);
+    rules
+}
+
+fn admin() -> Vec<PolicyRule> {
+    vec![
+        PolicyRule::new(&["create"], &["authorization.k8s.io"], &["localsubjectaccessreviews"]),
+        PolicyRule::new(ALL, &["rbac.authorization.k8s.io"], &["rolebindings", "roles"]),
+    ]
+}
+
+fn edit() -> Vec<PolicyRule> {
+    let workloads = [
+        "daemonsets",
+        "deployments",
+        "deployments/rollback",
+        "deployments/scale",
+        "replicasets",
+        "replicasets/scale",
+        "statefulsets",
+        "statefulsets/scale",
+    ];
+    let core = [
+        "configmaps",
+        "events",
+        "persistentvolumeclaims",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "secrets",
+        "serviceaccounts",
+        "services",
+        "services/proxy",
+    ];
+    let connect = ["pods/attach", "pods/exec", "pods/portforward", "pods/proxy", "secrets", "services/proxy"];
+    vec![
+        PolicyRule::new(READ, &[""], &connect),
+        PolicyRule::new(&["impersonate"], &[""], &["serviceaccounts"]),
+        PolicyRule::new(WRITE, &[""], &["pods", "pods/attach", "pods/exec", "pods/portforward", "pods/proxy"]),
+        PolicyRule::new(&["create"], &[""], &["pods/eviction", "serviceaccounts/token"]),
+        PolicyRule::new(WRITE, &[""], &core),
+        PolicyRule::new(WRITE, &["apps"], &workloads),
+        PolicyRule::new(WRITE, &["autoscaling"], &["horizontalpodautoscalers"]),
+        PolicyRule::new(WRITE, &["batch"], &["cronjobs", "jobs"]),
+        PolicyRule::new(WRITE, &["policy"], &["poddisruptionbudgets"]),
+        PolicyRule::new(WRITE, &["networking.k8s.io"], &["ingresses", "networkpolicies"]),
+        PolicyRule::new(WRITE, &["resource.k8s.io"], &["resourceclaims", "resourceclaimtemplates"]),
+        PolicyRule::new(ALL, &["coordination.k8s.io"], &["leases"]),
+    ]
+}
+
+fn view() -> Vec<PolicyRule> {
+    let core = [
+        "configmaps",
+        "endpoints",
+        "persistentvolumeclaims",
+        "persistentvolumeclaims/status",
+        "pods",
+        "replicationcontrollers",
+        "replicationcontrollers/scale",
+        "serviceaccounts",
+        "services",
+        "services/status",
+        "bindings",
+        "events",
+        "limitranges",
+        "namespaces",
+        "namespaces/status",
+        "pods/log",
+        "pods/status",
+        "replicationcontrollers/status",
+        "resourcequotas",
+        "resourcequotas/status",
+    ];
+    let workloads = [
+        "controllerrevisions",
+        "daemonsets",
+        "daemonsets/status",
+        "deployments",
+        "deployments/scale",
+        "deployments/status",
+        "replicasets",
+        "replicasets/scale",
+        "replicasets/status",
+        "statefulsets",
+        "statefulsets/scale",
+        "statefulsets/status",
+    ];
+    vec![
+        PolicyRule::new(READ, &[""], &core),
+        PolicyRule::new(READ, &["discovery.k8s.io"], &["endpointslices"]),
+        PolicyRule::new(READ, &["apps"], &workloads),
+        PolicyRule::new(READ, &["autoscaling"], &["horizontalpodautoscalers", "horizontalpodautoscalers/status"]),
+        PolicyRule::new(READ, &["batch"], &["cronjobs", "cronjobs/status", "jobs", "jobs/status"]),
+        PolicyRule::new(READ, &["policy"], &["poddisruptionbudgets", "poddisruptionbudgets/status"]),
+        PolicyRule::new(READ, &["networking.k8s.io"], &["ingresses", "ingresses/status", "networkpolicies"]),
+        PolicyRule::new(
+            READ,
+            &["resource.k8s.io"],
+            &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"],
+        ),
+    ]
+}

@@ -1,0 +1,154 @@
+//! Issuing service account tokens (`POST serviceaccounts/NAME/token`), and the documents by which others verify them.
+
+use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::meta::Time;
+use apimachinery::{Object, Status};
+use pki::token::{Bound, Reference};
+use pki::{Claims, Signer};
+use serde_json::{Value, json};
+use world::World;
+
+/// An hour, when the request names no lifetime.
+const DEFAULT_SECONDS: i64 = 3600;
+const MINIMUM_SECONDS: i64 = 600;
+const MAXIMUM_SECONDS: i64 = 1 << 32;
+/// What kubelets ask for on behalf of pods; such tokens are made to last for old clients that never reload theirs.
+const EXTENDABLE_SECONDS: i64 = 3607;
+const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
+
+/// How tokens are issued.
+#[derive(Debug)]
+pub struct Issuer {
+    pub signer: Signer,
+    /// `iss`, a URL.
+    pub url: String,
+    /// The server's own audiences, taken when the request names none.
+    pub audiences: Vec<String>,
+    /// `--service-account-extend-token-expiration`.
+    pub extend: bool,
+}
+
+impl Issuer {
+    /// Answers a TokenRequest for an account. `bound_to` is the Secret, Pod or Node the request refers to, as the
+    /// caller found it (`None` if it refers to none).
+    pub fn issue(
+        &self,
+        account: &Object,
+        bound_to: Option<&Object>,
+        mut request: Value,
+        world: &World,
+    ) -> Result<Value, Status> {
+        let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
+        validate(&request, account, bound_to, seconds)?;
+        let mut audiences: Vec<String> = request["spec"]["audiences"]
+            .as_array()
+            .map(|list| list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+            .unwrap_or_default();
+        if audiences.is_empty() {
+            audiences.clone_from(&self.audiences);
+        }
+        let extended = self.extend && seconds == EXTENDABLE_SECONDS && audiences == self.audiences && is_pod(bound_to);
+        let now = world.now();
+        let lifetime = if extended { EXTENDED_SECONDS } else { seconds };
+        let expires = now.as_second().saturating_add(lifetime);
+        let warn_after = extended.then(|| now.as_second().saturating_add(seconds));
+        let claims = Claims {
+            aud: audiences.clone(),
+            exp: Some(expires),
+            iat: Some(now.as_second()),
+            nbf: Some(now.as_second()),
+            iss: self.url.clone(),
+            jti: world.uuid(),
+            bound: Some(bound(account, bound_to, warn_after)),
+            sub: format!("system:serviceaccount:{}:{}", account.namespace().unwrap_or_default(), account.name()),
+            ..Claims::default()
+        };
+        let token = self.signer.sign(&claims).map_err(Status::internal)?;
+        // The reply tells the time that was asked for, so that clients renew as if the token had not been extended.
+        let told = jiff::Timestamp::from_second(now.as_second().saturating_add(seconds)).map_err(Status::internal)?;
+        request["kind"] = "TokenRequest".into();
+        request["apiVersion"] = "authentication.k8s.io/v1".into();
+        request["metadata"] = json!({
+            "name": account.name(),
+            "namespace": account.namespace(),
+            "creationTimestamp": Time::new(now),
+        });
+        request["spec"]["audiences"] = json!(audiences);
+        request["spec"]["expirationSeconds"] = seconds.into();
+        request["status"] = json!({"token": token, "expirationTimestamp": Time::new(told)});
+        Ok(request)
+    }
+}
+
+fn is_pod(bound_to: Option<&Object>) -> bool {
+    bound_to.is_some_and(|object| object.kind() == "Pod")
+}
+
+fn validate(request: &Value, account: &Object, bound_to: Option<&Object>, seconds: i64) -> Result<(), Status> {
+    let path = Path::new("spec").child("expirationSeconds");
+    let mut errors = Vec::new();
+    if seconds < MINIMUM_SECONDS {
+        errors.push(FieldError::invalid(&path, seconds, "may not specify a duration less than 10 minutes"));
+    }
+    if seconds > MAXIMUM_SECONDS {
+        errors.push(FieldError::invalid(&path, seconds, "may not specify a duration larger than 2^32 seconds"));
+    }
+    if !errors.is_empty() {
+        return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
+    }
+    let reference = &request["spec"]["boundObjectRef"];
+    if reference.is_null() {
+        return Ok(());
+    }
+    let (kind, name) = (text(reference, "kind"), text(reference, "name"));
+    let resource = match kind {
+        "Pod" => "pods",
+        "Secret" => "secrets",
+        "Node" => "nodes",
+        other => {
+            return Err(Status::bad_request(format!(
+                "cannot bind token for serviceaccount {:?} to object of type {other}",
+                account.name()
+            )));
+        }
+    };
+    let Some(found) = bound_to.filter(|object| object.kind() == kind && object.name() == name) else {
+        return Err(Status::not_found("", resource, name));
+    };
+    let uid = text(reference, "uid");
+    if !uid.is_empty() && uid != found.uid() {
+        let why = format!(
+            "the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+        );
+        return Err(Status::conflict("", resource, name, &why));
+    }
+    Ok(())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn bound(account: &Object, bound_to: Option<&Object>, warnafter: Option<i64>) -> Bound {
+    let reference = |object: &Object| Reference { name: object.name().into(), uid: object.uid().into() };
+    let of_kind = |kind: &str| bound_to.filter(|object| object.kind() == kind).map(reference);
+    Bound {
+        namespace: account.namespace().unwrap_or_default().into(),
+        node: of_kind("Node"),
+        pod: of_kind("Pod"),
+        secret: of_kind("Secret"),
+        serviceaccount: reference(account),
+        warnafter,
+    }
+}
+
+/// `/.well-known/openid-configuration`.
+pub fn discovery(issuer: &str, jwks_uri: &str, verifier: &pki::Verifier) -> Value {
+    json!({
+        "issuer": issuer,
+        "jwks_uri": jwks_uri,
+        "response_types_supported": ["id_token"],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": verifier.algorithms(),
+    })
+}

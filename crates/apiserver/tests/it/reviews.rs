@@ -1,0 +1,171 @@
+//! Reviews, tokens, health and the bootstrap policy: pure answers to pure questions.
+
+use apimachinery::{Object, ObjectKey};
+use apiserver::authz::{Rbac, escalation};
+use apiserver::health::Health;
+use apiserver::tokens::Issuer;
+use apiserver::{bootstrap_policy, reviews};
+use pki::{Signer, Verifier};
+use serde_json::{Value, json};
+use transport::Identity;
+use world::World;
+
+/// A server with its bootstrap policy; bob may edit in `dev`.
+fn bootstrapped() -> Rbac {
+    let rbac = Rbac::default();
+    let mut objects = bootstrap_policy::cluster_roles();
+    objects.extend(bootstrap_policy::cluster_role_bindings());
+    objects.extend(bootstrap_policy::namespaced());
+    objects.push(json!({"kind": "RoleBinding", "metadata": {"name": "bob", "namespace": "dev"},
+        "roleRef": {"kind": "ClusterRole", "name": "admin"}, "subjects": [{"kind": "User", "name": "bob"}]}));
+    rbac.update(|table| {
+        for object in &objects {
+            table.put(&Object::from_value(object).expect("an object"));
+        }
+    });
+    rbac
+}
+
+fn bob() -> Identity {
+    Identity { user: "bob".into(), groups: vec!["system:authenticated".into()], ..Identity::default() }
+}
+
+#[test]
+fn access_reviews_answer_and_refuse_what_is_ambiguous() {
+    let rbac = bootstrapped();
+    let cases = [
+        (
+            json!({"resourceAttributes": {"verb": "create", "group": "apps", "resource": "deployments", "namespace": "dev"}}),
+            "true",
+        ),
+        (json!({"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "dev"}}), "true"),
+        (
+            json!({"resourceAttributes": {"verb": "create", "group": "rbac.authorization.k8s.io", "resource": "roles", "namespace": "dev"}}),
+            "true",
+        ),
+        (json!({"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "prod"}}), "false"),
+        (json!({"resourceAttributes": {"verb": "list", "resource": "nodes"}}), "false"),
+        (json!({"nonResourceAttributes": {"verb": "get", "path": "/apis/apps"}}), "true"),
+        (json!({"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}), "false"),
+        (json!({}), "422"),
+        (json!({"resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get"}}), "422"),
+    ];
+    for (spec, expected) in cases {
+        let answer = match reviews::self_subject_access_review(&rbac, &bob(), json!({"spec": spec})) {
+            Ok(review) => review["status"]["allowed"].to_string(),
+            Err(status) => status.code.to_string(),
+        };
+        assert_eq!(answer, expected, "{spec}");
+    }
+    let spec = json!({"user": "bob", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "dev"}});
+    let review = reviews::subject_access_review(&rbac, json!({"spec": spec})).expect("answered");
+    assert_eq!(
+        review["status"]["reason"],
+        r#"RBAC: allowed by RoleBinding "bob/dev" of ClusterRole "admin" to User "bob""#
+    );
+    let rules =
+        reviews::self_subject_rules_review(&rbac, &bob(), json!({"spec": {"namespace": "dev"}})).expect("answered");
+    assert!(rules["status"]["resourceRules"].as_array().is_some_and(|rules| rules.len() > 10));
+    assert_eq!(rules["status"]["incomplete"], false);
+}
+
+#[test]
+fn escalation_is_refused_in_upstreams_words() {
+    let rbac = bootstrapped();
+    let key = ObjectKey::namespaced("dev", "r");
+    let role =
+        |verbs: Value, resource: &str| json!({"rules": [{"verbs": verbs, "apiGroups": [""], "resources": [resource]}]});
+    escalation::check_role(&rbac, &bob(), &key, None, &role(json!(["get", "create"]), "pods")).expect("held");
+    let refused = role(json!(["get", "update"]), "nodes");
+    let status = escalation::check_role(&rbac, &bob(), &key, None, &refused).expect_err("not held");
+    assert_eq!(
+        status.message,
+        "roles.rbac.authorization.k8s.io \"r\" is forbidden: user \"bob\" (groups=[\"system:authenticated\"]) is \
+         attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"nodes\"], \
+         Verbs:[\"get\", \"update\"]}"
+    );
+    escalation::check_role(&rbac, &bob(), &key, Some(&refused), &refused).expect("nothing is added");
+    let bind = |role: &str| json!({"roleRef": {"kind": "ClusterRole", "name": role}, "subjects": []});
+    let table = rbac.snapshot();
+    for (role, expected) in [("view", "ok"), ("admin", "ok"), ("cluster-admin", "403"), ("none", "404")] {
+        let answer = escalation::check_binding(&rbac, &table, &bob(), &key, None, &bind(role));
+        assert_eq!(answer.map_or_else(|status| status.code.to_string(), |()| "ok".into()), expected, "{role}");
+    }
+}
+
+#[test]
+fn bootstrap_objects_are_completed_and_never_cut() {
+    for wanted in bootstrap_policy::cluster_roles().into_iter().chain(bootstrap_policy::cluster_role_bindings()) {
+        assert_eq!(bootstrap_policy::reconcile(&wanted, &wanted), None, "{}", wanted["metadata"]["name"]);
+    }
+    let roles = bootstrap_policy::cluster_roles();
+    let wanted = roles.iter().find(|role| role["metadata"]["name"] == "system:basic-user").expect("it exists");
+    let mut live = wanted.clone();
+    live["rules"] = json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["own"]}]);
+    live["metadata"]["labels"]["mine"] = "yes".into();
+    let next = bootstrap_policy::reconcile(&live, wanted).expect("rules are missing");
+    assert_eq!(next["rules"][0], live["rules"][0]);
+    assert_eq!(next["metadata"]["labels"]["mine"], "yes");
+    assert_eq!(bootstrap_policy::reconcile(&next, wanted), None);
+    live["metadata"]["annotations"]["rbac.authorization.kubernetes.io/autoupdate"] = "false".into();
+    assert_eq!(bootstrap_policy::reconcile(&live, wanted), None);
+}
+
+#[tokio::test]
+async fn tokens_are_issued_as_asked_or_refused() {
+    let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 5);
+    let key = pki::token::generate_key().expect("key");
+    let signer = Signer::from_pem(&key).expect("signer");
+    let verifier = Verifier::from_pems([signer.public_pem()]).expect("verifier");
+    let issuer = Issuer { signer, url: "https://i".into(), audiences: vec!["https://i".into()], extend: true };
+    let object = |kind: &str, name: &str| {
+        let metadata = json!({"name": name, "namespace": "ns", "uid": format!("uid-{name}")});
+        Object::from_value(&json!({"kind": kind, "metadata": metadata})).expect("an object")
+    };
+    let (account, pod) = (object("ServiceAccount", "robot"), object("Pod", "p"));
+    let now = world.now().as_second();
+    let to_pod = json!({"kind": "Pod", "apiVersion": "v1", "name": "p"});
+    let cases = [
+        (json!({}), None, Ok(3600)),
+        (json!({"expirationSeconds": 600, "audiences": ["a"]}), None, Ok(600)),
+        (json!({"expirationSeconds": 3607}), None, Ok(3607)),
+        (json!({"expirationSeconds": 3607, "boundObjectRef": to_pod}), Some(&pod), Ok(365 * 24 * 3600)),
+        (json!({"expirationSeconds": 599}), None, Err(422)),
+        (json!({"boundObjectRef": to_pod}), None, Err(404)),
+        (json!({"boundObjectRef": {"kind": "Pod", "name": "p", "uid": "other"}}), Some(&pod), Err(409)),
+        (json!({"boundObjectRef": {"kind": "Job", "name": "p"}}), None, Err(400)),
+    ];
+    for (spec, bound_to, expected) in cases {
+        let answer = issuer.issue(&account, bound_to, json!({"spec": spec}), &world);
+        let lifetime = answer.map_err(|status| status.code).map(|reply| {
+            let claims = verifier.verify(reply["status"]["token"].as_str().expect("a token")).expect("genuine");
+            assert_eq!(claims.sub, "system:serviceaccount:ns:robot");
+            assert_eq!(json!(claims.aud), reply["spec"]["audiences"]);
+            claims.exp.expect("an end") - now
+        });
+        assert_eq!(lifetime, expected, "{spec}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_follows_its_gates() {
+    use http_body_util::BodyExt;
+    let health = Health::default();
+    let gate = health.ready_gate("store");
+    let ask = async |path: &str, query: &str| {
+        let response = health.answer(path, query).expect("a health path");
+        let code = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("a body").to_bytes();
+        (code, String::from_utf8(body.to_vec()).expect("text"))
+    };
+    assert_eq!(ask("/livez", "").await, (200, "ok".into()));
+    let failed = "[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n";
+    assert_eq!(ask("/readyz", "").await, (500, failed.into()));
+    assert_eq!(ask("/readyz", "exclude=store").await, (200, "ok".into()));
+    assert_eq!(ask("/readyz/store", "").await.0, 500);
+    gate.set(true);
+    assert!(health.is_ready());
+    assert_eq!(ask("/readyz", "verbose").await, (200, "[+]ping ok\n[+]store ok\nreadyz check passed\n".into()));
+    assert_eq!(ask("/readyz/none", "").await.0, 404);
+    assert!(health.answer("/api", "").is_none());
+}
