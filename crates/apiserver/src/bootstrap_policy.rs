@@ -44,7 +44,7 @@ pub fn cluster_roles() -> Vec<Value> {
 }
 
 pub fn cluster_role_bindings() -> Vec<Value> {
-    let binding = |(name, role, subjects): &(&str, &str, &[(&str, &str)])| {
+    let binding = |(name, role, subjects): &(&str, &str, roles::Pairs)| {
         let subjects: Vec<Value> = subjects
             .iter()
             .map(|(kind, name)| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}))

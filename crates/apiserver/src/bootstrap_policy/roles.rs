@@ -11,14 +11,15 @@ const TO_ADMIN: &str = "rbac.authorization.k8s.io/aggregate-to-admin";
 const TO_EDIT: &str = "rbac.authorization.k8s.io/aggregate-to-edit";
 const TO_VIEW: &str = "rbac.authorization.k8s.io/aggregate-to-view";
 
+pub(super) type Pairs = &'static [(&'static str, &'static str)];
 type Labels = Vec<(&'static str, &'static str)>;
 
 /// Name, the label whose bearers it gathers, its own labels.
-pub(super) const AGGREGATED: &[(&str, &str, &[(&str, &str)])] =
+pub(super) const AGGREGATED: &[(&str, &str, Pairs)] =
     &[("admin", TO_ADMIN, &[]), ("edit", TO_EDIT, &[(TO_ADMIN, "true")]), ("view", TO_VIEW, &[(TO_EDIT, "true")])];
 
 /// Name, role, subjects.
-pub(super) const BINDINGS: &[(&str, &str, &[(&str, &str)])] = &[
+pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
     ("cluster-admin", "cluster-admin", &[("Group", "system:masters")]),
     ("system:monitoring", "system:monitoring", &[("Group", "system:monitoring")]),
     ("system:discovery", "system:discovery", &[("Group", "system:authenticated")]),
