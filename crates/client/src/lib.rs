@@ -1,1 +1,196 @@
 //! A dynamic Kubernetes client over any transport: the API server in this process, or any other through its kubeconfig.
+//!
+//! Objects come back as `Arc<Object>`. In process they are the server's own, nothing is encoded or decoded; over a
+//! socket they are parsed here. This crate keeps no cache and repeats no request: `controller-runtime` does the first,
+//! the caller's queue the second.
+
+mod codec;
+mod discovery;
+mod error;
+mod limits;
+mod options;
+mod remote;
+mod verbs;
+mod watch;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use discovery::{DiscoveredResource, Discovery, MapError, Mapper};
+pub use error::Error;
+use http_body_util::{BodyExt, Limited};
+pub use limits::{RequestCount, TokenBucket};
+pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
+pub use remote::Endpoint;
+use tower::ServiceExt;
+use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// How long a request other than a watch may take over a socket (the time-out upstream gives member clients).
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(32);
+
+/// kube-apiserver takes objects of up to 3 MiB and etcd of 1.5 MiB; twice the former leaves room for what is added.
+pub(crate) const MAX_OBJECT_BYTES: usize = 8 << 20;
+
+/// A list is read in pages by those who expect many objects; this bounds the others.
+pub(crate) const MAX_LIST_BYTES: usize = 64 << 20;
+
+/// Cheap to clone; clones share the connection, the rate limit and the counters.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    transport: Transport,
+    limit: Option<Arc<TokenBucket>>,
+    counts: limits::Counters,
+    timeout: Duration,
+    user_agent: http::HeaderValue,
+}
+
+#[derive(Clone)]
+enum Transport {
+    InProcess { service: ApiService, identity: Identity },
+    Remote(kube::Client),
+}
+
+impl Client {
+    /// Talks to an API server of this process as `identity`.
+    pub fn in_process(service: ApiService, identity: Identity) -> Self {
+        Self::over(Transport::InProcess { service, identity })
+    }
+
+    fn over(transport: Transport) -> Self {
+        Self(Arc::new(Inner {
+            transport,
+            limit: None,
+            counts: limits::Counters::default(),
+            timeout: DEFAULT_TIMEOUT,
+            user_agent: http::HeaderValue::from_static(concat!("karmada/", env!("CARGO_PKG_VERSION"))),
+        }))
+    }
+
+    /// The same connection with a rate limit, and its own counters. Limits can be shared between clients.
+    #[must_use]
+    pub fn with_limit(&self, limit: Option<Arc<TokenBucket>>) -> Self {
+        self.changed(|inner| inner.limit = limit)
+    }
+
+    /// The same connection with another time-out (see [`DEFAULT_TIMEOUT`]), and its own counters.
+    #[must_use]
+    pub fn with_timeout(&self, timeout: Duration) -> Self {
+        self.changed(|inner| inner.timeout = timeout)
+    }
+
+    /// The same connection under another name in logs and managed fields, and its own counters.
+    #[must_use]
+    pub fn with_user_agent(&self, name: &str) -> Self {
+        let name = http::HeaderValue::from_str(name);
+        self.changed(|inner| {
+            if let Ok(name) = name {
+                inner.user_agent = name;
+            }
+        })
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = Inner {
+            transport: self.0.transport.clone(),
+            limit: self.0.limit.clone(),
+            counts: limits::Counters::default(),
+            timeout: self.0.timeout,
+            user_agent: self.0.user_agent.clone(),
+        };
+        change(&mut inner);
+        Self(Arc::new(inner))
+    }
+
+    /// Whether replies carry the server's own objects.
+    pub fn is_in_process(&self) -> bool {
+        matches!(self.0.transport, Transport::InProcess { .. })
+    }
+
+    /// How many requests of each verb and resource were sent since the client was made.
+    pub fn request_counts(&self) -> Vec<RequestCount> {
+        self.0.counts.read()
+    }
+
+    /// Sends a request as it is and returns the response whatever its status; the path is relative to the server. No
+    /// time-out applies. In process the caller's identity is attached, and an [`AcceptPayload`] extension is kept.
+    ///
+    /// # Errors
+    /// [`Error::Transport`] when there is no response.
+    pub async fn send(&self, mut request: Request) -> Result<Response> {
+        if let Some(limit) = &self.0.limit {
+            limit.acquire().await;
+        }
+        request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
+        match &self.0.transport {
+            Transport::InProcess { service, identity } => {
+                request.extensions_mut().insert(identity.clone());
+                match service.clone().oneshot(request).await {
+                    Ok(response) => Ok(response),
+                    Err(never) => match never {},
+                }
+            }
+            Transport::Remote(kube) => remote::send(kube, request).await,
+        }
+    }
+
+    /// A request whose answer is read whole: the raw way to what has no method of its own, such as `/readyz`.
+    /// `path` may carry a query.
+    ///
+    /// # Errors
+    /// [`Error::Status`] when the server refuses, else what [`Client::send`] says.
+    pub async fn request(&self, method: http::Method, path: &str, body: Option<serde_json::Value>) -> Result<bytes::Bytes> {
+        let bytes = match &body {
+            Some(body) => serde_json::to_vec(body).map_err(|e| Error::encode(path, e))?,
+            None => Vec::new(),
+        };
+        let request = codec::request(method, path, bytes.into(), "application/json")?;
+        match self.answer(request, MAX_LIST_BYTES).await? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            Answer::Payload(Payload::Object(object)) => Ok(object.json().clone()),
+            Answer::Payload(_) => Err(Error::unexpected(path, "a list of shared objects")),
+        }
+    }
+
+    /// Sends, waits for the whole answer within the time-out, and turns refusals into [`Error::Status`].
+    async fn answer(&self, mut request: Request, limit: usize) -> Result<Answer> {
+        let attempt = codec::attempt(&request);
+        if self.is_in_process() {
+            request.extensions_mut().insert(AcceptPayload);
+            return self.read(request, limit, &attempt).await;
+        }
+        match tokio::time::timeout(self.0.timeout, self.read(request, limit, &attempt)).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Timeout { attempt, after: self.0.timeout }),
+        }
+    }
+
+    async fn read(&self, request: Request, limit: usize, attempt: &str) -> Result<Answer> {
+        let response = self.send(request).await?;
+        let (mut parts, body) = response.into_parts();
+        if parts.status.is_success()
+            && let Some(payload) = parts.extensions.remove::<Payload>()
+        {
+            return Ok(Answer::Payload(payload));
+        }
+        let bytes = Limited::new(body, limit).collect().await.map_err(|e| Error::transport(attempt, e))?.to_bytes();
+        if parts.status.is_success() { Ok(Answer::Bytes(bytes)) } else { Err(codec::refusal(parts.status, &bytes)) }
+    }
+}
+
+enum Answer {
+    Payload(Payload),
+    Bytes(bytes::Bytes),
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0.transport {
+            Transport::InProcess { identity, .. } => write!(f, "Client(in process as {})", identity.user),
+            Transport::Remote(_) => f.write_str("Client(remote)"),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Requests into HTTP, and what comes back into objects, lists and refusals.
+
+use std::sync::Arc;
+
+use apimachinery::status::StatusReason;
+use apimachinery::{ApiResource, Object, Status};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use transport::{ObjectList, Request};
+
+use crate::Error;
+
+pub(crate) fn request(method: http::Method, path: &str, body: Bytes, content_type: &str) -> Result<Request, Error> {
+    let mut builder = http::Request::builder().method(method).uri(path).header(ACCEPT, "application/json");
+    if !body.is_empty() {
+        builder = builder.header(CONTENT_TYPE, content_type);
+    }
+    let body = if body.is_empty() { transport::empty() } else { transport::full(body) };
+    builder.body(body).map_err(|e| Error::encode(path, e))
+}
+
+/// How errors name a request.
+pub(crate) fn attempt(request: &Request) -> String {
+    format!("{} {}", request.method(), request.uri().path())
+}
+
+pub(crate) fn object(attempt: &str, bytes: Bytes) -> Result<Arc<Object>, Error> {
+    Object::parse(bytes).map(Arc::new).map_err(|e| Error::decode(attempt, e))
+}
+
+#[derive(Deserialize)]
+struct WireList<'a> {
+    #[serde(default)]
+    metadata: WireListMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireListMeta {
+    resource_version: String,
+    #[serde(rename = "continue")]
+    continue_token: Option<String>,
+    remaining_item_count: Option<u64>,
+}
+
+/// Splits a list into objects of their own, so that one that is kept does not keep the whole answer in memory.
+pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8]) -> Result<ObjectList, Error> {
+    let list: WireList<'_> = serde_json::from_slice(bytes).map_err(|e| Error::decode(attempt, e))?;
+    let items = list.items.unwrap_or_default();
+    let items = items.into_iter().map(|raw| item(resource, raw.get()));
+    Ok(ObjectList {
+        items: items.collect::<Result<_, _>>().map_err(|e| Error::decode(attempt, e))?,
+        resource_version: revision(attempt, &list.metadata.resource_version)?,
+        continue_token: list.metadata.continue_token.unwrap_or_default(),
+        remaining: list.metadata.remaining_item_count,
+    })
+}
+
+/// Lists of built-in kinds leave `apiVersion` and `kind` out of their items.
+fn item(resource: &ApiResource, json: &str) -> Result<Arc<Object>, serde_json::Error> {
+    let object = Object::parse(json.to_owned())?;
+    if !object.kind().is_empty() {
+        return Ok(Arc::new(object));
+    }
+    let rest = json.trim_start().trim_start_matches('{').trim_start();
+    let comma = if rest.starts_with('}') { "" } else { "," };
+    let api_version = resource.api_version();
+    let full = format!(r#"{{"apiVersion":"{api_version}","kind":"{}"{comma}{rest}"#, resource.kind);
+    Object::parse(full).map(Arc::new)
+}
+
+/// Since Kubernetes 1.35 resource versions are documented to be integers that can be compared; the servers before it
+/// used integers too. An absent one (a list of a proxy or an aggregated server) reads as 0.
+pub(crate) fn revision(attempt: &str, text: &str) -> Result<u64, Error> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| Error::decode(attempt, format_args!("resourceVersion {text:?} is not an integer")))
+}
+
+/// The error an unsuccessful answer stands for.
+pub(crate) fn refusal(code: http::StatusCode, body: &[u8]) -> Error {
+    match serde_json::from_slice::<Status>(body) {
+        Ok(mut status) if status.kind == "Status" => {
+            if status.code == 0 {
+                status.code = code.as_u16();
+            }
+            status.into()
+        }
+        _ => foreign_refusal(code, body).into(),
+    }
+}
+
+/// An answer that is no Status comes from something in between (a proxy), or from a handler such as `/readyz`.
+fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
+    let reason = match code.as_u16() {
+        400 => StatusReason::BadRequest,
+        401 => StatusReason::Unauthorized,
+        403 => StatusReason::Forbidden,
+        404 => StatusReason::NotFound,
+        405 => StatusReason::MethodNotAllowed,
+        406 => StatusReason::NotAcceptable,
+        409 => StatusReason::Conflict,
+        410 => StatusReason::Gone,
+        413 => StatusReason::RequestEntityTooLarge,
+        415 => StatusReason::UnsupportedMediaType,
+        422 => StatusReason::Invalid,
+        429 => StatusReason::TooManyRequests,
+        503 => StatusReason::ServiceUnavailable,
+        504 => StatusReason::Timeout,
+        _ => StatusReason::InternalError,
+    };
+    // The first line of a page of HTML is enough to recognise the proxy it came from.
+    let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
+    let text = text.lines().next().unwrap_or_default().trim();
+    let text = if text.is_empty() { code.canonical_reason().unwrap_or("unknown") } else { text };
+    let mut status = Status::failure(reason, format!("the server answered {}: {text}", code.as_u16()));
+    status.code = code.as_u16();
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_of_lists_know_their_kind_again() {
+        let pods = ApiResource::namespaced("", "v1", "Pod", "pods");
+        let body = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"12","continue":"t","remainingItemCount":3},
+            "items":[ {"metadata":{"name":"a","namespace":"n"}}, {"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}, {} ]}"#;
+        let list = list("GET /", &pods, body).expect("a list");
+        assert_eq!((list.resource_version, list.continue_token.as_str(), list.remaining), (12, "t", Some(3)));
+        let names: Vec<_> = list.items.iter().map(|i| format!("{} {} {}", i.api_version(), i.kind(), i.key())).collect();
+        assert_eq!(names, ["v1 Pod n/a", "v1 Pod b", "v1 Pod "]);
+        assert!(list.items.iter().all(|i| i.to_value().is_ok()));
+        let empty = super::list("GET /", &pods, br#"{"items":null,"metadata":{}}"#).expect("an empty list");
+        assert!(empty.items.is_empty() && empty.resource_version == 0);
+    }
+
+    #[test]
+    fn refusals_keep_the_servers_words_or_name_the_code() {
+        let status = serde_json::to_vec(&Status::not_found("apps", "deployments", "x")).expect("encodes");
+        let error = refusal(http::StatusCode::NOT_FOUND, &status);
+        assert!(error.is_not_found());
+        assert_eq!(error.to_string(), r#"deployments.apps "x" not found"#);
+        let error = refusal(http::StatusCode::BAD_GATEWAY, b"<html>\nno route");
+        assert_eq!(error.to_string(), "the server answered 502: <html>");
+        assert!(refusal(http::StatusCode::UNAUTHORIZED, b"").is_unauthorized());
+    }
+}

@@ -1,0 +1,414 @@
+//! What a server serves, and from a kind to its resource.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
+use bytes::Bytes;
+use parking_lot::RwLock;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::{Answer, Client, Error, MAX_LIST_BYTES, Result, codec};
+
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveredResource {
+    pub resource: ApiResource,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub verbs: Vec<String>,
+    /// Names such as `status`.
+    pub subresources: Vec<String>,
+}
+
+impl DiscoveredResource {
+    pub fn can(&self, verb: &str) -> bool {
+        self.verbs.iter().any(|v| v == verb)
+    }
+}
+
+/// Everything a server serves, in its order of preference: groups as listed, the preferred version of each first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Discovery {
+    pub resources: Vec<DiscoveredResource>,
+    /// Group versions that are announced but could not be read (an aggregated server that is down). What they serve is
+    /// unknown, which is not the same as gone.
+    pub failed: Vec<GroupVersion>,
+}
+
+impl Discovery {
+    pub fn by_kind(&self, gvk: &GroupVersionKind) -> Option<&DiscoveredResource> {
+        self.resources.iter().find(|r| {
+            r.resource.kind == gvk.kind && r.resource.version == gvk.version && r.resource.group == gvk.group
+        })
+    }
+
+    pub fn by_resource(&self, gvr: &GroupVersionResource) -> Option<&DiscoveredResource> {
+        self.resources.iter().find(|r| {
+            r.resource.plural == gvr.resource && r.resource.version == gvr.version && r.resource.group == gvr.group
+        })
+    }
+
+    /// Each resource once, in the first version of its group that has it.
+    pub fn preferred(&self) -> Vec<&DiscoveredResource> {
+        let mut seen = std::collections::BTreeSet::new();
+        self.resources.iter().filter(|r| seen.insert((r.resource.group.as_str(), r.resource.plural.as_str()))).collect()
+    }
+
+    /// The kinds of each group version, both sorted.
+    pub fn group_versions(&self) -> BTreeMap<GroupVersion, Vec<&DiscoveredResource>> {
+        let mut map: BTreeMap<GroupVersion, Vec<&DiscoveredResource>> = BTreeMap::new();
+        for resource in &self.resources {
+            map.entry(resource.resource.group_version()).or_default().push(resource);
+        }
+        for resources in map.values_mut() {
+            resources.sort_by(|a, b| a.resource.plural.cmp(&b.resource.plural));
+        }
+        map
+    }
+}
+
+impl Client {
+    /// Reads what the server serves: aggregated discovery where it is spoken, else group by group.
+    ///
+    /// # Errors
+    /// When the lists of groups cannot be read. A single group that fails is named in [`Discovery::failed`].
+    pub async fn discovery(&self) -> Result<Discovery> {
+        let mut discovery = Discovery::default();
+        for root in ["/api", "/apis"] {
+            let bytes = self.discovery_document(root, AGGREGATED).await?;
+            let probe: Probe = decode(root, &bytes)?;
+            if probe.kind == "APIGroupDiscoveryList" {
+                add_aggregated(&mut discovery, decode(root, &bytes)?);
+            } else {
+                self.add_legacy(&mut discovery, root, &bytes).await?;
+            }
+        }
+        Ok(discovery)
+    }
+
+    async fn discovery_document(&self, path: &str, accept: &str) -> Result<Bytes> {
+        let mut request = codec::request(http::Method::GET, path, Bytes::new(), "")?;
+        let accept = http::HeaderValue::from_str(accept).map_err(|e| Error::encode(path, e))?;
+        request.headers_mut().insert(http::header::ACCEPT, accept);
+        match self.answer(request, MAX_LIST_BYTES).await? {
+            Answer::Bytes(bytes) => Ok(bytes),
+            Answer::Payload(_) => Err(Error::unexpected(path, "an object in place of discovery")),
+        }
+    }
+
+    async fn add_legacy(&self, discovery: &mut Discovery, root: &str, bytes: &[u8]) -> Result<()> {
+        let versions: Vec<GroupVersion> = if root == "/api" {
+            let core: LegacyVersions = decode(root, bytes)?;
+            core.versions.into_iter().map(|version| GroupVersion::new("", version)).collect()
+        } else {
+            let groups: LegacyGroups = decode(root, bytes)?;
+            groups.groups.into_iter().flat_map(LegacyGroup::versions).collect()
+        };
+        for version in versions {
+            let path = version.url_prefix();
+            let list = match self.discovery_document(&path, "application/json").await {
+                Ok(bytes) => decode::<LegacyResources>(&path, &bytes),
+                Err(error) => Err(error),
+            };
+            match list {
+                Ok(list) => add_legacy_resources(discovery, &version, list),
+                Err(error) => {
+                    tracing::warn!(%version, %error, "discovery of one group version failed");
+                    discovery.failed.push(version);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn decode<T: DeserializeOwned>(path: &str, bytes: &[u8]) -> Result<T> {
+    serde_json::from_slice(bytes).map_err(|e| Error::decode(path, e))
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    #[serde(default)]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct Aggregated {
+    #[serde(default)]
+    items: Vec<AggregatedGroup>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedGroup {
+    #[serde(default)]
+    metadata: AggregatedMeta,
+    #[serde(default)]
+    versions: Vec<AggregatedVersion>,
+}
+
+#[derive(Default, Deserialize)]
+struct AggregatedMeta {
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct AggregatedVersion {
+    version: String,
+    #[serde(default)]
+    resources: Vec<AggregatedResource>,
+    /// `Stale` when the server behind it did not answer.
+    #[serde(default)]
+    freshness: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AggregatedResource {
+    resource: String,
+    #[serde(default)]
+    response_kind: Option<AggregatedKind>,
+    #[serde(default)]
+    scope: String,
+    #[serde(default)]
+    singular_resource: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+    #[serde(default)]
+    subresources: Vec<AggregatedSubresource>,
+}
+
+#[derive(Deserialize)]
+struct AggregatedKind {
+    #[serde(default)]
+    kind: String,
+}
+
+#[derive(Deserialize)]
+struct AggregatedSubresource {
+    subresource: String,
+}
+
+fn add_aggregated(discovery: &mut Discovery, document: Aggregated) {
+    for group in document.items {
+        for version in group.versions {
+            let gv = GroupVersion::new(&group.metadata.name, &version.version);
+            if version.freshness == "Stale" {
+                discovery.failed.push(gv);
+                continue;
+            }
+            discovery.resources.extend(version.resources.into_iter().map(|r| DiscoveredResource {
+                resource: ApiResource {
+                    group: gv.group.clone(),
+                    version: gv.version.clone(),
+                    kind: r.response_kind.map(|k| k.kind).unwrap_or_default(),
+                    plural: r.resource,
+                    namespaced: r.scope == "Namespaced",
+                },
+                singular: r.singular_resource,
+                short_names: r.short_names,
+                categories: r.categories,
+                verbs: r.verbs,
+                subresources: r.subresources.into_iter().map(|s| s.subresource).collect(),
+            }));
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct LegacyVersions {
+    #[serde(default)]
+    versions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct LegacyGroups {
+    #[serde(default)]
+    groups: Vec<LegacyGroup>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyGroup {
+    #[serde(default)]
+    versions: Vec<LegacyGroupVersion>,
+    preferred_version: Option<LegacyGroupVersion>,
+}
+
+impl LegacyGroup {
+    /// The preferred one first.
+    fn versions(self) -> Vec<GroupVersion> {
+        let preferred = self.preferred_version.map(|v| v.group_version);
+        let (mut first, rest): (Vec<_>, Vec<_>) =
+            self.versions.into_iter().map(|v| v.group_version).partition(|v| Some(v) == preferred.as_ref());
+        first.extend(rest);
+        first.iter().filter_map(|text| text.parse().ok()).collect()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyGroupVersion {
+    group_version: String,
+}
+
+#[derive(Deserialize)]
+struct LegacyResources {
+    #[serde(default)]
+    resources: Vec<LegacyResource>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LegacyResource {
+    name: String,
+    #[serde(default)]
+    singular_name: String,
+    #[serde(default)]
+    namespaced: bool,
+    #[serde(default)]
+    kind: String,
+    #[serde(default)]
+    verbs: Vec<String>,
+    #[serde(default)]
+    short_names: Vec<String>,
+    #[serde(default)]
+    categories: Vec<String>,
+}
+
+fn add_legacy_resources(discovery: &mut Discovery, version: &GroupVersion, list: LegacyResources) {
+    let (subresources, resources): (Vec<_>, Vec<_>) = list.resources.into_iter().partition(|r| r.name.contains('/'));
+    discovery.resources.extend(resources.into_iter().map(|r| DiscoveredResource {
+        subresources: subresources
+            .iter()
+            .filter_map(|s| s.name.strip_prefix(&r.name)?.strip_prefix('/').map(str::to_owned))
+            .collect(),
+        resource: ApiResource {
+            group: version.group.clone(),
+            version: version.version.clone(),
+            kind: r.kind,
+            plural: r.name,
+            namespaced: r.namespaced,
+        },
+        singular: r.singular_name,
+        short_names: r.short_names,
+        categories: r.categories,
+        verbs: r.verbs,
+    }));
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum MapError {
+    /// The server was asked just now and does not serve the kind.
+    #[error("no matches for kind {:?} in version {:?}", .0.kind, .0.api_version())]
+    NoMatch(GroupVersionKind),
+    /// Whether the kind is served is unknown.
+    #[error("cannot find the resource of {gvk}: {source}")]
+    Discovery { gvk: GroupVersionKind, source: Error },
+}
+
+/// Kinds to resources, read once and again when a kind is not found.
+#[derive(Clone)]
+pub struct Mapper(Arc<MapperState>);
+
+struct MapperState {
+    client: Client,
+    known: RwLock<Arc<Discovery>>,
+    /// When discovery was last read; the lock makes concurrent misses share one refresh.
+    refreshed: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// A kind that does not exist must not cause a discovery per lookup; one that appears is wanted soon.
+const MIN_REFRESH: Duration = Duration::from_millis(500);
+
+impl Mapper {
+    pub fn new(client: Client) -> Self {
+        Self(Arc::new(MapperState {
+            client,
+            known: RwLock::default(),
+            refreshed: tokio::sync::Mutex::new(None),
+        }))
+    }
+
+    /// The newest discovery that was read; empty before the first.
+    pub fn known(&self) -> Arc<Discovery> {
+        self.0.known.read().clone()
+    }
+
+    /// Reads discovery now.
+    ///
+    /// # Errors
+    /// As [`Client::discovery`]; what was known stays.
+    pub async fn refresh(&self) -> Result<Arc<Discovery>> {
+        let mut refreshed = self.0.refreshed.lock().await;
+        self.read(&mut refreshed).await
+    }
+
+    async fn read(&self, refreshed: &mut Option<Instant>) -> Result<Arc<Discovery>> {
+        let mut fresh = self.0.client.discovery().await?;
+        *refreshed = Some(Instant::now());
+        let mut known = self.0.known.write();
+        let failed = &fresh.failed;
+        let kept: Vec<_> =
+            known.resources.iter().filter(|r| failed.contains(&r.resource.group_version())).cloned().collect();
+        fresh.resources.extend(kept);
+        *known = Arc::new(fresh);
+        Ok(known.clone())
+    }
+
+    /// The resource if it is known without asking.
+    pub fn cached(&self, gvk: &GroupVersionKind) -> Option<ApiResource> {
+        self.0.known.read().by_kind(gvk).map(|r| r.resource.clone())
+    }
+
+    /// # Errors
+    /// [`MapError::NoMatch`] only when discovery, read at most half a second ago, does not have the kind.
+    pub async fn resource(&self, gvk: &GroupVersionKind) -> std::result::Result<ApiResource, MapError> {
+        if let Some(resource) = self.cached(gvk) {
+            return Ok(resource);
+        }
+        let mut refreshed = self.0.refreshed.lock().await;
+        if let Some(resource) = self.cached(gvk) {
+            return Ok(resource);
+        }
+        if refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
+            self.read(&mut refreshed).await.map_err(|source| MapError::Discovery { gvk: gvk.clone(), source })?;
+        }
+        self.cached(gvk).ok_or_else(|| MapError::NoMatch(gvk.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aggregated_and_legacy_documents_read_the_same() {
+        let mut aggregated = Discovery::default();
+        let document = r#"{"kind":"APIGroupDiscoveryList","items":[{"metadata":{"name":"apps"},"versions":[{"version":"v1","freshness":"Current",
+            "resources":[{"resource":"deployments","responseKind":{"group":"apps","version":"v1","kind":"Deployment"},"scope":"Namespaced",
+            "singularResource":"deployment","verbs":["get","list"],"shortNames":["deploy"],"categories":["all"],
+            "subresources":[{"subresource":"status","verbs":["get"]}]}]},{"version":"v2","freshness":"Stale"}]}]}"#;
+        add_aggregated(&mut aggregated, serde_json::from_str(document).expect("aggregated"));
+        let mut legacy = Discovery::default();
+        let document = r#"{"resources":[{"name":"deployments","singularName":"deployment","namespaced":true,"kind":"Deployment",
+            "verbs":["get","list"],"shortNames":["deploy"],"categories":["all"]},{"name":"deployments/status","kind":"Deployment","verbs":["get"]}]}"#;
+        let gv = GroupVersion::new("apps", "v1");
+        add_legacy_resources(&mut legacy, &gv, serde_json::from_str(document).expect("legacy"));
+        assert_eq!(aggregated.resources, legacy.resources);
+        assert_eq!(aggregated.failed, [GroupVersion::new("apps", "v2")]);
+        let found = legacy.by_kind(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("known");
+        assert_eq!(found.resource, ApiResource::namespaced("apps", "v1", "Deployment", "deployments"));
+        assert_eq!(found.subresources, ["status"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Why a request has no useful answer.
+
+use std::time::Duration;
+
+use apimachinery::Status;
+use apimachinery::status::StatusReason;
+use transport::BoxError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The server refused; the text is the server's.
+    #[error(transparent)]
+    Status(#[from] Box<Status>),
+    /// No answer, or one that broke off.
+    #[error("{attempt}: {}", chain(source.as_ref()))]
+    Transport { attempt: String, source: BoxError },
+    #[error("{attempt}: no answer within {} s", after.as_secs())]
+    Timeout { attempt: String, after: Duration },
+    /// The answer is not what the API prescribes.
+    #[error("cannot understand the answer to {attempt}: {why}")]
+    Decode { attempt: String, why: String },
+    /// The request could not be built from its arguments.
+    #[error("cannot build the request {attempt}: {why}")]
+    Request { attempt: String, why: String },
+    /// The connection's settings (kubeconfig, certificates, proxy) do not make sense.
+    #[error("{0}")]
+    Config(String),
+}
+
+impl Error {
+    pub(crate) fn transport(attempt: &str, source: impl Into<BoxError>) -> Self {
+        Self::Transport { attempt: attempt.to_owned(), source: source.into() }
+    }
+
+    pub(crate) fn decode(attempt: &str, why: impl std::fmt::Display) -> Self {
+        Self::Decode { attempt: attempt.to_owned(), why: why.to_string() }
+    }
+
+    pub(crate) fn encode(attempt: &str, why: impl std::fmt::Display) -> Self {
+        Self::Request { attempt: attempt.to_owned(), why: why.to_string() }
+    }
+
+    pub(crate) fn unexpected(attempt: &str, what: &str) -> Self {
+        Self::decode(attempt, format_args!("got {what}"))
+    }
+
+    /// The server's refusal, if it was one.
+    pub fn status(&self) -> Option<&Status> {
+        match self {
+            Self::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+
+    pub fn reason(&self) -> Option<StatusReason> {
+        self.status().and_then(Status::reason)
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.reason() == Some(StatusReason::NotFound)
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.reason() == Some(StatusReason::Conflict)
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.reason() == Some(StatusReason::AlreadyExists)
+    }
+
+    pub fn is_unauthorized(&self) -> bool {
+        self.reason() == Some(StatusReason::Unauthorized)
+    }
+
+    /// The revision that was asked for is gone: list again.
+    pub fn is_expired(&self) -> bool {
+        matches!(self.reason(), Some(StatusReason::Expired | StatusReason::Gone))
+            || self.status().is_some_and(|status| status.code == 410)
+    }
+
+    /// Whether the server did not answer at all (as opposed to refusing).
+    pub fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Transport { .. } | Self::Timeout { .. })
+    }
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        Self::Status(Box::new(status))
+    }
+}
+
+/// An error with everything that caused it: the outer texts of HTTP libraries alone ("client error") say nothing.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let inner = error.to_string();
+        if !text.ends_with(&inner) {
+            text = format!("{text}: {inner}");
+        }
+        next = error.source();
+    }
+    text
+}

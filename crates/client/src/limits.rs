@@ -1,0 +1,96 @@
+//! A token bucket for requests, and counters of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use apimachinery::ApiResource;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// `rate` requests a second on average, `burst` at once. Waiters are served in the order of their arrival.
+#[derive(Debug)]
+pub struct TokenBucket {
+    interval: Duration,
+    burst: Duration,
+    /// When the bucket will be full again ("theoretical arrival time").
+    full_at: Mutex<Option<Instant>>,
+}
+
+impl TokenBucket {
+    /// A rate that is not positive means no limit.
+    pub fn new(rate: f64, burst: u32) -> Option<Self> {
+        (rate > 0.0 && rate.is_finite()).then(|| {
+            let interval = Duration::from_secs_f64(1.0 / rate.max(1e-6));
+            Self { interval, burst: interval * burst.max(1), full_at: Mutex::new(None) }
+        })
+    }
+
+    /// Takes one token, waiting until there is one.
+    pub async fn acquire(&self) {
+        let now = Instant::now();
+        let start = {
+            let mut full_at = self.full_at.lock();
+            let next = full_at.unwrap_or(now).max(now) + self.interval;
+            *full_at = Some(next);
+            // Checked: `next` lies only one interval past a moment that may be the clock's very beginning.
+            next.checked_sub(self.burst).unwrap_or(now)
+        };
+        if start > now {
+            tokio::time::sleep_until(start).await;
+        }
+    }
+}
+
+/// How many requests of one verb for one resource were sent.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestCount {
+    pub verb: &'static str,
+    /// `deployments.apps`, or the path for raw requests.
+    pub resource: String,
+    pub count: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters(Mutex<BTreeMap<String, BTreeMap<&'static str, u64>>>);
+
+impl Counters {
+    pub(crate) fn add(&self, verb: &'static str, resource: &ApiResource) {
+        let mut counts = self.0.lock();
+        if resource.group.is_empty()
+            && let Some(verbs) = counts.get_mut(&resource.plural)
+        {
+            *verbs.entry(verb).or_default() += 1;
+            return;
+        }
+        *counts.entry(resource.gvr().group_resource()).or_default().entry(verb).or_default() += 1;
+    }
+
+    pub(crate) fn read(&self) -> Vec<RequestCount> {
+        let counts = self.0.lock();
+        let row = |(resource, verbs): (&String, &BTreeMap<&'static str, u64>)| {
+            let resource = resource.clone();
+            verbs.iter().map(|(verb, count)| (*verb, *count)).collect::<Vec<_>>().into_iter().map(move |(verb, count)| {
+                RequestCount { verb, resource: resource.clone(), count }
+            })
+        };
+        counts.iter().flat_map(row).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_burst_is_free_and_then_the_rate_holds() {
+        let bucket = TokenBucket::new(10.0, 3).expect("a limit");
+        let start = Instant::now();
+        for _ in 0..3 {
+            bucket.acquire().await;
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        bucket.acquire().await;
+        assert!(start.elapsed() >= Duration::from_millis(100), "{:?}", start.elapsed());
+        assert!(TokenBucket::new(0.0, 1).is_none());
+    }
+}

@@ -1,0 +1,112 @@
+//! Watch streams over a socket: one JSON document a line.
+
+use apimachinery::{Object, Status};
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt};
+use http_body_util::BodyExt;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use transport::{Body, WatchEvent, WatchStream};
+
+use crate::MAX_OBJECT_BYTES;
+
+#[derive(Deserialize)]
+struct WireEvent<'a> {
+    #[serde(rename = "type")]
+    type_: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+/// The events of a watch response. Ends when the server ends it; a line that cannot be understood ends it with an
+/// [`WatchEvent::Error`].
+pub(crate) fn events(body: Body) -> WatchStream {
+    lines(body).map(|line| line.and_then(|line| decode(&line)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s)))).boxed()
+}
+
+fn decode(line: &[u8]) -> Result<WatchEvent, Status> {
+    let bad = |why: serde_json::Error| Status::internal(format_args!("a watch event cannot be understood: {why}"));
+    let event: WireEvent<'_> = serde_json::from_slice(line).map_err(bad)?;
+    let object = || Object::parse(event.object.get().to_owned()).map(Object::shared).map_err(bad);
+    match event.type_ {
+        "ADDED" => Ok(WatchEvent::Added(object()?)),
+        "MODIFIED" => Ok(WatchEvent::Modified(object()?)),
+        "DELETED" => Ok(WatchEvent::Deleted(object()?)),
+        "BOOKMARK" => {
+            let object = object()?;
+            let resource_version = object.resource_version().parse().unwrap_or_default();
+            let initial_end = object.annotation("k8s.io/initial-events-end").as_deref() == Some("true");
+            Ok(WatchEvent::Bookmark { resource_version, initial_end })
+        }
+        "ERROR" => Err(serde_json::from_str(event.object.get()).map_err(bad)?),
+        other => Err(Status::internal(format_args!("a watch event has the unknown type {other:?}"))),
+    }
+}
+
+struct Lines {
+    body: Body,
+    pending: BytesMut,
+    done: bool,
+}
+
+/// Splits a body into lines of at most [`MAX_OBJECT_BYTES`] plus the event's frame.
+fn lines(body: Body) -> impl Stream<Item = Result<Bytes, Status>> + Send {
+    let state = Lines { body, pending: BytesMut::new(), done: false };
+    futures::stream::unfold(state, |mut state| async move {
+        let mut searched = 0;
+        loop {
+            if state.done {
+                return None;
+            }
+            if let Some(end) = state.pending[searched..].iter().position(|byte| *byte == b'\n') {
+                let line = state.pending.split_to(searched + end + 1).freeze();
+                if line.iter().all(u8::is_ascii_whitespace) {
+                    searched = 0;
+                    continue;
+                }
+                return Some((Ok(line), state));
+            }
+            searched = state.pending.len();
+            if searched > MAX_OBJECT_BYTES + 1024 {
+                state.done = true;
+                let why = format_args!("a watch event is larger than {MAX_OBJECT_BYTES} bytes");
+                return Some((Err(Status::internal(why)), state));
+            }
+            match state.body.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        state.pending.extend_from_slice(&data);
+                    }
+                }
+                // A broken connection ends a watch like an orderly end does: the informer takes it up again.
+                Some(Err(error)) => {
+                    tracing::debug!(%error, "watch connection broke off");
+                    return None;
+                }
+                None => return None,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn events_are_read_across_frames() {
+        let text = concat!(
+            r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}"#, "\n",
+            r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
+            "\n\n", r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#, "\n",
+            r#"{"type":"DELETED","object":{"metadata":{"name":"half"#,
+        );
+        let frames: Vec<_> = text.as_bytes().chunks(7).map(|c| Ok(Bytes::copy_from_slice(c))).collect();
+        let stream = events(transport::stream(futures::stream::iter(frames)));
+        let got: Vec<_> = stream.map(|event| format!("{event:?}").chars().take(50).collect::<String>()).collect().await;
+        assert_eq!(got.len(), 3, "{got:?}");
+        assert_eq!(got[0], "Added(Pod a rv=)");
+        assert_eq!(got[1], "Bookmark { resource_version: 9, initial_end: true ");
+        assert!(got[2].starts_with("Error(Status"), "{got:?}");
+    }
+}
