@@ -134,7 +134,8 @@ mod tests {
             "items":[ {"metadata":{"name":"a","namespace":"n"}}, {"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}, {} ]}"#;
         let list = list("GET /", &pods, body).expect("a list");
         assert_eq!((list.resource_version, list.continue_token.as_str(), list.remaining), (12, "t", Some(3)));
-        let names: Vec<_> = list.items.iter().map(|i| format!("{} {} {}", i.api_version(), i.kind(), i.key())).collect();
+        let names: Vec<_> =
+            list.items.iter().map(|i| format!("{} {} {}", i.api_version(), i.kind(), i.key())).collect();
         assert_eq!(names, ["v1 Pod n/a", "v1 Pod b", "v1 Pod "]);
         assert!(list.items.iter().all(|i| i.to_value().is_ok()));
         let empty = super::list("GET /", &pods, br#"{"items":null,"metadata":{}}"#).expect("an empty list");

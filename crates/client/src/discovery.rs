@@ -43,9 +43,9 @@ pub struct Discovery {
 
 impl Discovery {
     pub fn by_kind(&self, gvk: &GroupVersionKind) -> Option<&DiscoveredResource> {
-        self.resources.iter().find(|r| {
-            r.resource.kind == gvk.kind && r.resource.version == gvk.version && r.resource.group == gvk.group
-        })
+        self.resources
+            .iter()
+            .find(|r| r.resource.kind == gvk.kind && r.resource.version == gvk.version && r.resource.group == gvk.group)
     }
 
     pub fn by_resource(&self, gvr: &GroupVersionResource) -> Option<&DiscoveredResource> {
@@ -288,22 +288,24 @@ struct LegacyResource {
 
 fn add_legacy_resources(discovery: &mut Discovery, version: &GroupVersion, list: LegacyResources) {
     let (subresources, resources): (Vec<_>, Vec<_>) = list.resources.into_iter().partition(|r| r.name.contains('/'));
-    discovery.resources.extend(resources.into_iter().map(|r| DiscoveredResource {
-        subresources: subresources
-            .iter()
-            .filter_map(|s| s.name.strip_prefix(&r.name)?.strip_prefix('/').map(str::to_owned))
-            .collect(),
-        resource: ApiResource {
-            group: version.group.clone(),
-            version: version.version.clone(),
-            kind: r.kind,
-            plural: r.name,
-            namespaced: r.namespaced,
-        },
-        singular: r.singular_name,
-        short_names: r.short_names,
-        categories: r.categories,
-        verbs: r.verbs,
+    discovery.resources.extend(resources.into_iter().map(|r| {
+        DiscoveredResource {
+            subresources: subresources
+                .iter()
+                .filter_map(|s| s.name.strip_prefix(&r.name)?.strip_prefix('/').map(str::to_owned))
+                .collect(),
+            resource: ApiResource {
+                group: version.group.clone(),
+                version: version.version.clone(),
+                kind: r.kind,
+                plural: r.name,
+                namespaced: r.namespaced,
+            },
+            singular: r.singular_name,
+            short_names: r.short_names,
+            categories: r.categories,
+            verbs: r.verbs,
+        }
     }));
 }
 
@@ -333,11 +335,7 @@ const MIN_REFRESH: Duration = Duration::from_millis(500);
 
 impl Mapper {
     pub fn new(client: Client) -> Self {
-        Self(Arc::new(MapperState {
-            client,
-            known: RwLock::default(),
-            refreshed: tokio::sync::Mutex::new(None),
-        }))
+        Self(Arc::new(MapperState { client, known: RwLock::default(), refreshed: tokio::sync::Mutex::new(None) }))
     }
 
     /// The newest discovery that was read; empty before the first.

@@ -142,7 +142,12 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Status`] when the server refuses, else what [`Client::send`] says.
-    pub async fn request(&self, method: http::Method, path: &str, body: Option<serde_json::Value>) -> Result<bytes::Bytes> {
+    pub async fn request(
+        &self,
+        method: http::Method,
+        path: &str,
+        body: Option<serde_json::Value>,
+    ) -> Result<bytes::Bytes> {
         let bytes = match &body {
             Some(body) => serde_json::to_vec(body).map_err(|e| Error::encode(path, e))?,
             None => Vec::new(),

@@ -69,9 +69,12 @@ impl Counters {
         let counts = self.0.lock();
         let row = |(resource, verbs): (&String, &BTreeMap<&'static str, u64>)| {
             let resource = resource.clone();
-            verbs.iter().map(|(verb, count)| (*verb, *count)).collect::<Vec<_>>().into_iter().map(move |(verb, count)| {
-                RequestCount { verb, resource: resource.clone(), count }
-            })
+            verbs
+                .iter()
+                .map(|(verb, count)| (*verb, *count))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .map(move |(verb, count)| RequestCount { verb, resource: resource.clone(), count })
         };
         counts.iter().flat_map(row).collect()
     }

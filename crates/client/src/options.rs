@@ -40,7 +40,11 @@ pub enum Patch {
     Merge(Value),
     Strategic(Value),
     /// Server-side apply: `manager` owns what the value sets; `force` takes fields from other owners.
-    Apply { manager: String, force: bool, value: Value },
+    Apply {
+        manager: String,
+        force: bool,
+        value: Value,
+    },
 }
 
 #[derive(Clone, Debug, Default)]
@@ -216,10 +220,14 @@ mod tests {
         check(ListOptions::default().query(), "/p");
         check(ListOptions::labels("a=b,c in (d)").query(), "/p?labelSelector=a%3Db%2Cc%20in%20%28d%29");
         check(
-            WatchOptions { resource_version: Some("7".into()), send_initial_events: true, ..Default::default() }.query(),
+            WatchOptions { resource_version: Some("7".into()), send_initial_events: true, ..Default::default() }
+                .query(),
             "/p?watch=true&allowWatchBookmarks=true&resourceVersion=7&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
         );
         let apply = Patch::Apply { manager: "me".into(), force: true, value: Value::Null };
-        check(PatchOptions { dry_run: true, ..Default::default() }.query(&apply), "/p?fieldManager=me&force=true&dryRun=All");
+        check(
+            PatchOptions { dry_run: true, ..Default::default() }.query(&apply),
+            "/p?fieldManager=me&force=true&dryRun=All",
+        );
     }
 }

@@ -31,7 +31,12 @@ impl Client {
     }
 
     /// One page if the options have a limit, else everything. `namespace` `None` means all.
-    pub async fn list(&self, resource: &ApiResource, namespace: Option<&str>, options: &ListOptions) -> Result<ObjectList> {
+    pub async fn list(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        options: &ListOptions,
+    ) -> Result<ObjectList> {
         self.0.counts.add("list", resource);
         let path = options.query().after(&resource.collection_path(namespace));
         let request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
@@ -45,7 +50,12 @@ impl Client {
 
     /// The stream ends when the server ends it; continue from the last revision seen. Errors after the start come as
     /// [`transport::WatchEvent::Error`].
-    pub async fn watch(&self, resource: &ApiResource, namespace: Option<&str>, options: &WatchOptions) -> Result<WatchStream> {
+    pub async fn watch(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        options: &WatchOptions,
+    ) -> Result<WatchStream> {
         self.0.counts.add("watch", resource);
         let path = options.query().after(&resource.collection_path(namespace));
         let mut request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
@@ -85,7 +95,12 @@ impl Client {
         self.update_object(resource, Some("status"), &encode("update", object)?, &WriteOptions::default()).await
     }
 
-    pub async fn create_object(&self, resource: &ApiResource, object: &Object, options: &WriteOptions) -> Result<Arc<Object>> {
+    pub async fn create_object(
+        &self,
+        resource: &ApiResource,
+        object: &Object,
+        options: &WriteOptions,
+    ) -> Result<Arc<Object>> {
         self.0.counts.add("create", resource);
         let path = options.query().after(&resource.collection_path(object.namespace()));
         self.one(codec::request(Method::POST, &path, object.json().clone(), "application/json")?).await

@@ -21,7 +21,9 @@ struct WireEvent<'a> {
 /// The events of a watch response. Ends when the server ends it; a line that cannot be understood ends it with an
 /// [`WatchEvent::Error`].
 pub(crate) fn events(body: Body) -> WatchStream {
-    lines(body).map(|line| line.and_then(|line| decode(&line)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s)))).boxed()
+    lines(body)
+        .map(|line| line.and_then(|line| decode(&line)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s))))
+        .boxed()
 }
 
 fn decode(line: &[u8]) -> Result<WatchEvent, Status> {
@@ -96,9 +98,12 @@ mod tests {
     #[tokio::test]
     async fn events_are_read_across_frames() {
         let text = concat!(
-            r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}"#, "\n",
+            r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}"#,
+            "\n",
             r#"{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}"#,
-            "\n\n", r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#, "\n",
+            "\n\n",
+            r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#,
+            "\n",
             r#"{"type":"DELETED","object":{"metadata":{"name":"half"#,
         );
         let frames: Vec<_> = text.as_bytes().chunks(7).map(|c| Ok(Bytes::copy_from_slice(c))).collect();
