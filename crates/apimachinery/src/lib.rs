@@ -8,6 +8,7 @@ pub mod field;
 pub mod gvk;
 pub mod hash;
 pub mod json_patch;
+pub mod managed_fields;
 pub mod merge_patch;
 pub mod meta;
 pub mod names;
@@ -17,6 +18,9 @@ pub mod resource;
 pub mod schema;
 pub mod selector;
 pub mod status;
+
+#[cfg(test)]
+mod test_schemas;
 
 pub use gvk::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 pub use object::{Object, ObjectKey};

@@ -1,0 +1,67 @@
+//! Who owns which field: `metadata.managedFields` and server-side apply, with the semantics of structured-merge-diff.
+//!
+//! Documents are compared as trees along their schema; paths become text only in conflicts. What this does not know:
+//! API versions other than the request's. Sets written through another version are taken as they are, which is right
+//! as long as the versions of a kind share field names.
+
+mod applied;
+mod apply;
+mod compare;
+mod conflict;
+mod entries;
+mod merge;
+mod path;
+mod place;
+mod reconcile;
+mod set;
+mod update;
+
+#[cfg(test)]
+mod tests;
+
+use crate::meta::Time;
+
+pub use applied::TypedError;
+pub use apply::{ApplyError, apply};
+pub use conflict::{Conflict, to_conflict_status};
+pub use entries::{EntryError, Operation};
+pub use path::{ParseElementError, PathElement};
+pub use set::{FieldSet, NO_FIELDS, Node, ParseSetError};
+pub use update::{keep_old_times, update};
+
+/// Who writes, when, and through what.
+#[derive(Clone, Copy, Debug)]
+pub struct ManagerContext<'a> {
+    /// `fieldManager` of the request or what the User-Agent says.
+    pub manager: &'a str,
+    /// The API version the request is in, e.g. `apps/v1`.
+    pub api_version: &'a str,
+    /// `""` for the object itself.
+    pub subresource: &'a str,
+    pub now: Time,
+    /// Fields that this endpoint does not write (`status` on the main one), so that nobody comes to own them here.
+    pub reset_fields: &'a FieldSet,
+}
+
+/// Fields that belong to the server and are never owned.
+fn server_fields() -> &'static FieldSet {
+    static FIELDS: std::sync::OnceLock<FieldSet> = std::sync::OnceLock::new();
+    FIELDS.get_or_init(|| {
+        FieldSet::from_paths(&[
+            &["apiVersion"],
+            &["kind"],
+            &["metadata"],
+            &["metadata", "name"],
+            &["metadata", "namespace"],
+            &["metadata", "uid"],
+            &["metadata", "resourceVersion"],
+            &["metadata", "generation"],
+            &["metadata", "creationTimestamp"],
+            &["metadata", "deletionTimestamp"],
+            &["metadata", "deletionGracePeriodSeconds"],
+            &["metadata", "selfLink"],
+            &["metadata", "clusterName"],
+            &["metadata", "managedFields"],
+        ])
+    })
+}

@@ -1,0 +1,219 @@
+//! Server-side apply: merge, take ownership, give up what is no longer named.
+
+use serde_json::{Map, Value};
+
+use super::applied::{Reading, TypedError, field_set};
+use super::compare::Comparison;
+use super::conflict::{Conflict, to_conflict_status};
+use super::entries::{self, Entry, EntryError, Operation};
+use super::place::Place;
+use super::update::{entry_before_apply, new_entry};
+use super::{FieldSet, ManagerContext, merge, reconcile, server_fields};
+use crate::Status;
+use crate::names::ANNOTATIONS_MAX;
+use crate::schema::TypeOf;
+
+const KUBECTL: &str = "kubectl";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// Others own fields that would change. `force` takes them over.
+    #[error("{}", to_conflict_status(.0).message)]
+    Conflicts(Vec<Conflict>),
+    #[error("metadata.managedFields must be nil")]
+    ManagedFieldsSet,
+    #[error("failed to create typed patch object ({object}): {source}")]
+    Typed { object: String, source: TypedError },
+    /// The stored object's entries cannot be read.
+    #[error("failed to decode managed fields: {0}")]
+    Entries(#[from] EntryError),
+}
+
+impl ApplyError {
+    /// What the API answers. Upstream says 500 to an ill-typed configuration; it is the client's fault, so 400 here.
+    pub fn to_status(&self) -> Status {
+        match self {
+            Self::Conflicts(conflicts) => to_conflict_status(conflicts),
+            Self::ManagedFieldsSet | Self::Typed { .. } => Status::bad_request(self.to_string()),
+            Self::Entries(_) => Status::internal(self),
+        }
+    }
+}
+
+/// Applies a configuration to the live object (`None` creates one) and returns the merged object with its new
+/// `metadata.managedFields`. Defaulting and validation are the caller's, afterwards; so is [`super::keep_old_times`].
+///
+/// The patch is an object with apiVersion and kind. A null in it is owned, and unsets the field.
+pub fn apply(
+    live: Option<&Value>,
+    patch: &Value,
+    context: &ManagerContext<'_>,
+    force: bool,
+    type_: &TypeOf,
+) -> Result<Value, ApplyError> {
+    if entries::is_present(patch) {
+        return Err(ApplyError::ManagedFieldsSet);
+    }
+    let result = match apply_once(live, patch, context, force, type_) {
+        Err(ApplyError::Conflicts(conflicts)) if context.manager == KUBECTL => {
+            let left = without_last_applied(conflicts, live, type_);
+            if !left.is_empty() {
+                return Err(ApplyError::Conflicts(left));
+            }
+            apply_once(live, patch, context, true, type_)
+        }
+        other => other,
+    };
+    result.map(|mut object| {
+        if context.manager == KUBECTL {
+            refresh_last_applied(&mut object, patch);
+        }
+        object
+    })
+}
+
+fn apply_once(
+    live: Option<&Value>,
+    patch: &Value,
+    context: &ManagerContext<'_>,
+    force: bool,
+    type_: &TypeOf,
+) -> Result<Value, ApplyError> {
+    let place = Place::root(type_);
+    let named = field_set(patch, place, Reading::Strict)
+        .map_err(|source| ApplyError::Typed { object: describe(patch), source })?;
+    let mut entries = live.map(entries::read).transpose()?.unwrap_or_default();
+    let mut base = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
+    entries::remove(&mut base);
+    if let (Some(_), true) = (live, entries.is_empty()) {
+        entries.push(entry_before_apply(&base, context, type_));
+    }
+    for entry in &mut entries {
+        reconcile::reconcile(&mut entry.set, live, place);
+    }
+    let mut own = take_own(&mut entries, context);
+    let last = std::mem::take(&mut own.set);
+
+    let mut merged = base.clone();
+    merge::merge(&mut merged, patch, place, 0);
+    let owners: Vec<&FieldSet> = std::iter::once(&named).chain(entries.iter().map(|entry| &entry.set)).collect();
+    merge::prune(&mut merged, &last, &owners, place);
+
+    let mut changes = Comparison::of(&base, &merged, place);
+    changes.subtract_recursively(context.reset_fields);
+    yield_fields(&mut entries, &changes, force)?;
+    if base != merged {
+        own.time = Some(context.now.to_string());
+    }
+    merge::drop_nulls(&mut merged, place, 0);
+    own.set = named;
+    own.set.subtract_recursively(context.reset_fields);
+    own.set.subtract(server_fields());
+    entries.push(own);
+    entries::write(&mut merged, entries);
+    Ok(merged)
+}
+
+/// The manager's entry so far, out of the list.
+fn take_own(entries: &mut Vec<Entry>, context: &ManagerContext<'_>) -> Entry {
+    let own = entries
+        .iter()
+        .position(|entry| entry.is_of(context.manager, Operation::Apply, context.api_version, context.subresource));
+    match own {
+        Some(position) => Entry { api_version: context.api_version.to_owned(), ..entries.swap_remove(position) },
+        None => new_entry(context, Operation::Apply),
+    }
+}
+
+/// Takes from the others what the apply changed or removed; changing it without force is a conflict.
+fn yield_fields(entries: &mut [Entry], changes: &Comparison, force: bool) -> Result<(), ApplyError> {
+    let changed = changes.changed();
+    if !force {
+        let conflicts: Vec<Conflict> = entries
+            .iter()
+            .map(|entry| Conflict::new(entry, entry.set.intersection(&changed)))
+            .filter(|conflict| !conflict.fields.is_empty())
+            .collect();
+        if !conflicts.is_empty() {
+            return Err(ApplyError::Conflicts(conflicts));
+        }
+    }
+    for entry in entries {
+        entry.set.subtract(&changed);
+        entry.set.subtract(&changes.removed);
+    }
+    Ok(())
+}
+
+/// `NAMESPACE/NAME; GROUP/VERSION, Kind=KIND`.
+fn describe(patch: &Value) -> String {
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let metadata = patch.get("metadata");
+    let version = text(patch.get("apiVersion"));
+    let slash = if version.contains('/') { "" } else { "/" };
+    format!(
+        "{}/{}; {slash}{version}, Kind={}",
+        text(metadata.and_then(|m| m.get("namespace"))),
+        text(metadata.and_then(|m| m.get("name"))),
+        text(patch.get("kind"))
+    )
+}
+
+fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get("metadata")?.get("annotations")?.get(key)?.as_str()
+}
+
+/// Drops conflicts over fields that `kubectl apply` on the client side set last and that nobody changed since: moving
+/// to the server side is no conflict with oneself.
+fn without_last_applied(conflicts: Vec<Conflict>, live: Option<&Value>, type_: &TypeOf) -> Vec<Conflict> {
+    let Some(own) = live.and_then(|live| last_applied_fields(live, type_)) else { return conflicts };
+    let mut left = conflicts;
+    for conflict in &mut left {
+        conflict.fields.subtract(&own);
+    }
+    left.retain(|conflict| !conflict.fields.is_empty());
+    left
+}
+
+fn last_applied_fields(live: &Value, type_: &TypeOf) -> Option<FieldSet> {
+    let document: Value = serde_json::from_str(annotation(live, LAST_APPLIED)?).ok()?;
+    let place = Place::root(type_);
+    let mut set = field_set(&document, place, Reading::Tolerant).ok()?;
+    let changes = Comparison::of(&document, live, place);
+    for differing in [&changes.modified, &changes.added, &changes.removed] {
+        set.subtract(differing);
+    }
+    Some(set)
+}
+
+/// Keeps the annotation of client-side apply in step, so that going back to it makes no wrong diff.
+fn refresh_last_applied(object: &mut Value, patch: &Value) {
+    if annotation(object, LAST_APPLIED).is_none() {
+        return;
+    }
+    let mut document = patch.clone();
+    entries::remove(&mut document);
+    let text = go_json(&document) + "\n";
+    let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
+    let others = annotations.iter().filter(|(key, _)| *key != LAST_APPLIED);
+    let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size + LAST_APPLIED.len() + text.len() > ANNOTATIONS_MAX {
+        annotations.remove(LAST_APPLIED);
+    } else {
+        annotations.insert(LAST_APPLIED.to_owned(), text.into());
+    }
+}
+
+/// JSON as Go prints it: the characters that matter to HTML are escaped.
+fn go_json(document: &Value) -> String {
+    let text = document.to_string();
+    let mut result = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => result.push_str(&format!("\\u{:04x}", u32::from(c))),
+            _ => result.push(c),
+        }
+    }
+    result
+}

@@ -1,0 +1,71 @@
+//! Telling an applier whose fields it would change.
+
+use std::fmt;
+
+use super::entries::Entry;
+use super::{FieldSet, Operation};
+use crate::status::{StatusCause, StatusDetails};
+use crate::{Status, StatusReason};
+
+/// The fields of one manager that an apply would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: String,
+    pub fields: FieldSet,
+}
+
+impl Conflict {
+    pub(super) fn new(entry: &Entry, fields: FieldSet) -> Self {
+        Self {
+            manager: entry.manager.clone(),
+            operation: entry.operation,
+            api_version: entry.api_version.clone(),
+            subresource: entry.subresource.clone(),
+            fields,
+        }
+    }
+}
+
+/// `"m" with subresource "scale" using apps/v1`; appliers go without the version.
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.manager)?;
+        if !self.subresource.is_empty() {
+            write!(f, " with subresource {:?}", self.subresource)?;
+        }
+        if self.operation == Operation::Update {
+            write!(f, " using {}", self.api_version)?;
+        }
+        Ok(())
+    }
+}
+
+/// The 409 that clients parse: kubectl prints its causes, and `--force-conflicts` is the next step.
+pub fn to_conflict_status(conflicts: &[Conflict]) -> Status {
+    let mut ordered: Vec<(String, Vec<String>)> =
+        conflicts.iter().map(|conflict| (conflict.to_string(), conflict.fields.paths())).collect();
+    ordered.sort();
+    let count: usize = ordered.iter().map(|(_, fields)| fields.len()).sum();
+    let text = match ordered.as_slice() {
+        [(manager, fields)] if fields.len() == 1 => format!("conflict with {manager}: {}", fields[0]),
+        many => {
+            let each = |(manager, fields): &(String, Vec<String>)| {
+                format!("conflicts with {manager}:\n- {}", fields.join("\n- "))
+            };
+            many.iter().map(each).collect::<Vec<_>>().join("\n")
+        }
+    };
+    let plural = if count == 1 { "" } else { "s" };
+    let causes = ordered.iter().flat_map(|(manager, fields)| {
+        fields.iter().map(move |field| StatusCause {
+            reason: "FieldManagerConflict".into(),
+            message: format!("conflict with {manager}"),
+            field: field.clone(),
+        })
+    });
+    Status::failure(StatusReason::Conflict, format!("Apply failed with {count} conflict{plural}: {text}"))
+        .with_details(StatusDetails { causes: causes.collect(), ..StatusDetails::default() })
+}

@@ -1,0 +1,194 @@
+//! The list `metadata.managedFields`: reading, ordering, bounding and writing it.
+
+use std::cmp::Reverse;
+
+use serde_json::{Map, Value};
+
+use super::set::{FieldSet, ParseSetError};
+
+/// Older writers than this many share one entry per API version.
+const MAX_UPDATERS: usize = 10;
+const ANCIENT: &str = "ancient-changes";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Operation {
+    Apply,
+    Update,
+}
+
+impl Operation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Apply => "Apply",
+            Self::Update => "Update",
+        }
+    }
+}
+
+/// One manager's claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub manager: String,
+    pub operation: Operation,
+    pub api_version: String,
+    pub subresource: String,
+    pub time: Option<String>,
+    pub set: FieldSet,
+}
+
+/// Why an entry cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryError {
+    #[error("metadata.managedFields is not a list of entries")]
+    NotEntries,
+    #[error("invalid operation: {0:?} must be `Apply` or `Update`")]
+    Operation(String),
+    #[error("apiVersion must not be empty")]
+    ApiVersion,
+    #[error("invalid fieldsType: {0:?} must be `FieldsV1`")]
+    FieldsType(String),
+    #[error(transparent)]
+    Set(#[from] ParseSetError),
+}
+
+impl Entry {
+    /// Whether both claims belong to one entry. Appliers are the same over all API versions.
+    pub fn is_of(&self, manager: &str, operation: Operation, api_version: &str, subresource: &str) -> bool {
+        self.manager == manager
+            && self.operation == operation
+            && self.subresource == subresource
+            && (operation == Operation::Apply || self.api_version == api_version)
+    }
+
+    fn parse(document: &Value) -> Result<Self, EntryError> {
+        let map = document.as_object().ok_or(EntryError::NotEntries)?;
+        let text = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let operation = match text("operation").as_str() {
+            "Apply" => Operation::Apply,
+            "Update" => Operation::Update,
+            other => return Err(EntryError::Operation(other.to_owned())),
+        };
+        if text("apiVersion").is_empty() {
+            return Err(EntryError::ApiVersion);
+        }
+        if text("fieldsType") != "FieldsV1" {
+            return Err(EntryError::FieldsType(text("fieldsType")));
+        }
+        let set = match map.get("fieldsV1") {
+            None | Some(Value::Null) => FieldSet::default(),
+            Some(fields) => FieldSet::parse(fields)?,
+        };
+        let time = map.get("time").and_then(Value::as_str).map(str::to_owned);
+        Ok(Self {
+            manager: text("manager"),
+            operation,
+            api_version: text("apiVersion"),
+            subresource: text("subresource"),
+            time,
+            set,
+        })
+    }
+
+    fn to_value(&self) -> Value {
+        let mut map = Map::new();
+        map.insert("manager".into(), self.manager.as_str().into());
+        map.insert("operation".into(), self.operation.as_str().into());
+        map.insert("apiVersion".into(), self.api_version.as_str().into());
+        if let Some(time) = &self.time {
+            map.insert("time".into(), time.as_str().into());
+        }
+        map.insert("fieldsType".into(), "FieldsV1".into());
+        map.insert("fieldsV1".into(), self.set.to_value());
+        if !self.subresource.is_empty() {
+            map.insert("subresource".into(), self.subresource.as_str().into());
+        }
+        Value::Object(map)
+    }
+}
+
+fn list(object: &Value) -> Option<&Value> {
+    object.get("metadata")?.get("managedFields")
+}
+
+/// The entries of an object; none when it has no list.
+pub(super) fn read(object: &Value) -> Result<Vec<Entry>, EntryError> {
+    match list(object) {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Array(entries)) => entries.iter().map(Entry::parse).collect(),
+        Some(_) => Err(EntryError::NotEntries),
+    }
+}
+
+/// Whether a client asks for the entries to be forgotten, with `[]` or `[{}]`.
+pub(super) fn asks_for_reset(object: &Value) -> bool {
+    match list(object).and_then(Value::as_array).map(Vec::as_slice) {
+        Some([]) => true,
+        Some([only]) => only.as_object().is_some_and(Map::is_empty),
+        _ => false,
+    }
+}
+
+/// Whether the object carries any list at all, null aside.
+pub(super) fn is_present(object: &Value) -> bool {
+    list(object).is_some_and(|list| !list.is_null())
+}
+
+pub(super) fn remove(object: &mut Value) -> Option<Value> {
+    object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
+}
+
+/// Writes the entries that claim anything: appliers first, then by time, manager, version and subresource.
+pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
+    entries.retain(|entry| !entry.set.is_empty());
+    entries.sort_by(|a, b| {
+        let key = |e: &Entry| (e.operation, e.time.is_some());
+        key(a).cmp(&key(b)).then_with(|| {
+            (&a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(
+                &b.time,
+                &b.manager,
+                &b.api_version,
+                &b.subresource,
+            ))
+        })
+    });
+    if entries.is_empty() {
+        remove(object);
+        return;
+    }
+    let Some(object) = object.as_object_mut() else { return };
+    let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if let Some(metadata) = metadata.as_object_mut() {
+        metadata.insert("managedFields".into(), entries.iter().map(Entry::to_value).collect());
+    }
+}
+
+/// Joins the oldest writers of each API version when there are more than ten, so that the list stays bounded.
+pub(super) fn cap_updaters(entries: &mut Vec<Entry>) {
+    let updaters = entries.iter().filter(|entry| entry.operation == Operation::Update).count();
+    let mut excess = updaters.saturating_sub(MAX_UPDATERS);
+    if excess == 0 {
+        return;
+    }
+    let (mut appliers, mut rest): (Vec<_>, Vec<_>) =
+        std::mem::take(entries).into_iter().partition(|entry| entry.operation == Operation::Apply);
+    // Newest first, so that popping takes the oldest.
+    rest.sort_by_key(|entry| Reverse((entry.time.clone(), entry.manager.clone())));
+    // The joint entry of an earlier time goes on collecting.
+    let (mut first_of_version, mut rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|e| e.manager == ANCIENT);
+    while excess > 0 {
+        let Some(oldest) = rest.pop() else { break };
+        match first_of_version.iter_mut().find(|entry| entry.api_version == oldest.api_version) {
+            Some(bucket) => {
+                bucket.manager = ANCIENT.to_owned();
+                bucket.subresource.clear();
+                bucket.set = std::mem::take(&mut bucket.set).union(oldest.set);
+                bucket.time = oldest.time;
+                excess -= 1;
+            }
+            None => first_of_version.push(oldest),
+        }
+    }
+    appliers.extend(first_of_version);
+    appliers.extend(rest);
+    *entries = appliers;
+}

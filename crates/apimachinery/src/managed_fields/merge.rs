@@ -1,0 +1,168 @@
+//! Laying an applied configuration over the live object, and taking out what its manager gave up.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::path::PathElement;
+use super::place::{Form, Place};
+use super::set::{FieldSet, MAX_DEPTH, Node};
+
+/// Changes `live` to hold everything `patch` says. Nulls of the patch stay as nulls.
+pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: usize) {
+    if depth < MAX_DEPTH {
+        match (&mut *live, place.form(Some(patch))) {
+            (Value::Object(map), Form::Map(changes)) => {
+                for (key, change) in changes {
+                    match map.get_mut(key) {
+                        Some(member) => merge(member, change, place.child(key).0, depth + 1),
+                        None => {
+                            map.insert(key.clone(), change.clone());
+                        }
+                    }
+                }
+                return;
+            }
+            (Value::Array(items), Form::List(changes)) => {
+                merge_lists(items, changes, place, depth);
+                return;
+            }
+            _ => {}
+        }
+    }
+    live.clone_from(patch);
+}
+
+/// The order is the patch's; items that only the live list has stay where they are between their neighbours.
+fn merge_lists(live: &mut Vec<Value>, patch: &[Value], place: Place<'_>, depth: usize) {
+    let wanted: Vec<PathElement> = patch.iter().map(|item| place.item_element(item)).collect();
+    let present: Vec<PathElement> = live.iter().map(|item| place.item_element(item)).collect();
+    let positions: BTreeMap<&PathElement, usize> = wanted.iter().enumerate().map(|(at, e)| (e, at)).collect();
+    let mut first_live: BTreeMap<&PathElement, usize> = BTreeMap::new();
+    for (at, element) in present.iter().enumerate() {
+        first_live.entry(element).or_insert(at);
+    }
+    let mut old: Vec<Option<Value>> = std::mem::take(live).into_iter().map(Some).collect();
+    // For each item of the patch, the next one from there on that the live list has, too.
+    let mut next_shared = vec![None; patch.len() + 1];
+    for at in (0..patch.len()).rev() {
+        next_shared[at] = if first_live.contains_key(&wanted[at]) { Some(at) } else { next_shared[at + 1] };
+    }
+    let (mut l, mut p) = (0, 0);
+    while l < old.len() || p < patch.len() {
+        if let Some(element) = present.get(l) {
+            match positions.get(element) {
+                None => {
+                    live.extend(old[l].take());
+                    l += 1;
+                    continue;
+                }
+                // Taken already, or due later in the patch's order.
+                Some(at) if *at < p || next_shared[p] != Some(*at) => {
+                    l += 1;
+                    continue;
+                }
+                Some(_) => {}
+            }
+        }
+        let Some(item) = patch.get(p) else { break };
+        let base = first_live.get(&wanted[p]).and_then(|at| old[*at].take());
+        live.push(match base {
+            Some(mut merged) => {
+                merge(&mut merged, item, place.items(), depth + 1);
+                merged
+            }
+            None => item.clone(),
+        });
+        p += 1;
+    }
+}
+
+/// Removes from `value` what is in `last` (what the manager applied before) and in none of `owners`.
+pub(super) fn prune(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>) {
+    prune_below(value, last, owners, place, 0);
+}
+
+/// Whether a set claims a node. Naming something below a declared field claims the field, too.
+fn claims(node: &Node, declared: bool) -> bool {
+    node.member || (declared && !node.children.is_empty())
+}
+
+fn prune_below(value: &mut Value, last: &FieldSet, owners: &[&FieldSet], place: Place<'_>, depth: usize) {
+    if depth >= MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (element, node) in last.iter() {
+                let PathElement::Field(name) = element else { continue };
+                let Some(member) = map.get_mut(&**name) else { continue };
+                let (child, declared) = place.child(name);
+                // An object keeps its metadata whoever owned it.
+                let keep = depth == 0 && &**name == "metadata";
+                if !prune_child(member, element, node, owners, (child, declared), depth) && !keep {
+                    map.remove(&**name);
+                }
+            }
+        }
+        Value::Array(items) => {
+            items.retain_mut(|item| {
+                let element = place.item_element(item);
+                match last.get(&element) {
+                    Some(node) => prune_child(item, &element, node, owners, (place.items(), false), depth),
+                    None => true,
+                }
+            });
+        }
+        _ => {}
+    }
+}
+
+/// Whether the child stays.
+fn prune_child(
+    value: &mut Value,
+    element: &PathElement,
+    node: &Node,
+    owners: &[&FieldSet],
+    (place, declared): (Place<'_>, bool),
+    depth: usize,
+) -> bool {
+    let claimants: Vec<&Node> = owners.iter().filter_map(|owner| owner.get(element)).collect();
+    if claims(node, declared) && !claimants.iter().any(|claimant| claims(claimant, declared)) {
+        return false;
+    }
+    if node.children.is_empty() || is_empty(value) {
+        return true;
+    }
+    let below: Vec<&FieldSet> = claimants.iter().map(|claimant| &claimant.children).collect();
+    prune_below(value, &node.children, &below, place, depth + 1);
+    !is_empty(value)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Object(map) => map.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Removes nulls where a Go struct would not keep them. Free-form parts and custom resources keep theirs: there null
+/// may be a value.
+pub(super) fn drop_nulls(value: &mut Value, place: Place<'_>, depth: usize) {
+    if depth >= MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            if place.is_struct() {
+                map.retain(|_, member| !member.is_null());
+            }
+            for (key, member) in map {
+                drop_nulls(member, place.child(key).0, depth + 1);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| drop_nulls(item, place.items(), depth + 1)),
+        _ => {}
+    }
+}

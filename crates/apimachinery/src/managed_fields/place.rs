@@ -1,0 +1,202 @@
+//! Where in a schema a walk over a document is, and what kind of container it finds there.
+
+use std::sync::OnceLock;
+
+use serde_json::{Map, Value};
+
+use super::path::PathElement;
+use crate::schema::{ListType, Property, Schema, SchemaId, Schemas, Type, TypeOf};
+
+/// A node of a schema with the overrides of the property that led to it. Without a node the type is deduced: maps
+/// granular, lists atomic.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'s> {
+    schemas: &'s Schemas,
+    node: Option<&'s Schema>,
+    property: Option<&'s Property>,
+    root: bool,
+}
+
+/// How a value takes part in ownership.
+pub(super) enum Form<'v> {
+    Absent,
+    Null,
+    /// Scalars and atomic containers: owned as a whole.
+    Leaf,
+    Map(&'v Map<String, Value>),
+    List(&'v [Value]),
+}
+
+impl<'s> Place<'s> {
+    pub fn root(type_: &'s TypeOf) -> Self {
+        Self { schemas: &type_.schemas, node: Some(type_.node()), property: None, root: true }
+    }
+
+    fn at(&self, id: SchemaId, property: Option<&'s Property>) -> Self {
+        Self { schemas: self.schemas, node: Some(self.schemas.get(id)), property, root: false }
+    }
+
+    fn deduced(&self) -> Self {
+        Self { schemas: self.schemas, node: None, property: None, root: false }
+    }
+
+    /// The place of a map's member, and whether the schema names that member.
+    pub fn child(&self, key: &str) -> (Self, bool) {
+        if let Some(property) = self.node.and_then(|node| node.properties.get(key)) {
+            let place = self.at(property.schema, Some(property));
+            // Custom resources often declare metadata as a bare object; its parts are known all the same.
+            if !(self.root && key == "metadata" && place.node.is_some_and(|node| node.properties.is_empty())) {
+                return (place, true);
+            }
+        }
+        if self.root && matches!(key, "metadata" | "apiVersion" | "kind") {
+            return (if key == "metadata" { metadata() } else { self.deduced() }, true);
+        }
+        match self.node.and_then(|node| node.additional_properties) {
+            Some(id) => (self.at(id, None), false),
+            None => (self.deduced(), false),
+        }
+    }
+
+    /// Whether a map here may have members the schema does not name.
+    pub fn is_open(&self) -> bool {
+        self.node.is_none_or(|node| {
+            node.preserve_unknown_fields
+                || node.embedded_resource
+                || node.additional_properties.is_some()
+                || node.properties.is_empty()
+        })
+    }
+
+    pub fn items(&self) -> Self {
+        match self.node.and_then(|node| node.items) {
+            Some(id) => self.at(id, None),
+            None => self.deduced(),
+        }
+    }
+
+    fn is_atomic_map(&self) -> bool {
+        let own = self.node.is_some_and(|node| node.map_atomic);
+        self.property.and_then(|property| property.map_atomic).unwrap_or(own)
+    }
+
+    pub fn list_type(&self) -> &'s ListType {
+        const ATOMIC: &ListType = &ListType::Atomic;
+        let own = self.node.map_or(ATOMIC, |node| &node.list_type);
+        self.property.and_then(|property| property.list_type.as_ref()).unwrap_or(own)
+    }
+
+    pub fn form<'v>(&self, value: Option<&'v Value>) -> Form<'v> {
+        match value {
+            None => Form::Absent,
+            Some(Value::Null) => Form::Null,
+            Some(Value::Object(map)) if !self.is_atomic_map() => Form::Map(map),
+            Some(Value::Array(items)) if *self.list_type() != ListType::Atomic => Form::List(items),
+            Some(_) => Form::Leaf,
+        }
+    }
+
+    /// Whether sets may not reach below this place.
+    pub fn is_atomic(&self) -> bool {
+        match self.node.map(|node| node.type_) {
+            Some(Type::Array) => *self.list_type() == ListType::Atomic,
+            Some(Type::Object) => self.is_atomic_map(),
+            Some(Type::Any) | None => false,
+            Some(_) => true,
+        }
+    }
+
+    /// Whether the node is a Go struct upstream, which drops nulls and always prints its struct members.
+    pub fn is_struct(&self) -> bool {
+        self.node.is_some_and(|node| node.definition.is_some())
+    }
+
+    /// Members that a Go struct prints even when nothing set them: by-value structs print `{}` (OpenAPI gives them the
+    /// default `{}`), required lists and maps print null. Ownership is compared against that print.
+    pub fn implied(&self, key: &str) -> Option<&'static Value> {
+        static EMPTY: OnceLock<Value> = OnceLock::new();
+        const NULL: &Value = &Value::Null;
+        let node = self.node.filter(|node| node.definition.is_some())?;
+        let property = node.properties.get(key)?;
+        if property.default.as_ref().is_some_and(is_empty_object) {
+            return Some(EMPTY.get_or_init(|| Value::Object(Map::new())));
+        }
+        let container = matches!(self.schemas.get(property.schema).type_, Type::Array | Type::Object);
+        (container && node.required.iter().any(|name| &**name == key)).then_some(NULL)
+    }
+
+    /// Names of by-value struct members; see [`Place::implied`].
+    pub fn implied_structs(&self) -> impl Iterator<Item = &'s str> {
+        let node = self.node.filter(|node| node.definition.is_some());
+        let properties = node.into_iter().flat_map(|node| node.properties.iter());
+        properties.filter(|(_, p)| p.default.as_ref().is_some_and(is_empty_object)).map(|(name, _)| &**name)
+    }
+
+    /// The element that names an item of a list here.
+    pub fn item_element(&self, item: &Value) -> PathElement {
+        let (ListType::Map(keys), Value::Object(map)) = (self.list_type(), item) else {
+            return PathElement::Value(item.clone());
+        };
+        let items = self.items();
+        let mut fields: Vec<(Box<str>, Value)> = keys
+            .iter()
+            .map(|key| {
+                let value = map.get(&**key).cloned().or_else(|| items.default_of(key).cloned());
+                (key.clone(), value.unwrap_or(Value::Null))
+            })
+            .collect();
+        fields.sort_by(|a, b| a.0.cmp(&b.0));
+        PathElement::Key(fields)
+    }
+
+    fn default_of(&self, key: &str) -> Option<&'s Value> {
+        let property = self.node?.properties.get(key)?;
+        property.default.as_ref().or_else(|| self.schemas.get(property.schema).default.as_ref())
+    }
+}
+
+fn is_empty_object(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
+}
+
+/// How every kind's metadata is owned: finalizers are a set, owners are found by uid and owned whole, labels and
+/// annotations one by one.
+fn metadata() -> Place<'static> {
+    static METADATA: OnceLock<TypeOf> = OnceLock::new();
+    let type_ = METADATA.get_or_init(|| {
+        let mut schemas = Schemas::default();
+        let text = schemas.add(Schema { type_: Type::String, ..Schema::default() });
+        let texts = schemas.add(Schema { type_: Type::Object, additional_properties: Some(text), ..Schema::default() });
+        let finalizers = schemas.add(Schema {
+            type_: Type::Array,
+            items: Some(text),
+            list_type: ListType::Set,
+            ..Schema::default()
+        });
+        let owner = schemas.add(Schema { type_: Type::Object, map_atomic: true, ..Schema::default() });
+        let owners = schemas.add(Schema {
+            type_: Type::Array,
+            items: Some(owner),
+            list_type: ListType::Map(vec!["uid".into()]),
+            ..Schema::default()
+        });
+        let properties =
+            [("annotations", texts), ("labels", texts), ("finalizers", finalizers), ("ownerReferences", owners)];
+        let scalars = ["name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp"];
+        let scalars = scalars.into_iter().chain(["deletionTimestamp", "selfLink"]).map(|name| (name, text));
+        let any = schemas.add(Schema::default());
+        let others = ["generation", "deletionGracePeriodSeconds", "managedFields"].map(|name| (name, any));
+        let root = schemas.add(Schema {
+            type_: Type::Object,
+            properties: properties
+                .into_iter()
+                .chain(scalars)
+                .chain(others)
+                .map(|(name, id)| (name.into(), Property::new(id)))
+                .collect(),
+            ..Schema::default()
+        });
+        TypeOf { schemas: schemas.into(), root }
+    });
+    Place { root: false, ..Place::root(type_) }
+}

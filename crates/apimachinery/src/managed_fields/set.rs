@@ -1,0 +1,318 @@
+//! Sets of paths, kept as a tree, and their `fieldsV1` form.
+
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+use super::path::{ParseElementError, PathElement};
+
+/// Deeper sets belong to no object that can be read.
+pub(super) const MAX_DEPTH: usize = 128;
+
+/// A set of paths. Children are sorted and none is void, so equal sets are equal values.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldSet {
+    entries: Vec<(PathElement, Node)>,
+}
+
+/// For contexts whose endpoint resets nothing.
+pub static NO_FIELDS: FieldSet = FieldSet::EMPTY;
+
+/// What a set says about one path and the paths below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Whether the path itself is in the set.
+    pub member: bool,
+    pub children: FieldSet,
+}
+
+/// The document is not `fieldsV1`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseSetError {
+    #[error(transparent)]
+    Element(#[from] ParseElementError),
+    #[error("a node of FieldsV1 is not an object")]
+    NotAnObject,
+    #[error("FieldsV1 is deeper than {MAX_DEPTH}")]
+    TooDeep,
+}
+
+impl Node {
+    pub(super) fn member() -> Self {
+        Self { member: true, children: FieldSet::EMPTY }
+    }
+
+    pub(super) fn is_void(&self) -> bool {
+        !self.member && self.children.is_empty()
+    }
+}
+
+impl FieldSet {
+    pub const EMPTY: Self = Self { entries: Vec::new() };
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// From paths of field names, e.g. `[&["status"], &["metadata", "labels"]]`.
+    pub fn from_paths(paths: &[&[&str]]) -> Self {
+        let mut set = Self::default();
+        for path in paths {
+            set.insert_fields(path);
+        }
+        set
+    }
+
+    fn insert_fields(&mut self, path: &[&str]) {
+        let Some((first, rest)) = path.split_first() else { return };
+        let node = self.entry(PathElement::field(first));
+        if rest.is_empty() {
+            node.member = true;
+        } else {
+            node.children.insert_fields(rest);
+        }
+    }
+
+    /// The node of an element, made when missing. The caller leaves it not void.
+    pub(super) fn entry(&mut self, element: PathElement) -> &mut Node {
+        let at = match self.entries.binary_search_by(|(e, _)| e.cmp(&element)) {
+            Ok(at) => at,
+            Err(at) => {
+                self.entries.insert(at, (element, Node::default()));
+                at
+            }
+        };
+        &mut self.entries[at].1
+    }
+
+    /// Adds a node unless it is void. Cheap when elements come in their order.
+    pub(super) fn push(&mut self, element: PathElement, node: Node) {
+        if node.is_void() {
+            return;
+        }
+        match self.entries.last() {
+            Some((last, _)) if *last >= element => {
+                let present = self.entry(element);
+                present.member |= node.member;
+                present.children = std::mem::take(&mut present.children).union(node.children);
+            }
+            _ => self.entries.push((element, node)),
+        }
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&PathElement, &Node)> {
+        self.entries.iter().map(|(element, node)| (element, node))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&PathElement, &mut Node)> {
+        self.entries.iter_mut().map(|(element, node)| (&*element, node))
+    }
+
+    pub(super) fn get(&self, element: &PathElement) -> Option<&Node> {
+        self.entries.binary_search_by(|(e, _)| e.cmp(element)).ok().map(|at| &self.entries[at].1)
+    }
+
+    /// What is in either set.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        if self.is_empty() {
+            return other;
+        }
+        if other.is_empty() {
+            return self;
+        }
+        let mut result = Vec::with_capacity(self.entries.len().max(other.entries.len()));
+        let (mut left, mut right) = (self.entries.into_iter().peekable(), other.entries.into_iter().peekable());
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (None, None) => return Self { entries: result },
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((a, _)), Some((b, _))) => a.cmp(b),
+            };
+            match order {
+                Ordering::Less => result.extend(left.next()),
+                Ordering::Greater => result.extend(right.next()),
+                Ordering::Equal => {
+                    if let (Some((element, a)), Some((_, b))) = (left.next(), right.next()) {
+                        let node = Node { member: a.member || b.member, children: a.children.union(b.children) };
+                        result.push((element, node));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes the paths that are in `other`; paths below them stay.
+    pub fn subtract(&mut self, other: &Self) {
+        self.retain_with(other, |mine, theirs| {
+            mine.member &= !theirs.member;
+            mine.children.subtract(&theirs.children);
+        });
+    }
+
+    /// Removes the paths that are in `other` and everything below them.
+    pub fn subtract_recursively(&mut self, other: &Self) {
+        self.retain_with(other, |mine, theirs| {
+            if theirs.member {
+                *mine = Node::default();
+            } else {
+                mine.children.subtract_recursively(&theirs.children);
+            }
+        });
+    }
+
+    fn retain_with(&mut self, other: &Self, change: impl Fn(&mut Node, &Node)) {
+        if other.is_empty() {
+            return;
+        }
+        self.entries.retain_mut(|(element, mine)| {
+            if let Some(theirs) = other.get(element) {
+                change(mine, theirs);
+            }
+            !mine.is_void()
+        });
+    }
+
+    /// The paths in both sets.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut result = Self::default();
+        for (element, mine) in self.iter() {
+            if let Some(theirs) = other.get(element) {
+                let member = mine.member && theirs.member;
+                let node = Node { member, children: mine.children.intersection(&theirs.children) };
+                result.push(element.clone(), node);
+            }
+        }
+        result
+    }
+
+    /// Every path in the set as messages print it.
+    pub fn paths(&self) -> Vec<String> {
+        let mut result = Vec::new();
+        self.collect_paths(&mut String::new(), &mut result);
+        result
+    }
+
+    fn collect_paths(&self, prefix: &mut String, result: &mut Vec<String>) {
+        use std::fmt::Write;
+        for (element, node) in self.iter() {
+            let length = prefix.len();
+            let _ = write!(prefix, "{element}");
+            if node.member {
+                result.push(prefix.clone());
+            }
+            node.children.collect_paths(prefix, result);
+            prefix.truncate(length);
+        }
+    }
+
+    /// Reads `fieldsV1`.
+    pub fn parse(document: &Value) -> Result<Self, ParseSetError> {
+        Ok(parse_node(document, 0)?.children)
+    }
+
+    /// Prints `fieldsV1`.
+    pub fn to_value(&self) -> Value {
+        Value::Object(self.to_map())
+    }
+
+    fn to_map(&self) -> Map<String, Value> {
+        let mut map = Map::new();
+        for (element, node) in self.iter() {
+            let mut child = node.children.to_map();
+            if node.member && !child.is_empty() {
+                child.insert(".".to_owned(), Value::Object(Map::new()));
+            }
+            map.insert(element.encode(), Value::Object(child));
+        }
+        map
+    }
+}
+
+/// A node without children is a member; with children it is one only when it says so with a dot.
+fn parse_node(document: &Value, depth: usize) -> Result<Node, ParseSetError> {
+    if depth > MAX_DEPTH {
+        return Err(ParseSetError::TooDeep);
+    }
+    let map = document.as_object().ok_or(ParseSetError::NotAnObject)?;
+    let mut node = Node { member: map.is_empty(), children: FieldSet::default() };
+    for (key, value) in map {
+        if key == "." {
+            node.member = true;
+        } else {
+            node.children.push(PathElement::parse(key)?, parse_node(value, depth + 1)?);
+        }
+    }
+    Ok(node)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn fields_v1_round_trips() {
+        let document = json!({"f:metadata": {"f:labels": {".": {}, "f:a/b": {}}, "f:finalizers": {"v:\"x\"": {}}},
+            "f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}, "f:l": {"i:3": {}}}});
+        let set = FieldSet::parse(&document).expect("valid");
+        assert_eq!(set.to_value(), document);
+        assert_eq!(
+            set.paths(),
+            [
+                ".metadata.finalizers[=\"x\"]",
+                ".metadata.labels",
+                ".metadata.labels.a/b",
+                ".spec.l[3]",
+                ".spec.ports[port=80,protocol=\"TCP\"]",
+                ".spec.ports[port=80,protocol=\"TCP\"].port"
+            ]
+        );
+        for bad in
+            [json!([]), json!({"x": {}}), json!({"z:1": {}}), json!({"k:1": {}}), json!({"f:a": 1}), json!({"i:x": {}})]
+        {
+            assert!(FieldSet::parse(&bad).is_err(), "{bad}");
+        }
+    }
+
+    pub fn any_set() -> impl Strategy<Value = FieldSet> {
+        let element = prop_oneof![
+            "[a-c]".prop_map(|name| PathElement::field(&name)),
+            (0i64..3).prop_map(|n| PathElement::Value(n.into())),
+            "[ab]".prop_map(|name| PathElement::Key(vec![("name".into(), name.into())])),
+        ];
+        let path = prop::collection::vec(element, 1..4);
+        prop::collection::vec(path, 0..8).prop_map(|paths| {
+            let mut set = FieldSet::default();
+            for path in paths {
+                let mut node = Node::member();
+                for element in path.into_iter().rev() {
+                    let mut children = FieldSet::default();
+                    children.push(element, node);
+                    node = Node { member: false, children };
+                }
+                set = set.union(node.children);
+            }
+            set
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn sets_obey_set_algebra(a in any_set(), b in any_set()) {
+            prop_assert_eq!(FieldSet::parse(&a.to_value()), Ok(a.clone()));
+            let both = a.clone().union(b.clone());
+            prop_assert_eq!(&both, &b.clone().union(a.clone()));
+            let mut only_a = a.clone();
+            only_a.subtract(&b);
+            prop_assert!(only_a.intersection(&b).is_empty());
+            prop_assert_eq!(only_a.union(a.intersection(&b)), a.clone());
+            let mut none = both.clone();
+            none.subtract_recursively(&both);
+            prop_assert!(none.is_empty());
+        }
+    }
+}
