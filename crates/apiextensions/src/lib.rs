@@ -1,1 +1,14 @@
 //! CustomResourceDefinitions as pure functions: structural schemas, pruning, defaulting, validation, names, columns.
+//!
+//! It knows no store, no clock and no network: the API server hands it trees and puts the answers into effect.
+//! CEL rules (`x-kubernetes-validations`) are kept in the schema and not evaluated; a definition that has some is
+//! accepted with a warning.
+
+pub mod defaulting;
+pub mod definition;
+pub mod jsonpath;
+pub mod pruning;
+pub mod re2;
+pub mod structural;
+
+pub use definition::CustomResourceDefinition;
