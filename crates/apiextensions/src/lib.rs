@@ -6,9 +6,12 @@
 
 pub mod defaulting;
 pub mod definition;
+pub mod formats;
 pub mod jsonpath;
+pub mod naming;
 pub mod pruning;
 pub mod re2;
 pub mod structural;
+pub mod validation;
 
 pub use definition::CustomResourceDefinition;

@@ -100,7 +100,11 @@ mod tests {
             ("^[a&&b]+$", "a&b", true),
             ("^[[:alpha:]]+$", "abc", true),
             ("^[^/]+$", "a/b", false),
-            (r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$", "1.5Gi", true),
+            (
+                r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+                "1.5Gi",
+                true,
+            ),
         ] {
             let regex = compile(pattern).unwrap_or_else(|error| panic!("{pattern}: {error}"));
             assert_eq!(regex.is_match(text), expected, "{pattern} on {text:?}");

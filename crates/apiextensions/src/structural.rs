@@ -61,7 +61,9 @@ impl Compiler<'_> {
         }
         schema.additional_properties = match map.get("additionalProperties") {
             Some(value @ Value::Object(_)) => Some(self.node(value)),
-            Some(Value::Bool(true)) => Some(self.schemas.add(Schema { preserve_unknown_fields: true, ..Schema::default() })),
+            Some(Value::Bool(true)) => {
+                Some(self.schemas.add(Schema { preserve_unknown_fields: true, ..Schema::default() }))
+            }
             _ => None,
         };
         schema.items = map.get("items").filter(|items| items.is_object()).map(|items| self.node(items));
@@ -113,11 +115,9 @@ impl Compiler<'_> {
         let declared = schema.properties.get("metadata").map(|property| property.schema);
         let meta = match self.object_meta {
             Some(object_meta) => self.copy(object_meta, object_meta.root),
-            None => self.schemas.add(Schema {
-                type_: Type::Object,
-                preserve_unknown_fields: true,
-                ..Schema::default()
-            }),
+            None => {
+                self.schemas.add(Schema { type_: Type::Object, preserve_unknown_fields: true, ..Schema::default() })
+            }
         };
         let meta = match declared {
             Some(declared) => self.restrict(meta, declared),

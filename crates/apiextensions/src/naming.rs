@@ -1,0 +1,174 @@
+//! Which names of a definition are accepted, and the conditions that follow. Decisions only: the API server writes them.
+
+use apimachinery::meta::Time;
+
+use crate::definition::{API_APPROVED_ANNOTATION, Condition, CrdStatus, CustomResourceDefinition, Names};
+
+/// The status a definition should have, given the other definitions of its group. `now` is for conditions that change.
+pub fn desired_status<'a>(
+    crd: &CustomResourceDefinition,
+    others: impl IntoIterator<Item = &'a CustomResourceDefinition>,
+    now: Time,
+) -> CrdStatus {
+    let taken = Taken::collect(crd, others);
+    let mut status = crd.status.clone();
+    let names = accept_names(&crd.spec.names, &taken, &mut status.accepted_names);
+    let accepted = names.status == "True";
+    set_condition(&mut status, approval(crd), now);
+    set_condition(&mut status, Some(names), now);
+    let established_before = crd.condition_is_true("Established");
+    set_condition(&mut status, established(accepted, established_before), now);
+    if let Some(storage) = crd.storage_version()
+        && !status.stored_versions.contains(&storage.name)
+    {
+        status.stored_versions.push(storage.name.clone());
+    }
+    status
+}
+
+/// Sets a condition; the transition time moves only when its status changes, and nothing changes when nothing does.
+pub fn set_condition(status: &mut CrdStatus, condition: Option<Condition>, now: Time) {
+    let Some(mut condition) = condition else { return };
+    match status.conditions.iter_mut().find(|present| present.type_ == condition.type_) {
+        Some(present) => {
+            let moved = present.status != condition.status;
+            condition.last_transition_time = if moved { Some(now) } else { present.last_transition_time };
+            *present = condition;
+        }
+        None => {
+            condition.last_transition_time = Some(now);
+            status.conditions.push(condition);
+        }
+    }
+}
+
+impl From<(&str, &str, &str, String)> for Condition {
+    fn from((type_, status, reason, message): (&str, &str, &str, String)) -> Self {
+        Self { type_: type_.into(), status: status.into(), reason: reason.into(), message, ..Self::default() }
+    }
+}
+
+/// Names already accepted for other definitions of the group.
+#[derive(Default)]
+struct Taken {
+    resources: Vec<String>,
+    kinds: Vec<String>,
+}
+
+impl Taken {
+    fn collect<'a>(
+        crd: &CustomResourceDefinition,
+        others: impl IntoIterator<Item = &'a CustomResourceDefinition>,
+    ) -> Self {
+        let mut taken = Self::default();
+        let rivals = others
+            .into_iter()
+            .filter(|other| other.spec.group == crd.spec.group && other.metadata.name != crd.metadata.name);
+        for other in rivals {
+            let names = &other.status.accepted_names;
+            taken.resources.extend([names.plural.clone(), names.singular.clone()]);
+            taken.resources.extend(names.short_names.iter().cloned());
+            taken.kinds.extend([names.kind.clone(), names.list_kind.clone()]);
+        }
+        taken.resources.retain(|name| !name.is_empty());
+        taken.kinds.retain(|name| !name.is_empty());
+        taken
+    }
+}
+
+/// Accepts each requested name that is free; one that is not keeps its former value. The last clash is the reason.
+fn accept_names(requested: &Names, taken: &Taken, accepted: &mut Names) -> Condition {
+    let mut clash = None;
+    let mut settle = |wanted: &str, slot: &mut String, pool: &[String], reason: &'static str| {
+        if pool.iter().any(|name| name == wanted) && slot != wanted {
+            clash = Some((reason, format!("{wanted:?} is already in use")));
+        } else {
+            *slot = wanted.to_owned();
+        }
+    };
+    settle(&requested.plural, &mut accepted.plural, &taken.resources, "PluralConflict");
+    settle(&requested.singular, &mut accepted.singular, &taken.resources, "SingularConflict");
+    let short: Vec<&String> = requested.short_names.iter().filter(|name| taken.resources.contains(name)).collect();
+    let short_clash = short.first().map(|name| ("ShortNamesConflict", format!("{name:?} is already in use")));
+    settle(&requested.kind, &mut accepted.kind, &taken.kinds, "KindConflict");
+    settle(&requested.list_kind, &mut accepted.list_kind, &taken.kinds, "ListKindConflict");
+    if short_clash.is_none() {
+        accepted.short_names.clone_from(&requested.short_names);
+    }
+    accepted.categories.clone_from(&requested.categories);
+    match clash.or(short_clash) {
+        Some((reason, message)) => ("NamesAccepted", "False", reason, message).into(),
+        None => ("NamesAccepted", "True", "NoConflicts", "no conflicts found".to_owned()).into(),
+    }
+}
+
+/// Once established, a definition stays so; a later clash only stops the change of names.
+fn established(names_accepted: bool, before: bool) -> Option<Condition> {
+    if names_accepted || before {
+        let message = "the initial names have been accepted".to_owned();
+        return Some(("Established", "True", "InitialNamesAccepted", message).into());
+    }
+    Some(("Established", "False", "NotAccepted", "not all names are accepted".to_owned()).into())
+}
+
+/// Whether the group belongs to the Kubernetes community and so needs its approval.
+pub fn is_protected_group(group: &str) -> bool {
+    ["k8s.io", "kubernetes.io"].iter().any(|suffix| group == *suffix || group.ends_with(&format!(".{suffix}")))
+}
+
+fn approval(crd: &CustomResourceDefinition) -> Option<Condition> {
+    const TYPE: &str = "KubernetesAPIApprovalPolicyConformant";
+    if !is_protected_group(&crd.spec.group) {
+        return None;
+    }
+    let annotation = crd.metadata.annotations.get(API_APPROVED_ANNOTATION).map_or("", String::as_str);
+    let key = API_APPROVED_ANNOTATION;
+    Some(if annotation.starts_with("unapproved") {
+        (TYPE, "False", "UnapprovedAnnotation", format!("not approved: {annotation:?}")).into()
+    } else if annotation.starts_with("https://") || annotation.starts_with("http://") {
+        (TYPE, "True", "ApprovedAnnotation", format!("approved in {annotation}")).into()
+    } else if annotation.is_empty() {
+        let message = format!(
+            "protected groups must have approval annotation {key:?}, see https://github.com/kubernetes/enhancements/pull/1111"
+        );
+        (TYPE, "False", "MissingAnnotation", message).into()
+    } else {
+        let message = format!(
+            "protected groups must have approval annotation {key:?} with either a URL or a reason starting with \"unapproved\", see https://github.com/kubernetes/enhancements/pull/1111"
+        );
+        (TYPE, "False", "InvalidAnnotation", message).into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crd(plural: &str, kind: &str) -> CustomResourceDefinition {
+        let value = serde_json::json!({"metadata": {"name": format!("{plural}.g.example")}, "spec": {"group": "g.example",
+            "names": {"plural": plural, "singular": kind.to_lowercase(), "kind": kind, "listKind": format!("{kind}List")},
+            "versions": [{"name": "v1", "served": true, "storage": true}]}});
+        CustomResourceDefinition::from_value(&value).expect("a definition")
+    }
+
+    #[test]
+    fn the_first_of_two_equal_kinds_is_established() {
+        let now = Time::new(jiff::Timestamp::UNIX_EPOCH);
+        let mut first = crd("widgets", "Widget");
+        first.status = desired_status(&first, [], now);
+        assert!(first.condition_is_true("Established") && first.condition_is_true("NamesAccepted"));
+        assert_eq!(first.status.stored_versions, ["v1"]);
+        let mut second = crd("gadgets", "Widget");
+        second.spec.names.singular = "gadget".into();
+        second.status = desired_status(&second, [&first], now);
+        assert!(!second.condition_is_true("Established"));
+        let condition = second.condition("NamesAccepted").expect("set above");
+        assert_eq!(
+            (condition.reason.as_str(), condition.message.as_str()),
+            ("ListKindConflict", "\"WidgetList\" is already in use")
+        );
+        assert_eq!(second.status.accepted_names.plural, "gadgets");
+        let again = desired_status(&first, [&second], Time::new(jiff::Timestamp::MAX));
+        assert_eq!(again, first.status, "a settled definition does not change");
+    }
+}

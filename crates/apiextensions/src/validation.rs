@@ -1,0 +1,502 @@
+//! Judging a custom resource by its structural schema, in the words of upstream's validator (go-openapi's).
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use apimachinery::field::{Error, ErrorKind, ErrorList, Path};
+use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf};
+use regex::Regex;
+use serde_json::Value;
+
+use crate::{formats, re2};
+
+/// A schema with its patterns, which are compiled when first met: most are never needed.
+#[derive(Debug)]
+pub struct Validator {
+    type_: TypeOf,
+    /// `None` inside: a pattern that does not compile, which accepts everything (definitions are checked before).
+    patterns: BTreeMap<Box<str>, OnceLock<Option<Regex>>>,
+}
+
+impl Validator {
+    pub fn new(type_: TypeOf) -> Self {
+        let patterns = type_
+            .schemas
+            .iter()
+            .filter_map(|(_, schema)| schema.constraints.as_ref()?.pattern.as_deref())
+            .map(|pattern| (pattern.into(), OnceLock::new()))
+            .collect();
+        Self { type_, patterns }
+    }
+
+    pub fn type_of(&self) -> &TypeOf {
+        &self.type_
+    }
+
+    /// Checks a whole object that has been pruned and defaulted.
+    pub fn validate(&self, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        self.check(self.type_.node(), object, &Path::root(), &mut errors);
+        self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+        errors
+    }
+
+    /// Checks an update. What was wrong before and is still wrong in the same way is tolerated, so that objects
+    /// written under an older schema can be edited.
+    pub fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
+        let mut errors = self.validate(object);
+        if !errors.is_empty() {
+            let before = self.validate(old);
+            errors.retain(|error| !before.contains(error));
+        }
+        errors
+    }
+
+    fn node(&self, id: SchemaId) -> &Schema {
+        self.type_.schemas.get(id)
+    }
+
+    fn check(&self, schema: &Schema, value: &Value, path: &Path, errors: &mut ErrorList) {
+        if let Some(error) = type_error(schema, value, path) {
+            errors.push(error);
+            return;
+        }
+        if value.is_null() {
+            return;
+        }
+        if let Some(constraints) = &schema.constraints {
+            self.check_constraints(constraints, schema, value, path, errors);
+        }
+        match value {
+            Value::String(text) => {
+                let format = schema.format.as_deref().filter(|format| !formats::matches(format, text));
+                errors.extend(format.map(|format| wrong_type(path, format, text)));
+            }
+            Value::Number(_) => errors.extend(out_of_format(schema, value, path)),
+            Value::Object(map) => self.check_fields(schema, map, path, errors),
+            Value::Array(items) => {
+                if let Some(id) = schema.items {
+                    for (index, item) in items.iter().enumerate() {
+                        self.check(self.node(id), item, &path.index(index), errors);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn check_fields(&self, schema: &Schema, map: &serde_json::Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+        let missing = schema.required.iter().filter(|name| !map.contains_key(&***name));
+        errors.extend(missing.map(|name| Error::required(&path.child(name), "")));
+        let holds_object = raw(path).is_empty() || schema.embedded_resource;
+        for (name, child) in map {
+            let known = schema.properties.get(name.as_str()).map(|property| property.schema);
+            let Some(id) = known.or(schema.additional_properties) else { continue };
+            if holds_object && name == "metadata" {
+                // The API server checks metadata of every object; here are only the author's extra restrictions.
+                self.check_metadata(self.node(id), child, &path.child(name), errors);
+            } else {
+                self.check(self.node(id), child, &path.child(name), errors);
+            }
+        }
+    }
+
+    fn check_metadata(&self, schema: &Schema, metadata: &Value, path: &Path, errors: &mut ErrorList) {
+        for name in ["name", "generateName"] {
+            if let (Some(property), Some(value)) = (schema.properties.get(name), metadata.get(name)) {
+                self.check(self.node(property.schema), value, &path.child(name), errors);
+            }
+        }
+    }
+
+    fn check_constraints(
+        &self,
+        constraints: &Constraints,
+        schema: &Schema,
+        value: &Value,
+        path: &Path,
+        errors: &mut ErrorList,
+    ) {
+        if !constraints.enum_values.is_empty() && !constraints.enum_values.iter().any(|allowed| same(allowed, value)) {
+            let supported = constraints.enum_values.iter().map(plain).collect();
+            errors.push(Error::new(ErrorKind::NotSupported { value: value.clone(), supported }, path, ""));
+        }
+        match value {
+            Value::String(text) => self.check_text(constraints, text, value, path, errors),
+            Value::Number(number) => {
+                if let Some(number) = number.as_f64() {
+                    check_number(constraints, number, value, path, errors);
+                }
+            }
+            Value::Array(items) => check_items(constraints, items, value, path, errors),
+            Value::Object(map) => check_size(constraints, map.len(), value, path, errors),
+            _ => {}
+        }
+        self.check_junctors(constraints, schema, value, path, errors);
+    }
+
+    fn check_text(&self, constraints: &Constraints, text: &str, value: &Value, path: &Path, errors: &mut ErrorList) {
+        let length = text.chars().count() as u64;
+        if let Some(max) = constraints.max_length.filter(|max| length > *max) {
+            errors.push(Error::too_long(path, usize::try_from(max).unwrap_or(usize::MAX)));
+        }
+        if let Some(min) = constraints.min_length.filter(|min| length < *min) {
+            errors.push(wrong(path, value, format!("should be at least {min} chars long")));
+        }
+        if let Some(pattern) = &constraints.pattern
+            && !self.pattern_matches(pattern, text)
+        {
+            errors.push(wrong(path, value, format!("should match '{pattern}'")));
+        }
+    }
+
+    fn pattern_matches(&self, pattern: &str, text: &str) -> bool {
+        let Some(cell) = self.patterns.get(pattern) else { return true };
+        cell.get_or_init(|| re2::compile(pattern).ok()).as_ref().is_none_or(|regex| regex.is_match(text))
+    }
+
+    fn check_junctors(
+        &self,
+        constraints: &Constraints,
+        schema: &Schema,
+        value: &Value,
+        path: &Path,
+        errors: &mut ErrorList,
+    ) {
+        let try_each =
+            |ids: &[SchemaId]| -> Vec<ErrorList> { ids.iter().map(|id| self.attempt(*id, value, path)).collect() };
+        if !constraints.any_of.is_empty() {
+            let results = try_each(&constraints.any_of);
+            if !results.iter().any(Vec::is_empty) {
+                errors.push(whole(path, "must validate at least one schema (anyOf)"));
+                errors.extend(results.into_iter().next().into_iter().flatten());
+            }
+        }
+        if !constraints.one_of.is_empty() {
+            let results = try_each(&constraints.one_of);
+            match results.iter().filter(|result| result.is_empty()).count() {
+                1 => {}
+                0 => {
+                    errors.push(whole(path, "must validate one and only one schema (oneOf). Found none valid"));
+                    errors.extend(results.into_iter().next().into_iter().flatten());
+                }
+                many => errors.push(whole(
+                    path,
+                    &format!("must validate one and only one schema (oneOf). Found {many} valid alternatives"),
+                )),
+            }
+        }
+        if !constraints.all_of.is_empty() {
+            let results = try_each(&constraints.all_of);
+            let failed = results.iter().filter(|result| !result.is_empty()).count();
+            if failed > 0 {
+                let none = if failed == results.len() { ". None validated" } else { "" };
+                errors.extend(results.into_iter().flatten());
+                errors.push(whole(path, &format!("must validate all the schemas (allOf){none}")));
+            }
+        }
+        if let Some(not) = constraints.not
+            && self.attempt(not, value, path).is_empty()
+        {
+            errors.push(whole(path, "must not validate the schema (not)"));
+        }
+        debug_assert!(schema.constraints.is_some());
+    }
+
+    fn attempt(&self, id: SchemaId, value: &Value, path: &Path) -> ErrorList {
+        let mut errors = ErrorList::new();
+        self.check(self.node(id), value, path, &mut errors);
+        errors
+    }
+
+    /// Lists that are sets or maps may not hold an item twice; embedded objects must say what they are.
+    fn check_identities(&self, schema: &Schema, value: &Value, path: &Path, root: bool, errors: &mut ErrorList) {
+        match value {
+            Value::Object(map) => {
+                if schema.embedded_resource && !root {
+                    for name in ["apiVersion", "kind"] {
+                        if map.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
+                            errors.push(Error::required(&path.child(name), "must not be empty"));
+                        }
+                    }
+                }
+                for (name, child) in map {
+                    let known = schema.properties.get(name.as_str()).map(|property| property.schema);
+                    if let Some(id) = known.or(schema.additional_properties).filter(|_| !(root && name == "metadata")) {
+                        self.check_identities(self.node(id), child, &path.child(name), false, errors);
+                    }
+                }
+            }
+            Value::Array(items) => {
+                check_duplicates(&schema.list_type, items, path, errors);
+                if let Some(id) = schema.items {
+                    for (index, item) in items.iter().enumerate() {
+                        self.check_identities(self.node(id), item, &path.index(index), false, errors);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: &mut ErrorList) {
+    let identity = |item: &Value| match list_type {
+        ListType::Atomic => None,
+        ListType::Set => Some(item.clone()),
+        ListType::Map(keys) => {
+            Some(keys.iter().filter_map(|key| Some((key.to_string(), item.get(&**key)?.clone()))).collect())
+        }
+    };
+    let mut seen = std::collections::BTreeSet::new();
+    for (index, item) in items.iter().enumerate() {
+        let Some(identity) = identity(item) else { return };
+        if !seen.insert(identity.to_string()) {
+            errors.push(Error::duplicate(&path.index(index), identity));
+        }
+    }
+}
+
+fn raw(path: &Path) -> &str {
+    if *path == Path::root() { "" } else { path.as_str() }
+}
+
+fn wrong(path: &Path, value: &Value, what: String) -> Error {
+    Error::invalid(path, value.clone(), format!("{} in body {what}", raw(path)))
+}
+
+/// Errors that go-openapi does not tie to a field come out at the root, with an empty value.
+fn whole(path: &Path, what: &str) -> Error {
+    Error::invalid(&Path::root(), "", format!("\"{}\" {what}", raw(path)))
+}
+
+fn wrong_type(path: &Path, expected: &str, found: &str) -> Error {
+    Error::type_invalid(path, found, format!("{} in body must be of type {expected}: {found:?}", raw(path)))
+}
+
+fn type_error(schema: &Schema, value: &Value, path: &Path) -> Option<Error> {
+    let expected: &[&str] = match schema.type_ {
+        _ if schema.int_or_string => &["integer", "string"],
+        Type::Any => return None,
+        Type::Object => &["object"],
+        Type::Array => &["array"],
+        Type::String => &["string"],
+        Type::Integer => &["integer"],
+        Type::Number => &["number"],
+        Type::Boolean => &["boolean"],
+    };
+    let found = match value {
+        Value::Null if schema.nullable => return None,
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if is_whole(number) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let fits = expected.contains(&found) || (found == "integer" && expected.contains(&"number"));
+    (!fits).then(|| wrong_type(path, &expected.join(","), found))
+}
+
+fn is_whole(number: &serde_json::Number) -> bool {
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+}
+
+fn out_of_format(schema: &Schema, value: &Value, path: &Path) -> Option<Error> {
+    let format = schema.format.as_deref()?;
+    let fits = match format {
+        "int32" => value.as_f64().is_some_and(|n| (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n)),
+        "int64" => value.is_i64() || value.as_f64().is_some_and(|n| n.abs() < 9.3e18),
+        _ => true,
+    };
+    (!fits).then(|| {
+        let type_ = if schema.type_ == Type::Number { "number" } else { "integer" };
+        let text = format!("Checked value must be of type {type_} with format {format} in {}", raw(path));
+        Error::invalid(&Path::root(), "", text)
+    })
+}
+
+fn check_number(constraints: &Constraints, number: f64, value: &Value, path: &Path, errors: &mut ErrorList) {
+    if let Some(max) = constraints.maximum {
+        if constraints.exclusive_maximum && number >= max {
+            errors.push(wrong(path, value, format!("should be less than {max}")));
+        } else if number > max {
+            errors.push(wrong(path, value, format!("should be less than or equal to {max}")));
+        }
+    }
+    if let Some(min) = constraints.minimum {
+        if constraints.exclusive_minimum && number <= min {
+            errors.push(wrong(path, value, format!("should be greater than {min}")));
+        } else if number < min {
+            errors.push(wrong(path, value, format!("should be greater than or equal to {min}")));
+        }
+    }
+    if let Some(factor) = constraints.multiple_of.filter(|factor| *factor > 0.0)
+        && ((number / factor) - (number / factor).round()).abs() > 1e-9
+    {
+        errors.push(wrong(path, value, format!("should be a multiple of {factor}")));
+    }
+}
+
+fn check_items(constraints: &Constraints, items: &[Value], value: &Value, path: &Path, errors: &mut ErrorList) {
+    let count = items.len();
+    if let Some(max) = constraints.max_items.filter(|max| count as u64 > *max) {
+        errors.push(Error::too_many(path, count, usize::try_from(max).unwrap_or(usize::MAX)));
+    }
+    if let Some(min) = constraints.min_items.filter(|min| (count as u64) < *min) {
+        errors.push(wrong(path, value, format!("should have at least {min} items")));
+    }
+    if constraints.unique_items {
+        let distinct: std::collections::BTreeSet<String> = items.iter().map(Value::to_string).collect();
+        if distinct.len() < count {
+            errors.push(wrong(path, value, "shouldn't contain duplicates".to_owned()));
+        }
+    }
+}
+
+fn check_size(constraints: &Constraints, size: usize, value: &Value, path: &Path, errors: &mut ErrorList) {
+    if let Some(max) = constraints.max_properties.filter(|max| size as u64 > *max) {
+        errors.push(Error::too_many(path, size, usize::try_from(max).unwrap_or(usize::MAX)));
+    }
+    if let Some(min) = constraints.min_properties.filter(|min| (size as u64) < *min) {
+        errors.push(wrong(path, value, format!("should have at least {min} properties")));
+    }
+}
+
+/// JSON equality in which 1 and 1.0 are the same number.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
+        _ => a == b,
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn validator() -> Validator {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["req"], "properties": {
+            "req": {"type": "string"},
+            "replicas": {"type": "integer", "minimum": 0, "maximum": 10, "format": "int32"},
+            "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5, "minLength": 2},
+            "color": {"type": "string", "enum": ["red", "blue"]},
+            "port": {"x-kubernetes-int-or-string": true},
+            "date": {"type": "string", "format": "date-time"},
+            "ratio": {"type": "number", "exclusiveMinimum": true, "minimum": 0, "multipleOf": 0.5},
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "maxItems": 2, "items": {"type": "string"}},
+            "lm": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "minItems": 1,
+                "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
+            "one": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
+                "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
+            "none": {"type": "string", "not": {"enum": ["bad"]}},
+            "emb": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+            "m": {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1},
+        }}}});
+        Validator::new(crate::structural::compile(Some(&schema), None))
+    }
+
+    #[test]
+    fn texts_are_upstreams() {
+        let validator = validator();
+        for (spec, expected) in [
+            (
+                json!({"req": "x", "replicas": 3, "port": "a", "ratio": 1.5, "one": {"a": ""}, "lm": [{"k": "a"}]}),
+                vec![],
+            ),
+            (json!({}), vec!["spec.req: Required value"]),
+            (
+                json!({"req": "x", "replicas": -1}),
+                vec!["spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0"],
+            ),
+            (
+                json!({"req": "x", "replicas": "1"}),
+                vec![
+                    r#"spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string""#,
+                ],
+            ),
+            (
+                json!({"req": "x", "name": "A"}),
+                vec![
+                    r#"spec.name: Invalid value: "A": spec.name in body should be at least 2 chars long"#,
+                    r#"spec.name: Invalid value: "A": spec.name in body should match '^[a-z]+$'"#,
+                ],
+            ),
+            (json!({"req": "x", "name": "abcdef"}), vec!["spec.name: Too long: may not be more than 5 bytes"]),
+            (
+                json!({"req": "x", "color": "green"}),
+                vec![r#"spec.color: Unsupported value: "green": supported values: "red", "blue""#],
+            ),
+            (
+                json!({"req": "x", "port": true}),
+                vec![
+                    r#"spec.port: Invalid value: "boolean": spec.port in body must be of type integer,string: "boolean""#,
+                ],
+            ),
+            (
+                json!({"req": "x", "date": "soon"}),
+                vec![r#"spec.date: Invalid value: "soon": spec.date in body must be of type date-time: "soon""#],
+            ),
+            (
+                json!({"req": "x", "ratio": 0}),
+                vec!["spec.ratio: Invalid value: 0: spec.ratio in body should be greater than 0"],
+            ),
+            (json!({"req": "x", "set": ["a", "a"]}), vec![r#"spec.set[1]: Duplicate value: "a""#]),
+            (json!({"req": "x", "set": ["a", "b", "c"]}), vec!["spec.set: Too many: 3: must have at most 2 items"]),
+            (json!({"req": "x", "lm": [{"k": "x"}, {"k": "x"}]}), vec![r#"spec.lm[1]: Duplicate value: {"k":"x"}"#]),
+            (
+                json!({"req": "x", "lm": []}),
+                vec!["spec.lm: Invalid value: []: spec.lm in body should have at least 1 items"],
+            ),
+            (
+                json!({"req": "x", "one": {}}),
+                vec![
+                    r#"<nil>: Invalid value: "": "spec.one" must validate one and only one schema (oneOf). Found none valid"#,
+                    "spec.one.a: Required value",
+                ],
+            ),
+            (
+                json!({"req": "x", "one": {"a": "", "b": ""}}),
+                vec![
+                    r#"<nil>: Invalid value: "": "spec.one" must validate one and only one schema (oneOf). Found 2 valid alternatives"#,
+                ],
+            ),
+            (
+                json!({"req": "x", "none": "bad"}),
+                vec![r#"<nil>: Invalid value: "": "spec.none" must not validate the schema (not)"#],
+            ),
+            (
+                json!({"req": "x", "emb": {"kind": "Pod"}}),
+                vec!["spec.emb.apiVersion: Required value: must not be empty"],
+            ),
+            (
+                json!({"req": "x", "m": {"a": 1, "b": "x"}}),
+                vec![
+                    "spec.m: Too many: 2: must have at most 1 items",
+                    r#"spec.m.b: Invalid value: "string": spec.m.b in body must be of type integer: "string""#,
+                ],
+            ),
+            (
+                json!({"req": null}),
+                vec![r#"spec.req: Invalid value: "null": spec.req in body must be of type string: "null""#],
+            ),
+        ] {
+            let errors = validator.validate(&json!({"metadata": {"name": "n"}, "spec": spec}));
+            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn an_update_may_keep_what_was_wrong_before() {
+        let validator = validator();
+        let old = json!({"spec": {"req": "x", "color": "green"}});
+        assert!(validator.validate_update(&old, &json!({"spec": {"req": "y", "color": "green"}})).is_empty());
+        assert_eq!(validator.validate_update(&old, &json!({"spec": {"req": "y", "color": "pink"}})).len(), 1);
+    }
+}
