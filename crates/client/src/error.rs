@@ -28,8 +28,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn transport(attempt: &str, source: impl Into<BoxError>) -> Self {
-        Self::Transport { attempt: attempt.to_owned(), source: source.into() }
+    pub(crate) fn transport(attempt: &str, source: BoxError) -> Self {
+        Self::Transport { attempt: attempt.to_owned(), source }
     }
 
     pub(crate) fn decode(attempt: &str, why: impl std::fmt::Display) -> Self {

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 pub use discovery::{DiscoveredResource, Discovery, MapError, Mapper};
 pub use error::Error;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http_body_util::{BodyExt, Limited};
 pub use limits::{RequestCount, TokenBucket};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
@@ -120,7 +122,14 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Transport`] when there is no response.
-    pub async fn send(&self, mut request: Request) -> Result<Response> {
+    pub fn send(&self, request: Request) -> BoxFuture<'static, Result<Response>> {
+        // Boxed with its lifetimes erased: else every caller's task carries the transport's types, and the compiler
+        // cannot prove it `Send`.
+        let client = self.clone();
+        Box::pin(async move { client.send_now(request).await })
+    }
+
+    async fn send_now(&self, mut request: Request) -> Result<Response> {
         if let Some(limit) = &self.0.limit {
             limit.acquire().await;
         }
@@ -128,10 +137,7 @@ impl Client {
         match &self.0.transport {
             Transport::InProcess { service, identity } => {
                 request.extensions_mut().insert(identity.clone());
-                match service.clone().oneshot(request).await {
-                    Ok(response) => Ok(response),
-                    Err(never) => match never {},
-                }
+                Ok(call(service.clone(), request).await)
             }
             Transport::Remote(kube) => remote::send(kube, request).await,
         }
@@ -161,7 +167,12 @@ impl Client {
     }
 
     /// Sends, waits for the whole answer within the time-out, and turns refusals into [`Error::Status`].
-    async fn answer(&self, mut request: Request, limit: usize) -> Result<Answer> {
+    fn answer(&self, request: Request, limit: usize) -> BoxFuture<'static, Result<Answer>> {
+        let client = self.clone();
+        Box::pin(async move { client.answer_now(request, limit).await })
+    }
+
+    async fn answer_now(&self, mut request: Request, limit: usize) -> Result<Answer> {
         let attempt = codec::attempt(&request);
         if self.is_in_process() {
             request.extensions_mut().insert(AcceptPayload);
@@ -174,16 +185,32 @@ impl Client {
     }
 
     async fn read(&self, request: Request, limit: usize, attempt: &str) -> Result<Answer> {
-        let response = self.send(request).await?;
+        let response = self.send_now(request).await?;
         let (mut parts, body) = response.into_parts();
         if parts.status.is_success()
             && let Some(payload) = parts.extensions.remove::<Payload>()
         {
             return Ok(Answer::Payload(payload));
         }
-        let bytes = Limited::new(body, limit).collect().await.map_err(|e| Error::transport(attempt, e))?.to_bytes();
+        let bytes = read_body(body, limit).await.map_err(|e| Error::transport(attempt, e))?;
         if parts.status.is_success() { Ok(Answer::Bytes(bytes)) } else { Err(codec::refusal(parts.status, &bytes)) }
     }
+}
+
+/// Not an `async fn`: see [`Client::send`].
+fn call(service: ApiService, request: Request) -> BoxFuture<'static, Response> {
+    Box::pin(service.oneshot(request).map(|response| match response {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }))
+}
+
+/// At most `limit` bytes of a body.
+fn read_body(
+    body: transport::Body,
+    limit: usize,
+) -> BoxFuture<'static, std::result::Result<bytes::Bytes, transport::BoxError>> {
+    Box::pin(Limited::new(body, limit).collect().map(|whole| whole.map(http_body_util::Collected::to_bytes)))
 }
 
 enum Answer {

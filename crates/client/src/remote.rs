@@ -105,9 +105,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>> {
 pub(crate) async fn send(kube: &kube::Client, request: Request) -> Result<Response> {
     let attempt = crate::codec::attempt(&request);
     let (parts, body) = request.into_parts();
-    let body = http_body_util::Limited::new(body, MAX_LIST_BYTES);
-    let body = body.collect().await.map_err(|e| Error::transport(&attempt, e))?.to_bytes();
+    let body = crate::read_body(body, MAX_LIST_BYTES).await.map_err(|e| Error::transport(&attempt, e))?;
     let request = http::Request::from_parts(parts, kube::client::Body::from(body));
-    let response = kube.send(request).await.map_err(|e| Error::transport(&attempt, e))?;
+    let response = kube.send(request).await.map_err(|e| Error::transport(&attempt, Box::new(e)))?;
     Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
 }

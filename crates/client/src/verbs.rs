@@ -68,9 +68,9 @@ impl Client {
         let response = start.map_err(|_| Error::Timeout { attempt: attempt.clone(), after: timeout })??;
         let (mut parts, body) = response.into_parts();
         if !parts.status.is_success() {
-            let body = http_body_util::Limited::new(body, MAX_OBJECT_BYTES);
-            let bytes = http_body_util::BodyExt::collect(body).await.map_err(|e| Error::transport(&attempt, e))?;
-            return Err(codec::refusal(parts.status, &bytes.to_bytes()));
+            let read = crate::read_body(body, MAX_OBJECT_BYTES).await;
+            let bytes = read.map_err(|e| Error::transport(&attempt, e))?;
+            return Err(codec::refusal(parts.status, &bytes));
         }
         match parts.extensions.remove::<Payload>() {
             Some(Payload::Watch(stream)) => {

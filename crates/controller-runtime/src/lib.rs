@@ -1,1 +1,17 @@
-//! What every reconciler stands on: shared caches, keyed queues with back-off, events, leader election.
+//! What every reconciler stands on: shared caches, keyed queues with back-off, events.
+//!
+//! Nothing here knows Karmada. Time is tokio's, randomness and wall time the [`world::World`]'s.
+
+mod backoff;
+mod cache;
+mod events;
+mod informer;
+mod queue;
+mod worker;
+
+pub use backoff::Backoff;
+pub use cache::Cache;
+pub use events::{EventRecorder, EventType, Involved};
+pub use informer::{Event, Informer, InformerSet, Selection};
+pub use queue::{Priority, QueueMetrics, WorkQueue};
+pub use worker::{Next, run_workers};

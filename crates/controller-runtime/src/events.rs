@@ -1,0 +1,292 @@
+//! Kubernetes Events about objects, written in the background. Recording never waits and never fails a reconcile:
+//! what cannot be written is dropped and counted.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use apimachinery::meta::Time;
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Client, Patch, PatchOptions};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+/// Events that wait to be written: a burst of a thousand templates with some ten events each.
+const PENDING: usize = 10_000;
+
+/// Events remembered for counting repeats (client-go's cache has 4096).
+const REMEMBERED: usize = 4096;
+
+/// Repeats are counted in memory and written this often.
+const FLUSH: Duration = Duration::from_secs(30);
+
+/// Per object and component, as client-go's spam filter: 25 at once, then one every five minutes.
+const OBJECT_BURST: f64 = 25.0;
+const OBJECT_REFILL: Duration = Duration::from_secs(300);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+impl EventType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}
+
+/// The object an event is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Involved {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+}
+
+impl From<&Object> for Involved {
+    fn from(object: &Object) -> Self {
+        Self {
+            api_version: object.api_version().to_owned(),
+            kind: object.kind().to_owned(),
+            namespace: object.namespace().unwrap_or_default().to_owned(),
+            name: object.name().to_owned(),
+            uid: object.uid().to_owned(),
+            resource_version: object.resource_version().to_owned(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    involved: Involved,
+    type_: EventType,
+    reason: &'static str,
+    message: String,
+    component: &'static str,
+    at: jiff::Timestamp,
+}
+
+/// Cheap to clone; one task writes for all clones.
+#[derive(Clone)]
+pub struct EventRecorder {
+    component: &'static str,
+    world: World,
+    pending: mpsc::Sender<Entry>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl EventRecorder {
+    /// Starts the writing task, which runs until `stop`.
+    pub fn start(client: Client, world: World, component: &'static str, stop: CancellationToken) -> Self {
+        let (pending, entries) = mpsc::channel(PENDING);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let writer = Writer { client, world: world.clone(), memory: Memory::default() };
+        tokio::spawn(async move { stop.run_until_cancelled(writer.run(entries)).await });
+        Self { component, world, pending, dropped }
+    }
+
+    /// The same writer under another component's name.
+    #[must_use]
+    pub fn for_component(&self, component: &'static str) -> Self {
+        Self { component, ..self.clone() }
+    }
+
+    pub fn normal(&self, involved: impl Into<Involved>, reason: &'static str, message: impl Into<String>) {
+        self.record(involved.into(), EventType::Normal, reason, message.into());
+    }
+
+    pub fn warning(&self, involved: impl Into<Involved>, reason: &'static str, message: impl Into<String>) {
+        self.record(involved.into(), EventType::Warning, reason, message.into());
+    }
+
+    fn record(&self, involved: Involved, type_: EventType, reason: &'static str, mut message: String) {
+        // The API allows 1 KiB in `message`.
+        if message.len() > 1024 {
+            let cut = (0..=1021).rev().find(|at| message.is_char_boundary(*at)).unwrap_or(0);
+            message.truncate(cut);
+            message.push_str("...");
+        }
+        let entry = Entry { involved, type_, reason, message, component: self.component, at: self.world.now() };
+        if self.pending.try_send(entry).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many events found the queue full.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+type MemoryKey = (Involved, EventType, &'static str, String, &'static str);
+
+struct Seen {
+    key: ObjectKey,
+    count: u64,
+    last: jiff::Timestamp,
+    unwritten: bool,
+}
+
+/// What was written lately; pure.
+#[derive(Default)]
+struct Memory {
+    seen: HashMap<MemoryKey, Seen>,
+    order: VecDeque<MemoryKey>,
+    tokens: HashMap<(String, &'static str), (f64, Instant)>,
+}
+
+impl Memory {
+    /// Whether the event is a repeat, which is then counted.
+    fn repeat(&mut self, entry: &Entry) -> bool {
+        match self.seen.get_mut(&memory_key(entry)) {
+            Some(seen) => {
+                seen.count += 1;
+                seen.last = entry.at;
+                seen.unwritten = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn remember(&mut self, entry: &Entry, key: ObjectKey) {
+        if self.order.len() >= REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.seen.remove(&oldest);
+        }
+        let memory = memory_key(entry);
+        self.order.push_back(memory.clone());
+        self.seen.insert(memory, Seen { key, count: 1, last: entry.at, unwritten: false });
+    }
+
+    /// Takes a token of the object's bucket.
+    fn allow(&mut self, entry: &Entry, now: Instant) -> bool {
+        if self.tokens.len() >= REMEMBERED {
+            self.tokens.retain(|_, (tokens, at)| refilled(*tokens, *at, now) < OBJECT_BURST);
+        }
+        let bucket = self.tokens.entry((entry.involved.uid.clone(), entry.component)).or_insert((OBJECT_BURST, now));
+        let tokens = refilled(bucket.0, bucket.1, now);
+        let allowed = tokens >= 1.0;
+        *bucket = (if allowed { tokens - 1.0 } else { tokens }, now);
+        allowed
+    }
+}
+
+fn refilled(tokens: f64, at: Instant, now: Instant) -> f64 {
+    let more = now.saturating_duration_since(at).as_secs_f64() / OBJECT_REFILL.as_secs_f64();
+    (tokens + more).min(OBJECT_BURST)
+}
+
+/// The resource version is left out: the same event about a newer state is a repeat.
+fn memory_key(entry: &Entry) -> MemoryKey {
+    let involved = Involved { resource_version: String::new(), ..entry.involved.clone() };
+    (involved, entry.type_, entry.reason, entry.message.clone(), entry.component)
+}
+
+struct Writer {
+    client: Client,
+    world: World,
+    memory: Memory,
+}
+
+impl Writer {
+    async fn run(mut self, mut entries: mpsc::Receiver<Entry>) {
+        let mut flush = tokio::time::interval(FLUSH);
+        flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                entry = entries.recv() => match entry {
+                    Some(entry) => self.write(entry).await,
+                    None => return,
+                },
+                _ = flush.tick() => self.flush().await,
+            }
+        }
+    }
+
+    async fn write(&mut self, entry: Entry) {
+        if self.memory.repeat(&entry) || !self.memory.allow(&entry, Instant::now()) {
+            return;
+        }
+        let namespace = if entry.involved.namespace.is_empty() { "default" } else { &entry.involved.namespace };
+        let name = format!("{}.{:x}", entry.involved.name, self.world.random_u64());
+        let key = ObjectKey::namespaced(namespace, name);
+        match self.client.create(&resource(), &document(&entry, &key)).await {
+            Ok(_) => self.memory.remember(&entry, key),
+            // A namespace that is going away takes no events; that is nobody's fault.
+            Err(error) => tracing::debug!(%error, reason = entry.reason, "an event could not be written"),
+        }
+    }
+
+    async fn flush(&mut self) {
+        let resource = resource();
+        for seen in self.memory.seen.values_mut().filter(|seen| seen.unwritten) {
+            seen.unwritten = false;
+            let patch = Patch::Merge(json!({"count": seen.count, "lastTimestamp": Time::new(seen.last)}));
+            if let Err(error) = self.client.patch(&resource, &seen.key, &patch, &PatchOptions::default()).await {
+                tracing::debug!(%error, event = %seen.key, "an event's count could not be written");
+            }
+        }
+    }
+}
+
+fn resource() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Event", "events")
+}
+
+fn document(entry: &Entry, key: &ObjectKey) -> serde_json::Value {
+    let involved = &entry.involved;
+    let at = Time::new(entry.at);
+    json!({
+        "apiVersion": "v1", "kind": "Event",
+        "metadata": {"name": key.name, "namespace": key.namespace()},
+        "involvedObject": {
+            "apiVersion": involved.api_version, "kind": involved.kind, "namespace": involved.namespace,
+            "name": involved.name, "uid": involved.uid, "resourceVersion": involved.resource_version,
+        },
+        "type": entry.type_.as_str(), "reason": entry.reason, "message": entry.message,
+        "source": {"component": entry.component}, "reportingComponent": entry.component, "reportingInstance": "",
+        "count": 1, "firstTimestamp": at, "lastTimestamp": at,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(message: &str) -> Entry {
+        Entry {
+            involved: Involved { uid: "u".into(), name: "n".into(), ..Involved::default() },
+            type_: EventType::Normal,
+            reason: "R",
+            message: message.into(),
+            component: "c",
+            at: jiff::Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repeats_are_counted_and_a_talkative_object_is_silenced() {
+        let mut memory = Memory::default();
+        assert!(!memory.repeat(&entry("a")));
+        memory.remember(&entry("a"), ObjectKey::cluster("n.1"));
+        let newer = Entry { involved: Involved { resource_version: "9".into(), ..entry("a").involved }, ..entry("a") };
+        assert!(memory.repeat(&newer) && !memory.repeat(&entry("b")));
+        let allowed = (0..40).filter(|_| memory.allow(&entry("x"), Instant::now())).count();
+        assert_eq!(allowed, 25);
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert!(memory.allow(&entry("x"), Instant::now()) && !memory.allow(&entry("x"), Instant::now()));
+    }
+}

@@ -1,0 +1,345 @@
+//! Informers: a cache kept current by list and watch, and handlers that are told of every change.
+//!
+//! Nothing is removed from a cache because a server could not be asked: it keeps the last state that was seen, and only
+//! a successful list or a watch event removes an object.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, Object};
+use client::{Client, ListOptions, WatchOptions};
+use futures::StreamExt;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use transport::WatchEvent;
+use world::World;
+
+use crate::{Backoff, Cache};
+
+/// One change of the cache, told after the cache has it.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// `initial`: it was there before the handler or the informer was.
+    Added {
+        object: Arc<Object>,
+        initial: bool,
+    },
+    Updated {
+        old: Arc<Object>,
+        new: Arc<Object>,
+    },
+    /// The last state that was seen.
+    Deleted(Arc<Object>),
+}
+
+impl Event {
+    /// The newest state the event knows.
+    pub fn object(&self) -> &Arc<Object> {
+        match self {
+            Self::Added { object, .. } | Self::Deleted(object) | Self::Updated { new: object, .. } => object,
+        }
+    }
+
+    /// False for an update that left `metadata.generation` and the deletion mark alone, true otherwise.
+    pub fn changes_generation(&self) -> bool {
+        match self {
+            Self::Updated { old, new } => {
+                old.generation() != new.generation() || old.uid() != new.uid() || old.is_deleting() != new.is_deleting()
+            }
+            _ => true,
+        }
+    }
+}
+
+type Handler = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// Which objects of a resource an informer keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Selection {
+    pub namespace: Option<String>,
+    pub label_selector: Option<String>,
+    pub field_selector: Option<String>,
+}
+
+/// Cheap to clone; all clones are the same informer.
+#[derive(Clone)]
+pub struct Informer(Arc<Inner>);
+
+struct Inner {
+    resource: ApiResource,
+    selection: Selection,
+    client: Client,
+    world: World,
+    cache: Cache,
+    /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
+    handlers: Mutex<Vec<Handler>>,
+    synced: watch::Sender<bool>,
+    /// Why the server cannot be listed or watched at present.
+    trouble: Mutex<Option<String>>,
+    stop: CancellationToken,
+}
+
+/// client-go's reflector pauses from 0.8 s to 30 s. Ours starts lower: the usual cause is a server that restarts.
+const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// A watch that lasted this long shows a healthy server; shorter ones count as failures and back off.
+const HEALTHY_WATCH: Duration = Duration::from_secs(5);
+
+/// Objects in one page of a list over a socket.
+const PAGE: usize = 500;
+
+impl Informer {
+    /// Starts a task that runs until `stop`.
+    pub fn start(
+        client: Client,
+        resource: ApiResource,
+        selection: Selection,
+        world: World,
+        stop: CancellationToken,
+    ) -> Self {
+        let informer = Self(Arc::new(Inner {
+            resource,
+            selection,
+            client,
+            world,
+            cache: Cache::default(),
+            handlers: Mutex::default(),
+            synced: watch::Sender::new(false),
+            trouble: Mutex::default(),
+            stop: stop.clone(),
+        }));
+        let running = informer.clone();
+        tokio::spawn(async move { stop.run_until_cancelled(running.run()).await });
+        informer
+    }
+
+    pub fn resource(&self) -> &ApiResource {
+        &self.0.resource
+    }
+
+    pub fn cache(&self) -> &Cache {
+        &self.0.cache
+    }
+
+    /// Whether the cache has held everything at least once.
+    pub fn has_synced(&self) -> bool {
+        *self.0.synced.borrow()
+    }
+
+    /// Waits for the first complete list; returns false when the informer was stopped before.
+    pub async fn synced(&self) -> bool {
+        let mut synced = self.0.synced.subscribe();
+        let stopped = self.0.stop.cancelled();
+        tokio::select! {
+            done = synced.wait_for(|synced| *synced) => done.is_ok(),
+            () = stopped => self.has_synced(),
+        }
+    }
+
+    /// Why the server cannot be reached at present, if so.
+    pub fn trouble(&self) -> Option<String> {
+        self.0.trouble.lock().clone()
+    }
+
+    /// Tells `handler` of what is there and of every change, on the informer's own task: a handler only enqueues keys.
+    /// It may read this cache but must not subscribe to this informer.
+    pub fn subscribe(&self, handler: impl Fn(&Event) + Send + Sync + 'static) {
+        let mut handlers = self.0.handlers.lock();
+        for object in self.0.cache.list(None) {
+            handler(&Event::Added { object, initial: true });
+        }
+        handlers.push(Box::new(handler));
+    }
+
+    pub fn stop(&self) {
+        self.0.stop.cancel();
+    }
+
+    async fn run(self) {
+        let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
+        let mut revision = None;
+        loop {
+            let started = Instant::now();
+            let error = match self.follow(&mut revision).await {
+                Ok(()) => None,
+                Err(error) if error.is_expired() => {
+                    revision = None;
+                    Some(error)
+                }
+                Err(error) => Some(error),
+            };
+            if started.elapsed() >= HEALTHY_WATCH {
+                backoff.reset();
+            }
+            if let Some(error) = &error {
+                tracing::debug!(resource = %self.0.resource.plural, %error, "informer interrupted");
+            }
+            *self.0.trouble.lock() = error.map(|error| error.to_string());
+            tokio::time::sleep(backoff.next(&self.0.world)).await;
+        }
+    }
+
+    /// Lists if there is no revision to go on from, then watches until the server ends it.
+    async fn follow(&self, revision: &mut Option<u64>) -> Result<(), client::Error> {
+        let at = match *revision {
+            Some(at) => at,
+            None => {
+                let at = self.list().await?;
+                *revision = Some(at);
+                at
+            }
+        };
+        let selection = &self.0.selection;
+        let options = WatchOptions {
+            label_selector: selection.label_selector.clone(),
+            field_selector: selection.field_selector.clone(),
+            resource_version: Some(at.to_string()),
+            ..WatchOptions::default()
+        };
+        let mut events = self.0.client.watch(&self.0.resource, selection.namespace.as_deref(), &options).await?;
+        *self.0.trouble.lock() = None;
+        while let Some(event) = events.next().await {
+            match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => {
+                    advance(revision, &object);
+                    self.put(object, false);
+                }
+                WatchEvent::Deleted(object) => {
+                    advance(revision, &object);
+                    self.remove(&object);
+                }
+                WatchEvent::Bookmark { resource_version, .. } => *revision = Some(resource_version),
+                WatchEvent::Error(status) => return Err(client::Error::Status(status)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<u64, client::Error> {
+        let selection = &self.0.selection;
+        let mut options = ListOptions {
+            label_selector: selection.label_selector.clone(),
+            field_selector: selection.field_selector.clone(),
+            limit: if self.0.client.is_in_process() { 0 } else { PAGE },
+            ..ListOptions::default()
+        };
+        let mut items = Vec::new();
+        loop {
+            let page = self.0.client.list(&self.0.resource, selection.namespace.as_deref(), &options).await?;
+            items.extend(page.items);
+            if page.continue_token.is_empty() {
+                self.replace(items);
+                return Ok(page.resource_version);
+            }
+            options.continue_token = Some(page.continue_token);
+        }
+    }
+
+    /// Takes over a complete list: what differs is told, what is missing from it was deleted meanwhile.
+    fn replace(&self, items: Vec<Arc<Object>>) {
+        let initial = !self.has_synced();
+        let listed: HashSet<_> = items.iter().map(|object| object.key()).collect();
+        for key in self.0.cache.keys() {
+            if !listed.contains(&key)
+                && let Some(object) = self.0.cache.get(&key)
+            {
+                self.remove(&object);
+            }
+        }
+        for object in items {
+            self.put(object, initial);
+        }
+        self.0.synced.send_replace(true);
+    }
+
+    fn put(&self, object: Arc<Object>, initial: bool) {
+        let handlers = self.0.handlers.lock();
+        let event = match self.0.cache.insert(object.clone()) {
+            None => Event::Added { object, initial },
+            Some(old) if old.resource_version() == object.resource_version() && old.uid() == object.uid() => return,
+            Some(old) => Event::Updated { old, new: object },
+        };
+        handlers.iter().for_each(|handler| handler(&event));
+    }
+
+    fn remove(&self, object: &Arc<Object>) {
+        let handlers = self.0.handlers.lock();
+        if self.0.cache.remove(&object.key()).is_some() {
+            let event = Event::Deleted(object.clone());
+            handlers.iter().for_each(|handler| handler(&event));
+        }
+    }
+}
+
+fn advance(revision: &mut Option<u64>, object: &Object) {
+    if let Ok(seen) = object.resource_version().parse() {
+        *revision = Some(seen);
+    }
+}
+
+/// The informers of one server, one for each resource (and selection), started when first asked for.
+#[derive(Clone)]
+pub struct InformerSet(Arc<SetInner>);
+
+struct SetInner {
+    client: Client,
+    world: World,
+    informers: Mutex<HashMap<(ApiResource, Selection), Informer>>,
+    stop: CancellationToken,
+}
+
+impl InformerSet {
+    pub fn new(client: Client, world: World) -> Self {
+        Self::until(client, world, CancellationToken::new())
+    }
+
+    /// All informers stop with `stop`.
+    pub fn until(client: Client, world: World, stop: CancellationToken) -> Self {
+        Self(Arc::new(SetInner { client, world, informers: Mutex::default(), stop }))
+    }
+
+    pub fn client(&self) -> &Client {
+        &self.0.client
+    }
+
+    /// The informer of all objects of a resource. Must be called inside a tokio runtime.
+    pub fn informer(&self, resource: &ApiResource) -> Informer {
+        self.selected(resource, Selection::default())
+    }
+
+    pub fn selected(&self, resource: &ApiResource, selection: Selection) -> Informer {
+        let mut informers = self.0.informers.lock();
+        let entry = informers.entry((resource.clone(), selection.clone()));
+        let start = || {
+            let stop = self.0.stop.child_token();
+            Informer::start(self.0.client.clone(), resource.clone(), selection, self.0.world.clone(), stop)
+        };
+        entry.or_insert_with(start).clone()
+    }
+
+    /// The informer if it was asked for before.
+    pub fn existing(&self, resource: &ApiResource) -> Option<Informer> {
+        self.0.informers.lock().get(&(resource.clone(), Selection::default())).cloned()
+    }
+
+    /// Stops and forgets the informers of a resource.
+    pub fn stop(&self, resource: &ApiResource) {
+        self.0.informers.lock().retain(|(other, _), informer| {
+            if other == resource {
+                informer.stop();
+            }
+            other != resource
+        });
+    }
+
+    /// Stops everything; informers asked for later are born stopped.
+    pub fn stop_all(&self) {
+        self.0.stop.cancel();
+        self.0.informers.lock().clear();
+    }
+}

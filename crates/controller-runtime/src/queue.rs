@@ -1,0 +1,272 @@
+//! A queue of keys: each is queued once, processed by one worker at a time, and comes back after failures with growing
+//! pauses.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backoff::exponential;
+
+/// The limiter upstream's controllers use (`--rate-limiter-base-delay`, `--rate-limiter-max-delay`).
+const BASE_DELAY: Duration = Duration::from_millis(5);
+const MAX_DELAY: Duration = Duration::from_secs(1000);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// After everything else: initial lists, and objects touched by someone else's change.
+    Low,
+    #[default]
+    Normal,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueMetrics {
+    pub adds: u64,
+    pub retries: u64,
+    pub depth: usize,
+    pub in_flight: usize,
+    pub delayed: usize,
+}
+
+/// The number of keys is bounded by the number of objects they name; keys hold no objects.
+pub struct WorkQueue<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+}
+
+struct State<K> {
+    normal: VecDeque<K>,
+    low: VecDeque<K>,
+    /// A key found in a list at another priority than here is a leftover of a raise.
+    queued: BTreeMap<K, Priority>,
+    /// Being processed, with the priority of an add that came meanwhile.
+    processing: BTreeMap<K, Option<Priority>>,
+    failures: BTreeMap<K, u32>,
+    delayed: BTreeSet<(Instant, K)>,
+    due: BTreeMap<K, Instant>,
+    adds: u64,
+    retries: u64,
+    closed: bool,
+}
+
+impl<K: Ord + Clone> Default for WorkQueue<K> {
+    fn default() -> Self {
+        let state = State {
+            normal: VecDeque::new(),
+            low: VecDeque::new(),
+            queued: BTreeMap::new(),
+            processing: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            delayed: BTreeSet::new(),
+            due: BTreeMap::new(),
+            adds: 0,
+            retries: 0,
+            closed: false,
+        };
+        Self { state: Mutex::new(state), changed: Notify::new() }
+    }
+}
+
+impl<K: Ord + Clone> WorkQueue<K> {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn add(&self, key: K) {
+        self.add_with(key, Priority::Normal);
+    }
+
+    pub fn add_with(&self, key: K, priority: Priority) {
+        self.state.lock().add(key, priority);
+        self.changed.notify_one();
+    }
+
+    /// Adds later; of several delays of one key the shortest counts.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        self.state.lock().delay(key, Instant::now() + delay);
+        self.changed.notify_one();
+    }
+
+    /// Adds after a pause that doubles with each failure since [`WorkQueue::forget`]: 5 ms up to 1000 s.
+    pub fn add_rate_limited(&self, key: K) {
+        let mut state = self.state.lock();
+        let failures = state.failures.entry(key.clone()).or_default();
+        let pause = exponential(BASE_DELAY, MAX_DELAY, *failures);
+        *failures = failures.saturating_add(1);
+        state.retries += 1;
+        state.delay(key, Instant::now() + pause);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    pub fn forget(&self, key: &K) {
+        self.state.lock().failures.remove(key);
+    }
+
+    /// The next key, normal priority first, each in the order of arrival. The caller owes a [`WorkQueue::done`]. `None`
+    /// once the queue is closed.
+    pub async fn get(&self) -> Option<K> {
+        loop {
+            let next_due = {
+                let mut state = self.state.lock();
+                if state.closed {
+                    return None;
+                }
+                state.promote(Instant::now());
+                if let Some(key) = state.pop() {
+                    return Some(key);
+                }
+                state.delayed.first().map(|(due, _)| *due)
+            };
+            match next_due {
+                None => self.changed.notified().await,
+                Some(due) => {
+                    let _ = tokio::time::timeout_at(due, self.changed.notified()).await;
+                }
+            }
+        }
+    }
+
+    /// Ends the processing of a key; it is queued again if it was added meanwhile.
+    pub fn done(&self, key: &K) {
+        let mut state = self.state.lock();
+        if let Some(Some(priority)) = state.processing.remove(key) {
+            state.enqueue(key.clone(), priority);
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Lets every [`WorkQueue::get`] return `None`.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+
+    pub fn metrics(&self) -> QueueMetrics {
+        let state = self.state.lock();
+        QueueMetrics {
+            adds: state.adds,
+            retries: state.retries,
+            depth: state.queued.len(),
+            in_flight: state.processing.len(),
+            delayed: state.delayed.len(),
+        }
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    fn add(&mut self, key: K, priority: Priority) {
+        if self.closed {
+            return;
+        }
+        self.adds += 1;
+        if let Some(again) = self.processing.get_mut(&key) {
+            *again = (*again).max(Some(priority));
+            return;
+        }
+        self.enqueue(key, priority);
+    }
+
+    fn enqueue(&mut self, key: K, priority: Priority) {
+        if self.queued.get(&key).is_some_and(|at| *at >= priority) {
+            return;
+        }
+        self.queued.insert(key.clone(), priority);
+        match priority {
+            Priority::Normal => self.normal.push_back(key),
+            Priority::Low => self.low.push_back(key),
+        }
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        let next = match self.normal.pop_front() {
+            Some(key) => Some(key),
+            None => {
+                std::iter::from_fn(|| self.low.pop_front()).find(|key| self.queued.get(key) == Some(&Priority::Low))
+            }
+        };
+        let key = next?;
+        self.queued.remove(&key);
+        self.processing.insert(key.clone(), None);
+        Some(key)
+    }
+
+    fn delay(&mut self, key: K, at: Instant) {
+        if self.closed {
+            return;
+        }
+        match self.due.get(&key).copied() {
+            Some(due) if due <= at => return,
+            Some(due) => {
+                self.delayed.remove(&(due, key.clone()));
+            }
+            None => {}
+        }
+        self.due.insert(key.clone(), at);
+        self.delayed.insert((at, key));
+    }
+
+    fn promote(&mut self, now: Instant) {
+        while self.delayed.first().is_some_and(|(due, _)| *due <= now) {
+            if let Some((_, key)) = self.delayed.pop_first() {
+                self.due.remove(&key);
+                self.add(key, Priority::Normal);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_queued_once_and_again_when_added_while_processed() {
+        let queue = WorkQueue::new();
+        queue.add_with("low", Priority::Low);
+        queue.add_with("raised", Priority::Low);
+        queue.add("a");
+        queue.add("a");
+        queue.add("raised");
+        assert_eq!(queue.get().await, Some("a"));
+        queue.add("a");
+        assert_eq!(queue.get().await, Some("raised"));
+        queue.done(&"a");
+        assert_eq!(queue.get().await, Some("a"));
+        assert_eq!(queue.get().await, Some("low"));
+        assert_eq!(queue.metrics(), QueueMetrics { adds: 6, in_flight: 3, ..QueueMetrics::default() });
+        for key in ["a", "raised", "low"] {
+            queue.done(&key);
+        }
+        queue.close();
+        assert_eq!(queue.get().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_double_the_pause_until_forgotten() {
+        let queue = WorkQueue::new();
+        let start = Instant::now();
+        let mut at = Vec::new();
+        for _ in 0..3 {
+            queue.add_rate_limited(1);
+            let key = queue.get().await.expect("open");
+            queue.done(&key);
+            at.push(start.elapsed().as_millis());
+        }
+        assert_eq!(at, [5, 15, 35]);
+        queue.forget(&1);
+        queue.add_rate_limited(1);
+        queue.add_after(1, Duration::from_secs(9));
+        queue.get().await.expect("open");
+        assert_eq!(start.elapsed().as_millis(), 40);
+        assert_eq!(queue.metrics().delayed, 0, "the shortest delay counts");
+    }
+}

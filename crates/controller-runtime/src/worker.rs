@@ -1,0 +1,116 @@
+//! Runs a reconcile function over the keys of a queue, many at once, each key by one at a time.
+
+use std::fmt::{Debug, Display};
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::WorkQueue;
+
+/// What follows a successful pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Nothing, until the key is added again.
+    Done,
+    /// Another pass after this time, failure or not.
+    After(Duration),
+}
+
+/// Processes keys until `stop`, at most `workers` at once; then lets the running passes end. A pass that fails or
+/// panics is repeated with the queue's growing pauses.
+pub async fn run_workers<K, F, Fut, E>(
+    name: &'static str,
+    queue: Arc<WorkQueue<K>>,
+    workers: usize,
+    stop: CancellationToken,
+    reconcile: F,
+) where
+    K: Ord + Clone + Debug + Send + Sync + 'static,
+    F: Fn(K) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Next, E>> + Send + 'static,
+    E: Display + Send + 'static,
+{
+    let slots = Arc::new(Semaphore::new(workers));
+    let reconcile = Arc::new(reconcile);
+    loop {
+        let Ok(slot) = slots.clone().acquire_owned().await else { break };
+        let Some(Some(key)) = stop.run_until_cancelled(queue.get()).await else { break };
+        let (queue, reconcile) = (queue.clone(), reconcile.clone());
+        tokio::spawn(async move {
+            pass(name, &queue, key, &*reconcile).await;
+            drop(slot);
+        });
+    }
+    queue.close();
+    // Every slot is free again once the last running pass has ended.
+    let all = u32::try_from(workers).unwrap_or(u32::MAX);
+    let _ = slots.acquire_many(all).await;
+}
+
+async fn pass<K, F, Fut, E>(name: &'static str, queue: &WorkQueue<K>, key: K, reconcile: &F)
+where
+    K: Ord + Clone + Debug,
+    F: Fn(K) -> Fut,
+    Fut: Future<Output = Result<Next, E>>,
+    E: Display,
+{
+    let outcome = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind().await;
+    match outcome {
+        Ok(Ok(Next::Done)) => queue.forget(&key),
+        Ok(Ok(Next::After(delay))) => {
+            queue.forget(&key);
+            queue.add_after(key.clone(), delay);
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(controller = name, ?key, %error, "pass failed, it will be repeated");
+            queue.add_rate_limited(key.clone());
+        }
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            tracing::error!(controller = name, ?key, panic = text, "pass panicked, it will be repeated");
+            queue.add_rate_limited(key.clone());
+        }
+    }
+    queue.done(&key);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_failing_and_a_panicking_pass_are_repeated() {
+        let queue = Arc::new(WorkQueue::new());
+        let stop = CancellationToken::new();
+        let passes = Arc::new(AtomicU32::new(0));
+        queue.add(7);
+        let (counted, stopped) = (passes.clone(), stop.clone());
+        run_workers("test", queue.clone(), 2, stop, move |key: u32| {
+            let pass = counted.fetch_add(1, Ordering::SeqCst);
+            let stop = stopped.clone();
+            async move {
+                assert_eq!(key, 7);
+                match pass {
+                    0 => Err("refused"),
+                    1 => panic!("a bug"),
+                    2 => Ok(Next::After(Duration::from_secs(60))),
+                    _ => {
+                        stop.cancel();
+                        Ok(Next::Done)
+                    }
+                }
+            }
+        })
+        .await;
+        assert_eq!(passes.load(Ordering::SeqCst), 4);
+        assert_eq!(queue.metrics().in_flight, 0);
+    }
+}
