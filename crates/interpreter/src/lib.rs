@@ -1,1 +1,18 @@
-//! What a kind means to the control plane: how many replicas it has, whether it is healthy, what of it a member owns.
+//! What a kind means to the system: how many replicas it has, what they need, what a member cluster owns of it, when it
+//! is healthy, what its status says, what it depends on.
+//!
+//! Questions are answered by layers in order of precedence: the first layer that has an answer for a kind and an
+//! operation gives it, and its error is final. [`Native`] knows the built-in kinds; scripts and webhooks are further
+//! layers before it. Nothing here reads a clock or the network.
+
+mod amount;
+mod kind;
+mod layers;
+mod native;
+mod tree;
+
+pub use kind::Kind;
+pub use layers::{Error, Interpreter, Layer, Operation};
+pub use native::Native;
+pub use native::dependencies::pod_dependencies;
+pub use native::requirements::{pod_request, replica_requirements};

@@ -1,0 +1,319 @@
+//! From the statuses of the members to the status of the template.
+
+use apimachinery::meta::Time;
+use karmada_api::work::v1alpha2::AggregatedStatusItem;
+use serde_json::{Map, Value, json};
+
+use super::{job_status, load_balancer, unsupported};
+use crate::tree::{at, int, list, object, text};
+use crate::{Error, Kind, Operation};
+
+/// A member's status; `Null` where none is known yet.
+pub(super) struct Item<'a> {
+    pub cluster: &'a str,
+    pub status: Value,
+}
+
+pub fn aggregate(template: &mut Value, items: &[AggregatedStatusItem], now: Time) -> Result<(), Error> {
+    let kind = Kind::of(template).ok_or_else(|| unsupported(Operation::AggregateStatus, template))?;
+    let mut decoded = Vec::with_capacity(items.len());
+    for item in items {
+        let status = match &item.status {
+            Some(raw) => raw.to_value().map_err(|error| {
+                let detail = format!("the status in cluster {}: {error}", item.cluster_name);
+                Error::malformed(Operation::AggregateStatus, template, detail)
+            })?,
+            None => Value::Null,
+        };
+        decoded.push(Item { cluster: &item.cluster_name, status });
+    }
+    match kind {
+        Kind::Deployment | Kind::ReplicaSet | Kind::DaemonSet | Kind::StatefulSet => {
+            workload(kind, template, &decoded);
+        }
+        Kind::Service => {
+            if text(template, &["spec", "type"]) == "LoadBalancer" {
+                template["status"] = load_balancer::union(&decoded, true);
+            }
+        }
+        Kind::Ingress => template["status"] = load_balancer::union(&decoded, false),
+        Kind::Job => job_status::aggregate(template, &decoded, now),
+        Kind::CronJob => cron_job(template, &decoded),
+        Kind::Pod => pod(template, &decoded),
+        Kind::PersistentVolume => {
+            const ORDER: &[&str] = &["Failed", "Pending", "Available", "Bound", "Released"];
+            let phases: Vec<&str> = decoded.iter().map(|item| phase_or_pending(&item.status)).collect();
+            if let Some(phase) = ORDER.iter().find(|phase| phases.contains(phase)) {
+                template["status"] = json!({ "phase": phase });
+            }
+        }
+        Kind::PersistentVolumeClaim => claim(template, &decoded),
+        Kind::PodDisruptionBudget => disruption_budget(template, &decoded),
+        Kind::HorizontalPodAutoscaler => {
+            template["status"] = json!({
+                "currentReplicas": sum(&decoded, "currentReplicas"),
+                "desiredReplicas": sum(&decoded, "desiredReplicas"),
+                "currentMetrics": null,
+            });
+        }
+        _ => return Err(unsupported(Operation::AggregateStatus, template)),
+    }
+    Ok(())
+}
+
+fn sum(items: &[Item<'_>], field: &str) -> i64 {
+    items.iter().map(|item| int(&item.status, &[field])).sum()
+}
+
+/// The counters of a kind, and those written even when they are zero.
+fn counters(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
+    match kind {
+        Kind::Deployment => (
+            &["replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas"],
+            &[],
+        ),
+        Kind::ReplicaSet => (&["replicas", "readyReplicas", "availableReplicas"], &["replicas"]),
+        Kind::StatefulSet => (
+            &["availableReplicas", "currentReplicas", "readyReplicas", "replicas", "updatedReplicas"],
+            &["replicas", "availableReplicas"],
+        ),
+        _ => (
+            &[
+                "currentNumberScheduled",
+                "desiredNumberScheduled",
+                "numberAvailable",
+                "numberMisscheduled",
+                "numberReady",
+                "updatedNumberScheduled",
+                "numberUnavailable",
+            ],
+            &["currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"],
+        ),
+    }
+}
+
+fn workload(kind: Kind, template: &mut Value, items: &[Item<'_>]) {
+    let generation = int(template, &["metadata", "generation"]);
+    let (fields, always) = counters(kind);
+    let status = object(template, "status");
+    for field in fields {
+        let total = sum(items, field);
+        if total != 0 || always.contains(field) {
+            status.insert((*field).to_owned(), json!(total));
+        } else {
+            status.remove(*field);
+        }
+    }
+    // Members that run an older template, or have not looked at the newest yet, hold the template's generation back.
+    let caught_up = items.iter().all(|item| {
+        int(&item.status, &["observedGeneration"]) >= int(&item.status, &["generation"])
+            && int(&item.status, &["resourceTemplateGeneration"]) >= generation
+    });
+    if caught_up && generation != 0 {
+        status.insert("observedGeneration".to_owned(), json!(generation));
+    }
+}
+
+/// RFC 3339 texts in UTC with second precision: the latest is the greatest.
+fn latest(items: &[Item<'_>], field: &str) -> Option<String> {
+    items.iter().filter_map(|item| item.status[field].as_str()).max().map(str::to_owned)
+}
+
+fn cron_job(template: &mut Value, items: &[Item<'_>]) {
+    let active: Vec<Value> = items.iter().flat_map(|item| list(&item.status, &["active"])).cloned().collect();
+    let times = ["lastScheduleTime", "lastSuccessfulTime"].map(|field| (field, latest(items, field)));
+    let status = object(template, "status");
+    if active.is_empty() {
+        status.remove("active");
+    } else {
+        status.insert("active".to_owned(), Value::Array(active));
+    }
+    for (field, time) in times {
+        match time {
+            Some(time) => status.insert(field.to_owned(), json!(time)),
+            None => status.remove(field),
+        };
+    }
+}
+
+fn phase_or_pending(status: &Value) -> &str {
+    match text(status, &["phase"]) {
+        "" => "Pending",
+        phase => phase,
+    }
+}
+
+fn pod(template: &mut Value, items: &[Item<'_>]) {
+    if items.is_empty() {
+        return;
+    }
+    const ORDER: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
+    let phases: Vec<&str> = items.iter().map(|item| phase_or_pending(&item.status)).collect();
+    let mut status = Map::new();
+    if let Some(phase) = ORDER.iter().find(|phase| phases.contains(phase)) {
+        status.insert("phase".to_owned(), json!(phase));
+    }
+    for field in ["containerStatuses", "initContainerStatuses"] {
+        let all: Vec<Value> = items
+            .iter()
+            .flat_map(|item| list(&item.status, &[field]))
+            .map(|container| json!({
+                "ready": container["ready"].as_bool().unwrap_or_default(),
+                "state": if container["state"].is_object() { container["state"].clone() } else { json!({}) },
+            }))
+            .collect();
+        if !all.is_empty() {
+            status.insert(field.to_owned(), Value::Array(all));
+        }
+    }
+    template["status"] = Value::Object(status);
+}
+
+fn claim(template: &mut Value, items: &[Item<'_>]) {
+    let mut phase = "Bound";
+    for item in items.iter().filter(|item| !item.status.is_null()) {
+        match text(&item.status, &["phase"]) {
+            "Lost" => {
+                phase = "Lost";
+                break;
+            }
+            "Bound" => {}
+            other => phase = other,
+        }
+    }
+    template["status"] = json!({ "phase": phase });
+}
+
+fn disruption_budget(template: &mut Value, items: &[Item<'_>]) {
+    let mut status = Map::new();
+    for field in ["currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"] {
+        status.insert(field.to_owned(), json!(sum(items, field)));
+    }
+    let mut disrupted = Map::new();
+    for item in items {
+        for (pod, time) in at(&item.status, &["disruptedPods"]).as_object().into_iter().flatten() {
+            disrupted.insert(format!("{}/{pod}", item.cluster), time.clone());
+        }
+    }
+    if !disrupted.is_empty() {
+        status.insert("disruptedPods".to_owned(), Value::Object(disrupted));
+    }
+    template["status"] = Value::Object(status);
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::raw::RawJson;
+
+    use super::*;
+
+    fn now() -> Time {
+        Time::new("2026-01-02T03:04:05Z".parse().unwrap())
+    }
+
+    fn check(api: &str, kind: &str, spec: Value, before: Value, statuses: &[Value], after: Value) {
+        let mut template = json!({"apiVersion": api, "kind": kind, "metadata": {"generation": 2}, "spec": spec, "status": before});
+        let items: Vec<AggregatedStatusItem> = statuses
+            .iter()
+            .enumerate()
+            .map(|(index, status)| AggregatedStatusItem {
+                cluster_name: format!("m{}", index + 1),
+                status: (!status.is_null()).then(|| RawJson::from_value(status)),
+                ..Default::default()
+            })
+            .collect();
+        aggregate(&mut template, &items, now()).unwrap();
+        assert_eq!(template["status"], after, "{kind} {statuses:?}");
+    }
+
+    #[test]
+    fn workloads_are_summed() {
+        let member = |generation: i64, observed: i64, template: i64| json!({"replicas": 1, "readyReplicas": 1, "generation": generation, "observedGeneration": observed, "resourceTemplateGeneration": template});
+        let (api, kind) = ("apps/v1", "Deployment");
+        check(
+            api,
+            kind,
+            json!({}),
+            json!({"conditions": [1], "unavailableReplicas": 3}),
+            &[member(5, 5, 2), member(1, 1, 2)],
+            json!({"conditions": [1], "replicas": 2, "readyReplicas": 2, "observedGeneration": 2}),
+        );
+        check(
+            api,
+            kind,
+            json!({}),
+            json!({"observedGeneration": 1}),
+            &[member(5, 4, 2), member(1, 1, 2)],
+            json!({"replicas": 2, "readyReplicas": 2, "observedGeneration": 1}),
+        );
+        check(
+            api,
+            kind,
+            json!({}),
+            json!({}),
+            &[member(5, 5, 2), Value::Null],
+            json!({"replicas": 1, "readyReplicas": 1}),
+        );
+        check(
+            "apps/v1",
+            "StatefulSet",
+            json!({}),
+            json!({}),
+            &[member(1, 1, 2)],
+            json!({"replicas": 1, "readyReplicas": 1, "availableReplicas": 0, "observedGeneration": 2}),
+        );
+    }
+
+    #[test]
+    fn addresses_are_united() {
+        let of = |ip: &str| json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
+        check(
+            "v1",
+            "Service",
+            json!({"type": "LoadBalancer"}),
+            json!({}),
+            &[of("2.2.2.2"), of("1.1.1.1"), of("2.2.2.2"), Value::Null],
+            json!({"loadBalancer": {"ingress": [{"ip": "1.1.1.1"}, {"ip": "2.2.2.2"}]}}),
+        );
+        check("v1", "Service", json!({}), json!({"x": 1}), &[of("1.1.1.1")], json!({"x": 1}));
+    }
+
+    #[test]
+    fn phases_have_an_order() {
+        let phase = |phase: &str| json!({ "phase": phase });
+        check("v1", "Pod", json!({}), json!({}), &[phase("Running"), Value::Null], phase("Pending"));
+        check("v1", "Pod", json!({}), json!({}), &[phase("Succeeded"), phase("Running")], phase("Running"));
+        check("v1", "PersistentVolume", json!({}), json!({}), &[phase("Bound"), phase("Released")], phase("Bound"));
+        let (api, kind) = ("v1", "PersistentVolumeClaim");
+        check(api, kind, json!({}), json!({}), &[phase("Lost"), phase("Pending")], phase("Lost"));
+        check(api, kind, json!({}), json!({}), &[phase("Bound"), phase("Pending")], phase("Pending"));
+    }
+
+    #[test]
+    fn jobs_end_when_all_members_have_ended() {
+        let done = |at: &str| json!({"succeeded": 1, "startTime": "2026-01-01T00:00:00Z", "completionTime": at, "conditions": [{"type": "Complete", "status": "True"}]});
+        let (api, kind) = ("batch/v1", "Job");
+        check(
+            api,
+            kind,
+            json!({}),
+            json!({}),
+            &[done("2026-01-01T00:00:05Z"), done("2026-01-01T00:00:09Z")],
+            json!({
+                "succeeded": 2, "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:09Z",
+                "conditions": [{"type": "Complete", "status": "True", "reason": "Completed", "message": "Job completed",
+                    "lastProbeTime": "2026-01-02T03:04:05Z", "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+            }),
+        );
+        check(
+            api,
+            kind,
+            json!({}),
+            json!({}),
+            &[done("2026-01-01T00:00:05Z"), json!({"active": 1})],
+            json!({"succeeded": 1, "active": 1}),
+        );
+        let ended = json!({"conditions": [{"type": "Failed", "status": "True"}]});
+        check(api, kind, json!({}), ended.clone(), &[json!({"active": 1})], ended);
+    }
+}

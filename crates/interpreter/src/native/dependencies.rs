@@ -1,0 +1,168 @@
+//! What a template needs besides itself.
+
+use std::collections::BTreeSet;
+
+use apimachinery::meta::LabelSelector;
+use karmada_api::config::v1alpha1::DependentObjectReference;
+use serde_json::Value;
+
+use super::unsupported;
+use crate::tree::{at, list, text};
+use crate::{Error, Kind, Operation};
+
+pub fn dependencies(template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
+    let kind = Kind::of(template).ok_or_else(|| unsupported(Operation::InterpretDependency, template))?;
+    let namespace = text(template, &["metadata", "namespace"]);
+    if let Some(path) = kind.pod_template() {
+        let mut found = pod_dependencies(at(template, path), namespace);
+        if kind == Kind::StatefulSet {
+            // The StatefulSet makes the claims of its templates itself.
+            let own: BTreeSet<&str> = list(template, &["spec", "volumeClaimTemplates"])
+                .iter()
+                .map(|claim| text(claim, &["metadata", "name"]))
+                .collect();
+            found.retain(|it| it.kind != "PersistentVolumeClaim" || !own.contains(it.name.as_str()));
+        }
+        return Ok(found);
+    }
+    match kind {
+        Kind::Ingress => ingress(template, namespace),
+        Kind::ServiceImport => Ok(service_import(template, namespace)),
+        _ => Err(unsupported(Operation::InterpretDependency, template)),
+    }
+}
+
+fn reference(kind: &str, namespace: &str, name: &str) -> DependentObjectReference {
+    DependentObjectReference {
+        api_version: "v1".to_owned(),
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        label_selector: None,
+    }
+}
+
+fn ingress(template: &Value, namespace: &str) -> Result<Vec<DependentObjectReference>, Error> {
+    let mut names = BTreeSet::new();
+    for tls in list(template, &["spec", "tls"]) {
+        match text(tls, &["secretName"]) {
+            "" => {
+                let detail = "spec.tls has an entry without secretName, so its Secret cannot be found";
+                return Err(Error::malformed(Operation::InterpretDependency, template, detail));
+            }
+            name => names.insert(name),
+        };
+    }
+    Ok(names.into_iter().map(|name| reference("Secret", namespace, name)).collect())
+}
+
+fn service_import(template: &Value, namespace: &str) -> Vec<DependentObjectReference> {
+    let derived = format!("derived-{}", text(template, &["metadata", "name"]));
+    let mut selector = LabelSelector::default();
+    selector.match_labels.insert("kubernetes.io/service-name".to_owned(), derived.clone());
+    vec![
+        reference("Service", namespace, &derived),
+        DependentObjectReference {
+            api_version: "discovery.k8s.io/v1".to_owned(),
+            kind: "EndpointSlice".to_owned(),
+            namespace: namespace.to_owned(),
+            name: String::new(),
+            label_selector: Some(selector),
+        },
+    ]
+}
+
+/// Where in a volume the name of a Secret is.
+const SECRET_IN_VOLUME: &[&[&str]] = &[
+    &["secret", "secretName"],
+    &["azureFile", "secretName"],
+    &["cephfs", "secretRef", "name"],
+    &["cinder", "secretRef", "name"],
+    &["flexVolume", "secretRef", "name"],
+    &["rbd", "secretRef", "name"],
+    &["scaleIO", "secretRef", "name"],
+    &["iscsi", "secretRef", "name"],
+    &["storageos", "secretRef", "name"],
+    &["csi", "nodePublishSecretRef", "name"],
+];
+
+/// The config maps, secrets, service account and claims of a pod template, each once, sorted by kind and name.
+pub fn pod_dependencies(template: &Value, namespace: &str) -> Vec<DependentObjectReference> {
+    let spec = &template["spec"];
+    let mut found: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for volume in list(spec, &["volumes"]) {
+        found.insert(("ConfigMap", text(volume, &["configMap", "name"])));
+        found.insert(("PersistentVolumeClaim", text(volume, &["persistentVolumeClaim", "claimName"])));
+        found.extend(SECRET_IN_VOLUME.iter().map(|path| ("Secret", text(volume, path))));
+        for source in list(volume, &["projected", "sources"]) {
+            found.insert(("ConfigMap", text(source, &["configMap", "name"])));
+            found.insert(("Secret", text(source, &["secret", "name"])));
+        }
+    }
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
+        for container in list(spec, &[field]) {
+            for source in list(container, &["envFrom"]) {
+                found.insert(("ConfigMap", text(source, &["configMapRef", "name"])));
+                found.insert(("Secret", text(source, &["secretRef", "name"])));
+            }
+            for variable in list(container, &["env"]) {
+                found.insert(("ConfigMap", text(variable, &["valueFrom", "configMapKeyRef", "name"])));
+                found.insert(("Secret", text(variable, &["valueFrom", "secretKeyRef", "name"])));
+            }
+        }
+    }
+    found.extend(list(spec, &["imagePullSecrets"]).iter().map(|secret| ("Secret", text(secret, &["name"]))));
+    let account = text(spec, &["serviceAccountName"]);
+    if account != "default" {
+        found.insert(("ServiceAccount", account));
+    }
+    found
+        .into_iter()
+        .filter(|(_, name)| !name.is_empty())
+        .map(|(kind, name)| reference(kind, namespace, name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(object: Value) -> String {
+        let found = dependencies(&object).unwrap();
+        found.iter().map(|it| format!("{}/{}", it.kind, it.name)).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn pods_and_what_makes_them() {
+        let spec = json!({
+            "serviceAccountName": "sa",
+            "imagePullSecrets": [{"name": "pull"}],
+            "volumes": [
+                {"configMap": {"name": "c"}}, {"secret": {"secretName": "s"}}, {"persistentVolumeClaim": {"claimName": "data"}},
+                {"projected": {"sources": [{"configMap": {"name": "p"}}, {"secret": {"name": "s"}}]}},
+            ],
+            "containers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "e"}}}], "envFrom": [{"configMapRef": {"name": "c"}}]}],
+        });
+        let all = "ConfigMap/c ConfigMap/p PersistentVolumeClaim/data Secret/e Secret/pull Secret/s ServiceAccount/sa";
+        assert_eq!(found(json!({"apiVersion": "v1", "kind": "Pod", "spec": spec.clone()})), all);
+        assert_eq!(
+            found(json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": spec.clone()}}}}})),
+            all
+        );
+        assert_eq!(
+            found(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": {"spec": spec}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}})),
+            all.replace("PersistentVolumeClaim/data ", "")
+        );
+    }
+
+    #[test]
+    fn others() {
+        let ingress = |tls: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"tls": tls}});
+        assert_eq!(found(ingress(json!([{"secretName": "b"}, {"secretName": "a"}]))), "Secret/a Secret/b");
+        assert!(dependencies(&ingress(json!([{}]))).is_err());
+        let import = json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": {"name": "x"}});
+        assert_eq!(found(import), "Service/derived-x EndpointSlice/");
+    }
+}

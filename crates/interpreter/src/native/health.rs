@@ -1,0 +1,68 @@
+//! When an object is healthy.
+
+use serde_json::Value;
+
+use super::unsupported;
+use crate::tree::{at, int, list, text};
+use crate::{Error, Kind, Operation};
+
+pub fn healthy(object: &Value) -> Result<bool, Error> {
+    let kind = Kind::of(object).ok_or_else(|| unsupported(Operation::InterpretHealth, object))?;
+    let status = |field: &str| int(object, &["status", field]);
+    let observed = status("observedGeneration") == int(object, &["metadata", "generation"]);
+    // A template without replicas asks for nothing in particular.
+    let wanted = at(object, &["spec", "replicas"]).as_i64().unwrap_or_default();
+    Ok(match kind {
+        Kind::Deployment | Kind::StatefulSet => {
+            observed && status("updatedReplicas") >= wanted && status("availableReplicas") >= status("updatedReplicas")
+        }
+        Kind::ReplicaSet => observed && status("availableReplicas") >= wanted,
+        Kind::DaemonSet => {
+            observed
+                && status("updatedNumberScheduled") >= status("desiredNumberScheduled")
+                && status("numberAvailable") >= status("updatedNumberScheduled")
+        }
+        Kind::Service => text(object, &["spec", "type"]) != "LoadBalancer" || has_address(object),
+        Kind::Ingress => has_address(object),
+        Kind::PersistentVolumeClaim => text(object, &["status", "phase"]) == "Bound",
+        Kind::Pod => match text(object, &["status", "phase"]) {
+            "Succeeded" => true,
+            "Running" => list(object, &["status", "conditions"])
+                .iter()
+                .any(|condition| condition["type"] == "Ready" && condition["status"] == "True"),
+            _ => false,
+        },
+        Kind::PodDisruptionBudget => status("currentHealthy") >= status("desiredHealthy"),
+        _ => return Err(unsupported(Operation::InterpretHealth, object)),
+    })
+}
+
+fn has_address(object: &Value) -> bool {
+    list(object, &["status", "loadBalancer", "ingress"])
+        .iter()
+        .any(|ingress| !text(ingress, &["hostname"]).is_empty() || !text(ingress, &["ip"]).is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn cases() {
+        let workload = |status: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status});
+        for (object, expected) in [
+            (workload(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2})), true),
+            (workload(json!({"observedGeneration": 1, "updatedReplicas": 2, "availableReplicas": 2})), false),
+            (workload(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1})), false),
+            (workload(json!({"observedGeneration": 2, "updatedReplicas": 1, "availableReplicas": 2})), false),
+            (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "ClusterIP"}}), true),
+            (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}}), false),
+            (json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}), false),
+            (json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Succeeded"}}), true),
+        ] {
+            assert_eq!(healthy(&object).unwrap(), expected, "{object}");
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! What one pod of a template needs.
+
+use std::collections::BTreeMap;
+
+use karmada_api::kubernetes::{Quantity, ResourceList};
+use karmada_api::work::v1alpha2::{NodeClaim, ReplicaRequirements};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::amount::Amount;
+use crate::tree::{at, list};
+
+/// The requirements of a pod template (or a Pod); `None` when it asks for nothing. The error says what is malformed.
+pub fn replica_requirements(template: &Value) -> Result<Option<ReplicaRequirements>, String> {
+    let spec = &template["spec"];
+    let node_claim = node_claim(spec)?;
+    let resource_request = pod_request(spec)?;
+    if node_claim.is_none() && resource_request.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(ReplicaRequirements { node_claim, resource_request, ..ReplicaRequirements::default() }))
+}
+
+fn decode<T: for<'de> Deserialize<'de> + Default>(value: &Value, what: &str) -> Result<T, String> {
+    if value.is_null() {
+        return Ok(T::default());
+    }
+    T::deserialize(value).map_err(|error| format!("{what}: {error}"))
+}
+
+fn node_claim(spec: &Value) -> Result<Option<NodeClaim>, String> {
+    let affinity = ["affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
+    let claim = NodeClaim {
+        hard_node_affinity: decode(at(spec, &affinity), "required node affinity")?,
+        node_selector: decode(&spec["nodeSelector"], "nodeSelector")?,
+        tolerations: decode(&spec["tolerations"], "tolerations")?,
+    };
+    Ok((claim != NodeClaim::default()).then_some(claim))
+}
+
+/// The effective request of a pod: the sum over its containers, or what an init container needs if that is more, plus
+/// the overhead. Limits stand in for requests that are not given. Resources of which nothing is needed are left out.
+pub fn pod_request(spec: &Value) -> Result<ResourceList, String> {
+    let mut total = BTreeMap::new();
+    for container in list(spec, &["containers"]) {
+        for (name, amount) in container_request(container)? {
+            let sum: &mut Amount = total.entry(name).or_default();
+            *sum = sum.plus(amount);
+        }
+    }
+    for container in list(spec, &["initContainers"]) {
+        for (name, amount) in container_request(container)? {
+            let most: &mut Amount = total.entry(name).or_default();
+            *most = amount.max(*most);
+        }
+    }
+    for (name, amount) in amounts(&spec["overhead"])? {
+        let sum: &mut Amount = total.entry(name).or_default();
+        *sum = sum.plus(amount);
+    }
+    Ok(total
+        .into_iter()
+        .filter(|(name, amount)| !amount.is_zero() && counted(name))
+        .map(|(name, amount)| {
+            let text = canonical(&name, amount);
+            (name, Quantity(text))
+        })
+        .collect())
+}
+
+fn container_request(container: &Value) -> Result<BTreeMap<String, Amount>, String> {
+    let mut request = amounts(&container["resources"]["requests"])?;
+    for (name, amount) in amounts(&container["resources"]["limits"])? {
+        request.entry(name).or_insert(amount);
+    }
+    Ok(request)
+}
+
+fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
+    let listed: ResourceList = decode(resources, "resources")?;
+    listed
+        .into_iter()
+        .map(|(name, quantity)| match Amount::parse(quantity.as_str()) {
+            Some(amount) => Ok((name, amount)),
+            None => Err(format!("{name}: {:?} is not a quantity", quantity.as_str())),
+        })
+        .collect()
+}
+
+/// Resources the schedulers count: the native ones and those with a domain of their own.
+fn counted(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || (name.contains('/') && !name.starts_with("requests."))
+}
+
+fn canonical(name: &str, amount: Amount) -> String {
+    match name {
+        "cpu" => amount.to_milli_decimal(),
+        "memory" | "ephemeral-storage" => amount.to_binary(),
+        _ if name.starts_with("hugepages-") => amount.to_binary(),
+        _ => amount.to_decimal(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn request(spec: Value) -> String {
+        let request = pod_request(&spec).unwrap();
+        request.iter().map(|(name, q)| format!("{name}={}", q.as_str())).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn requests() {
+        let one = |requests: Value, limits: Value| json!({"resources": {"requests": requests, "limits": limits}});
+        assert_eq!(request(json!({"containers": [one(json!({"memory": "1Gi"}), json!({"cpu": 1}))]})), "cpu=1 memory=1Gi");
+        assert_eq!(
+            request(json!({
+                "containers": [one(json!({"cpu": "100m"}), json!({})), one(json!({"cpu": "200m", "example.com/gpu": "2"}), json!({}))],
+                "initContainers": [one(json!({"cpu": "250m", "memory": "1Mi"}), json!({}))],
+                "overhead": {"cpu": "10m"},
+            })),
+            "cpu=310m example.com/gpu=2 memory=1Mi"
+        );
+        assert_eq!(request(json!({"containers": [one(json!({"cpu": "0", "widgets": "3"}), json!({}))]})), "");
+        assert!(pod_request(&json!({"containers": [one(json!({"cpu": "much"}), json!({}))]})).is_err());
+    }
+
+    #[test]
+    fn node_claims() {
+        let pod = json!({"spec": {"containers": [{}], "nodeSelector": {"disk": "ssd"}}});
+        let requirements = replica_requirements(&pod).unwrap().unwrap();
+        assert_eq!(requirements.node_claim.unwrap().node_selector["disk"], "ssd");
+        assert_eq!(replica_requirements(&json!({"spec": {"containers": [{}]}})).unwrap(), None);
+    }
+}

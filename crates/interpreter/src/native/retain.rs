@@ -1,0 +1,134 @@
+//! What a member cluster owns of an object, to be kept when the object is updated there.
+
+use karmada_api::constants::labels;
+use serde_json::{Value, json};
+
+use super::unsupported;
+use crate::tree::{at, int, list, object, text};
+use crate::{Error, Kind, Operation};
+
+pub fn retain(desired: &mut Value, observed: &Value) -> Result<(), Error> {
+    match Kind::of(desired) {
+        Some(Kind::Deployment) => replicas(desired, observed)?,
+        Some(Kind::Pod) => pod(desired, observed),
+        Some(Kind::Service) => service(desired, observed),
+        Some(Kind::ServiceAccount) => {
+            for field in ["secrets", "imagePullSecrets"] {
+                united(desired, observed, field);
+            }
+        }
+        Some(Kind::PersistentVolumeClaim) => keep(desired, observed, &["volumeName"]),
+        Some(Kind::PersistentVolume) => keep(desired, observed, &["claimRef"]),
+        Some(Kind::Job) => job(desired, observed),
+        Some(Kind::Secret) => {
+            if text(desired, &["type"]) == "kubernetes.io/service-account-token" {
+                desired["data"] = observed["data"].clone();
+            }
+        }
+        _ => return Err(unsupported(Operation::Retain, desired)),
+    }
+    Ok(())
+}
+
+/// Copies fields of the spec that the member has set.
+fn keep(desired: &mut Value, observed: &Value, fields: &[&str]) {
+    for field in fields {
+        let value = at(observed, &["spec", field]);
+        if !value.is_null() && value.as_str() != Some("") {
+            object(desired, "spec").insert((*field).to_owned(), value.clone());
+        }
+    }
+}
+
+fn replicas(desired: &mut Value, observed: &Value) -> Result<(), Error> {
+    if text(desired, &["metadata", "labels", labels::RETAIN_REPLICAS]) != "true" {
+        return Ok(());
+    }
+    match at(observed, &["spec", "replicas"]) {
+        Value::Number(replicas) => {
+            object(desired, "spec").insert("replicas".to_owned(), json!(replicas));
+            Ok(())
+        }
+        _ => Err(Error::malformed(Operation::Retain, observed, "the member's object has no spec.replicas to keep")),
+    }
+}
+
+fn service(desired: &mut Value, observed: &Value) {
+    keep(desired, observed, &["clusterIP"]);
+    if int(observed, &["spec", "healthCheckNodePort"]) > 0 {
+        keep(desired, observed, &["healthCheckNodePort"]);
+    }
+}
+
+fn pod(desired: &mut Value, observed: &Value) {
+    keep(desired, observed, &["nodeName", "serviceAccountName", "volumes"]);
+    for field in ["containers", "initContainers"] {
+        let Some(containers) = desired["spec"][field].as_array_mut() else { continue };
+        for container in containers {
+            let name = container["name"].as_str().unwrap_or_default();
+            let twin = list(observed, &["spec", field]).iter().find(|other| text(other, &["name"]) == name);
+            if let Some(mounts) = twin.map(|twin| &twin["volumeMounts"]).filter(|mounts| !mounts.is_null()) {
+                container["volumeMounts"] = mounts.clone();
+            }
+        }
+    }
+}
+
+/// Entries of both, the desired ones first, each name once.
+fn united(desired: &mut Value, observed: &Value, field: &str) {
+    let mut entries = list(desired, &[field]).to_vec();
+    for entry in list(observed, &[field]) {
+        if !entries.iter().any(|known| known["name"] == entry["name"]) {
+            entries.push(entry.clone());
+        }
+    }
+    desired[field] = if entries.is_empty() { Value::Null } else { Value::Array(entries) };
+}
+
+fn job(desired: &mut Value, observed: &Value) {
+    let selector = at(observed, &["spec", "selector", "matchLabels"]);
+    if selector.is_object() {
+        object(&mut desired["spec"], "selector").insert("matchLabels".to_owned(), selector.clone());
+    }
+    let labels = at(observed, &["spec", "template", "metadata", "labels"]);
+    if labels.is_object() {
+        object(&mut desired["spec"]["template"], "metadata").insert("labels".to_owned(), labels.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(desired: Value, observed: Value, expected: Value) {
+        let mut kept = desired;
+        retain(&mut kept, &observed).unwrap();
+        assert_eq!(kept, expected);
+    }
+
+    #[test]
+    fn what_members_own() {
+        let of = |api: &str, kind: &str, spec: Value| json!({"apiVersion": api, "kind": kind, "spec": spec});
+        check(
+            of("v1", "Service", json!({"ports": []})),
+            of("v1", "Service", json!({"clusterIP": "10.0.0.1", "healthCheckNodePort": 0})),
+            of("v1", "Service", json!({"ports": [], "clusterIP": "10.0.0.1"})),
+        );
+        check(
+            of("v1", "Pod", json!({"containers": [{"name": "a"}]})),
+            of("v1", "Pod", json!({"nodeName": "n", "containers": [{"name": "a", "volumeMounts": [1]}]})),
+            of("v1", "Pod", json!({"nodeName": "n", "containers": [{"name": "a", "volumeMounts": [1]}]})),
+        );
+        check(
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"name": "a"}]}),
+            json!({"secrets": [{"name": "b"}, {"name": "a"}]}),
+            json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"name": "a"}, {"name": "b"}], "imagePullSecrets": null}),
+        );
+        let mut deployment = of("apps/v1", "Deployment", json!({"replicas": 1}));
+        check(deployment.clone(), of("apps/v1", "Deployment", json!({"replicas": 5})), deployment.clone());
+        deployment["metadata"] = json!({"labels": {labels::RETAIN_REPLICAS: "true"}});
+        let mut expected = deployment.clone();
+        expected["spec"]["replicas"] = json!(5);
+        check(deployment, of("apps/v1", "Deployment", json!({"replicas": 5})), expected);
+    }
+}
