@@ -10,8 +10,6 @@ pub struct Amount(i128);
 const NANO: i128 = 1_000_000_000;
 
 impl Amount {
-    pub const ZERO: Self = Self(0);
-
     /// `None` if the text is not a quantity; what is finer than nano is rounded up, as Kubernetes does.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, text) = match text.strip_prefix('-') {
@@ -33,7 +31,8 @@ impl Amount {
         let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
         let divisor = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?.checked_mul(denominator)?;
         let scaled = digits.checked_mul(numerator)?;
-        let nano = (scaled / divisor).checked_mul(NANO)?.checked_add(ceil((scaled % divisor).checked_mul(NANO)?, divisor))?;
+        let nano =
+            (scaled / divisor).checked_mul(NANO)?.checked_add(ceil((scaled % divisor).checked_mul(NANO)?, divisor))?;
         Some(Self(if negative { -nano } else { nano }))
     }
 
@@ -75,11 +74,8 @@ fn ceil(value: i128, divisor: i128) -> i128 {
 
 /// `value` in thousandths if `lowest` is 1, else in units.
 fn decimal(mut value: i128, lowest: usize) -> String {
-    let suffixes: &[&str] = if lowest == 1 {
-        &["m", "", "k", "M", "G", "T", "P", "E"]
-    } else {
-        &["", "k", "M", "G", "T", "P", "E"]
-    };
+    let suffixes: &[&str] =
+        if lowest == 1 { &["m", "", "k", "M", "G", "T", "P", "E"] } else { &["", "k", "M", "G", "T", "P", "E"] };
     if value == 0 {
         return "0".to_owned();
     }
@@ -125,7 +121,7 @@ mod tests {
     #[test]
     fn sums_are_printed_canonically() {
         let sum = |texts: &[&str]| {
-            texts.iter().map(|text| Amount::parse(text).unwrap()).fold(Amount::ZERO, Amount::plus)
+            texts.iter().map(|text| Amount::parse(text).unwrap()).fold(Amount::default(), Amount::plus)
         };
         assert_eq!(sum(&["100m", "1"]).to_milli_decimal(), "1100m");
         assert_eq!(sum(&["1.5", "500m"]).to_milli_decimal(), "2");

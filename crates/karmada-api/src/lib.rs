@@ -7,6 +7,7 @@ pub mod config;
 pub mod constants;
 pub mod crd;
 pub mod kubernetes;
+pub mod manifest;
 pub mod multicluster;
 pub mod names;
 pub mod networking;

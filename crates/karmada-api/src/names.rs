@@ -1,21 +1,12 @@
 //! Names that several components compute independently, so they are exact to the byte.
 
+use apimachinery::hash::{fnv1a32, safe_encode};
+
 use crate::constants::namespaces::EXECUTION_PREFIX;
 
 /// The name of a Work (or part of a binding's) is made of an object's name without the colons RBAC allows.
 fn dotted(name: &str) -> String {
     name.replace(':', ".")
-}
-
-/// FNV-1a over 32 bits.
-pub fn fnv1a32(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
-}
-
-/// The decimal digits of a hash in letters that form no words (`k8s.io/apimachinery/pkg/util/rand.SafeEncodeString`).
-pub fn safe_encode(hash: u32) -> String {
-    const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-    hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }
 
 /// The execution namespace of a cluster.

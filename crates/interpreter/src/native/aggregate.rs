@@ -68,10 +68,9 @@ fn sum(items: &[Item<'_>], field: &str) -> i64 {
 /// The counters of a kind, and those written even when they are zero.
 fn counters(kind: Kind) -> (&'static [&'static str], &'static [&'static str]) {
     match kind {
-        Kind::Deployment => (
-            &["replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas"],
-            &[],
-        ),
+        Kind::Deployment => {
+            (&["replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas"], &[])
+        }
         Kind::ReplicaSet => (&["replicas", "readyReplicas", "availableReplicas"], &["replicas"]),
         Kind::StatefulSet => (
             &["availableReplicas", "currentReplicas", "readyReplicas", "replicas", "updatedReplicas"],
@@ -157,10 +156,12 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
         let all: Vec<Value> = items
             .iter()
             .flat_map(|item| list(&item.status, &[field]))
-            .map(|container| json!({
-                "ready": container["ready"].as_bool().unwrap_or_default(),
-                "state": if container["state"].is_object() { container["state"].clone() } else { json!({}) },
-            }))
+            .map(|container| {
+                json!({
+                    "ready": container["ready"].as_bool().unwrap_or_default(),
+                    "state": if container["state"].is_object() { container["state"].clone() } else { json!({}) },
+                })
+            })
             .collect();
         if !all.is_empty() {
             status.insert(field.to_owned(), Value::Array(all));
@@ -212,7 +213,8 @@ mod tests {
     }
 
     fn check(api: &str, kind: &str, spec: Value, before: Value, statuses: &[Value], after: Value) {
-        let mut template = json!({"apiVersion": api, "kind": kind, "metadata": {"generation": 2}, "spec": spec, "status": before});
+        let mut template =
+            json!({"apiVersion": api, "kind": kind, "metadata": {"generation": 2}, "spec": spec, "status": before});
         let items: Vec<AggregatedStatusItem> = statuses
             .iter()
             .enumerate()

@@ -148,21 +148,27 @@ mod tests {
         let all = "ConfigMap/c ConfigMap/p PersistentVolumeClaim/data Secret/e Secret/pull Secret/s ServiceAccount/sa";
         assert_eq!(found(json!({"apiVersion": "v1", "kind": "Pod", "spec": spec.clone()})), all);
         assert_eq!(
-            found(json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": spec.clone()}}}}})),
+            found(
+                json!({"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": spec.clone()}}}}})
+            ),
             all
         );
         assert_eq!(
-            found(json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": {"spec": spec}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}})),
+            found(
+                json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": {"spec": spec}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}})
+            ),
             all.replace("PersistentVolumeClaim/data ", "")
         );
     }
 
     #[test]
     fn others() {
-        let ingress = |tls: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"tls": tls}});
+        let ingress =
+            |tls: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"tls": tls}});
         assert_eq!(found(ingress(json!([{"secretName": "b"}, {"secretName": "a"}]))), "Secret/a Secret/b");
         assert!(dependencies(&ingress(json!([{}]))).is_err());
-        let import = json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": {"name": "x"}});
+        let import =
+            json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport", "metadata": {"name": "x"}});
         assert_eq!(found(import), "Service/derived-x EndpointSlice/");
     }
 }

@@ -51,8 +51,7 @@ fn conditions(items: &[Item<'_>], now: Time) -> Vec<Value> {
         })
     };
     let mut out = Vec::new();
-    let failed: Vec<&str> =
-        items.iter().filter(|item| has(&item.status, "Failed")).map(|item| item.cluster).collect();
+    let failed: Vec<&str> = items.iter().filter(|item| has(&item.status, "Failed")).map(|item| item.cluster).collect();
     if !failed.is_empty() {
         let message = format!("Job executed failed in member clusters {}", failed.join(","));
         out.push(condition("Failed", "JobFailed", message));

@@ -20,9 +20,7 @@ fn fields(kind: Kind) -> Option<(&'static [&'static str], &'static [&'static str
             ],
             &[],
         ),
-        Kind::ReplicaSet => {
-            (&["replicas", "readyReplicas", "availableReplicas", "observedGeneration"], &["replicas"])
-        }
+        Kind::ReplicaSet => (&["replicas", "readyReplicas", "availableReplicas", "observedGeneration"], &["replicas"]),
         Kind::DaemonSet => (
             &[
                 "currentNumberScheduled",

@@ -67,7 +67,12 @@ mod tests {
         for (kind, api, before, after) in [
             ("Deployment", "apps/v1", json!({"replicas": 3}), json!({"replicas": 7})),
             ("Deployment", "apps/v1", json!({}), json!({})),
-            ("Job", "batch/v1", json!({"parallelism": 1, "completions": 9}), json!({"parallelism": 7, "completions": 9})),
+            (
+                "Job",
+                "batch/v1",
+                json!({"parallelism": 1, "completions": 9}),
+                json!({"parallelism": 7, "completions": 9}),
+            ),
         ] {
             let mut object = json!({"apiVersion": api, "kind": kind, "spec": before});
             revise(&mut object, 7).unwrap();

@@ -118,7 +118,10 @@ mod tests {
     #[test]
     fn requests() {
         let one = |requests: Value, limits: Value| json!({"resources": {"requests": requests, "limits": limits}});
-        assert_eq!(request(json!({"containers": [one(json!({"memory": "1Gi"}), json!({"cpu": 1}))]})), "cpu=1 memory=1Gi");
+        assert_eq!(
+            request(json!({"containers": [one(json!({"memory": "1Gi"}), json!({"cpu": 1}))]})),
+            "cpu=1 memory=1Gi"
+        );
         assert_eq!(
             request(json!({
                 "containers": [one(json!({"cpu": "100m"}), json!({})), one(json!({"cpu": "200m", "example.com/gpu": "2"}), json!({}))],

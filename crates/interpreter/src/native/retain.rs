@@ -63,7 +63,8 @@ fn service(desired: &mut Value, observed: &Value) {
 fn pod(desired: &mut Value, observed: &Value) {
     keep(desired, observed, &["nodeName", "serviceAccountName", "volumes"]);
     for field in ["containers", "initContainers"] {
-        let Some(containers) = desired["spec"][field].as_array_mut() else { continue };
+        let containers = desired.get_mut("spec").and_then(|spec| spec.get_mut(field)).and_then(Value::as_array_mut);
+        let Some(containers) = containers else { continue };
         for container in containers {
             let name = container["name"].as_str().unwrap_or_default();
             let twin = list(observed, &["spec", field]).iter().find(|other| text(other, &["name"]) == name);

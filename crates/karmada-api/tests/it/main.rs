@@ -1,3 +1,4 @@
 //! The crate's integration tests.
 
+#[cfg(test)]
 mod crds;

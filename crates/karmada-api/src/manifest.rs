@@ -1,0 +1,190 @@
+//! From a template to the manifest in a Work: what is dropped, and the record of what is ours.
+//!
+//! Controllers and the admission of Works run the same functions, so what a controller writes is what is stored, byte
+//! for byte, and nothing is written twice.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::constants::{annotations, labels};
+
+/// Fields of metadata that belong to one API server.
+const METADATA: &[&str] = &[
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+    "ownerReferences",
+    "finalizers",
+];
+
+/// Drops what must not travel between clusters. Special rules go by kind alone, whatever the group.
+pub fn prune(object: &mut Value) {
+    if let Some(map) = object.as_object_mut() {
+        map.remove("status");
+    }
+    remove(object, &["metadata"], METADATA);
+    match object["kind"].as_str() {
+        Some("Deployment") => remove(
+            object,
+            &["metadata", "annotations"],
+            &["deployment.kubernetes.io/revision", "deployment.kubernetes.io/revision-history"],
+        ),
+        Some("Job") => prune_job(object),
+        Some("Secret") if object["type"] == "kubernetes.io/service-account-token" => {
+            remove(object, &["metadata", "annotations"], &["kubernetes.io/service-account.uid"]);
+            object["data"] = Value::Null;
+        }
+        Some("ServiceAccount") => prune_service_account(object),
+        Some("Service") if object["spec"]["clusterIP"] != "None" && !object["spec"]["clusterIP"].is_null() => {
+            remove(object, &["spec"], &["clusterIP", "clusterIPs"]);
+        }
+        Some("PersistentVolumeClaim") => {
+            remove(object, &["metadata", "annotations"], &["volume.kubernetes.io/selected-node"]);
+        }
+        _ => {}
+    }
+}
+
+/// A Job in a Work does not clean itself up: its status would be lost.
+pub fn prune_for_work(object: &mut Value) {
+    prune(object);
+    if object["kind"] == "Job" {
+        remove(object, &["spec"], &["ttlSecondsAfterFinished"]);
+    }
+}
+
+fn prune_job(object: &mut Value) {
+    if object["spec"]["manualSelector"] == true {
+        return;
+    }
+    const SELECTOR: &[&str] = &["controller-uid", "batch.kubernetes.io/controller-uid"];
+    remove(object, &["spec", "selector", "matchLabels"], SELECTOR);
+    let labels = ["spec", "template", "metadata", "labels"];
+    remove(object, &labels, SELECTOR);
+    remove(object, &labels, &["job-name", "batch.kubernetes.io/job-name"]);
+}
+
+/// Tokens made in the control plane are of no use elsewhere.
+fn prune_service_account(object: &mut Value) {
+    let prefix = format!("{}-token-", object["metadata"]["name"].as_str().unwrap_or_default());
+    if let Some(secrets) = object.get_mut("secrets").and_then(Value::as_array_mut) {
+        secrets.retain(|secret| !secret["name"].as_str().is_some_and(|name| name.starts_with(&prefix)));
+    }
+}
+
+fn remove(object: &mut Value, path: &[&str], keys: &[&str]) {
+    let parent = path.iter().try_fold(object, |value, key| value.get_mut(*key));
+    if let Some(map) = parent.and_then(Value::as_object_mut) {
+        for key in keys {
+            map.remove(*key);
+        }
+    }
+}
+
+/// The labels or annotations of an object, made if absent.
+pub fn metadata_map<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    let child = child(child_or_self(object, "metadata"), field);
+    child.as_object_mut().expect("made an object by child()")
+}
+
+fn child_or_self<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    child(object, key)
+}
+
+fn child<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
+    let value = &mut object[key];
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    value
+}
+
+/// Records which annotations and labels of the manifest are ours, so that those removed later are removed in the member
+/// too. `work_id` is the Work's permanent id, empty before it has one; its label counts as ours.
+pub fn record_managed(object: &mut Value, work_id: &str) {
+    let recorded = [annotations::MANAGED_ANNOTATIONS, annotations::MANAGED_LABELS];
+    let map = metadata_map(object, "annotations");
+    let keys: BTreeSet<String> = map.keys().cloned().chain(recorded.iter().map(|key| (*key).to_owned())).collect();
+    map.insert(annotations::MANAGED_ANNOTATIONS.to_owned(), Value::String(joined(keys)));
+    if !work_id.is_empty() {
+        metadata_map(object, "labels").insert(labels::WORK_ID.to_owned(), Value::String(work_id.to_owned()));
+    }
+    let keys: BTreeSet<String> =
+        object["metadata"]["labels"].as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default();
+    metadata_map(object, "annotations").insert(annotations::MANAGED_LABELS.to_owned(), Value::String(joined(keys)));
+}
+
+fn joined(keys: BTreeSet<String>) -> String {
+    keys.into_iter().collect::<Vec<_>>().join(",")
+}
+
+/// All the admission of a Work does to a manifest.
+pub fn prepare(object: &mut Value, work_id: &str) {
+    prune_for_work(object);
+    record_managed(object, work_id);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pruned() {
+        for (before, after) in [
+            (
+                json!({"kind": "Deployment", "metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "annotations": {"deployment.kubernetes.io/revision": "1", "k": "v"}}, "status": {}}),
+                json!({"kind": "Deployment", "metadata": {"name": "a", "annotations": {"k": "v"}}}),
+            ),
+            (
+                json!({"kind": "Service", "spec": {"clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4"], "ports": []}}),
+                json!({"kind": "Service", "spec": {"ports": []}}),
+            ),
+            (
+                json!({"kind": "Service", "spec": {"clusterIP": "None"}}),
+                json!({"kind": "Service", "spec": {"clusterIP": "None"}}),
+            ),
+            (
+                json!({"kind": "Job", "spec": {"ttlSecondsAfterFinished": 1, "selector": {"matchLabels": {"controller-uid": "x"}}, "template": {"metadata": {"labels": {"job-name": "x", "k": "v"}}}}}),
+                json!({"kind": "Job", "spec": {"selector": {"matchLabels": {}}, "template": {"metadata": {"labels": {"k": "v"}}}}}),
+            ),
+            (
+                json!({"kind": "ServiceAccount", "metadata": {"name": "sa"}, "secrets": [{"name": "sa-token-1"}, {"name": "sa-token-2"}, {"name": "x"}]}),
+                json!({"kind": "ServiceAccount", "metadata": {"name": "sa"}, "secrets": [{"name": "x"}]}),
+            ),
+            (
+                json!({"kind": "Secret", "type": "kubernetes.io/service-account-token", "data": {"token": "x"}}),
+                json!({"kind": "Secret", "type": "kubernetes.io/service-account-token", "data": null}),
+            ),
+        ] {
+            let mut object = before;
+            prune_for_work(&mut object);
+            assert_eq!(object, after);
+        }
+    }
+
+    #[test]
+    fn the_record_names_every_key_and_settles() {
+        let mut object = json!({"kind": "ConfigMap", "metadata": {"annotations": {"a": "1"}}});
+        prepare(&mut object, "id-1");
+        let annotations = &object["metadata"]["annotations"];
+        assert_eq!(
+            annotations["resourcetemplate.karmada.io/managed-annotations"],
+            "a,resourcetemplate.karmada.io/managed-annotations,resourcetemplate.karmada.io/managed-labels"
+        );
+        assert_eq!(annotations["resourcetemplate.karmada.io/managed-labels"], "work.karmada.io/permanent-id");
+        let once = object.clone();
+        prepare(&mut object, "id-1");
+        assert_eq!(object, once);
+    }
+}
