@@ -3,6 +3,7 @@
 
 pub mod apps;
 pub mod autoscaling;
+pub mod cluster;
 pub mod config;
 pub mod constants;
 pub mod crd;

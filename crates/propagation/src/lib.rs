@@ -1,1 +1,21 @@
-//! The propagation pipeline as pure functions: match, bind, override, render, aggregate status.
+//! Matching, binding, overriding, rendering and aggregating, as pure functions.
+//!
+//! Functions take data and return data: what to write, not the writing. None reads a clock; where time matters it is an
+//! argument.
+
+pub mod binding;
+pub mod claim;
+pub mod cluster;
+pub mod cluster_status;
+pub mod deletion;
+pub mod division;
+pub mod namespaces;
+pub mod overrides;
+pub mod retain;
+pub mod selection;
+pub mod status;
+pub mod taints;
+pub mod template;
+pub mod works;
+
+pub use karmada_api::manifest as prune;

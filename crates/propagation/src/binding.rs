@@ -1,0 +1,235 @@
+//! From a template and its policy to the binding.
+
+use apimachinery::ObjectKey;
+use apimachinery::meta::OwnerReference;
+use interpreter::{Interpreter, Operation};
+use karmada_api::Scope;
+use karmada_api::names;
+use karmada_api::scope::{Binding, Policy};
+use karmada_api::work::v1alpha2::{
+    BindingSchedulePriority, BindingSuspension, ObjectReference, ReplicaRequirements, ResourceBindingSpec,
+    WorkloadAffinityGroups,
+};
+
+use crate::claim;
+use crate::template::Template;
+
+/// What the caller looked up beforehand.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// The value of the PriorityClass the policy names; required when it names one.
+    pub schedule_priority: Option<i32>,
+    /// Feature gate WorkloadAffinity.
+    pub workload_affinity: bool,
+    /// Feature gate ResourceQuotaEstimate.
+    pub resource_quota_estimate: bool,
+}
+
+/// Why a binding cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("counting the replicas of the template: {0}")]
+    Replicas(#[source] interpreter::Error),
+    #[error(
+        "failed to update binding due to different owner reference UID: {key} belongs to an object with UID {owner}, the \
+         template has {template}; it is updated once the old binding is collected"
+    )]
+    OtherOwner { key: ObjectKey, owner: String, template: String },
+}
+
+/// The key of a template's binding.
+pub fn key(template: Template<'_>) -> ObjectKey {
+    ObjectKey::namespaced(template.namespace(), names::binding_name(template.kind(), template.name()))
+}
+
+/// The binding a policy wants for a template.
+pub fn build(
+    policy: &Policy,
+    template: Template<'_>,
+    interpreter: &Interpreter,
+    context: &Context,
+) -> Result<Binding, Error> {
+    let (replicas, mut requirements) = replicas(template, interpreter)?;
+    if let Some(requirements) = &mut requirements
+        && context.resource_quota_estimate
+        && requirements.namespace.is_empty()
+    {
+        requirements.namespace = template.namespace().to_owned();
+    }
+    let mut binding = Binding::named(&key(template));
+    let namespaced = binding.scope == Scope::Namespaced;
+    claim::marks(policy).apply_typed(&mut binding.metadata);
+    binding.metadata.finalizers = vec![binding.scope.binding_finalizer().to_owned()];
+    binding.metadata.owner_references = vec![owner(template)];
+    let spec = &policy.spec;
+    binding.spec = ResourceBindingSpec {
+        resource: ObjectReference {
+            api_version: template.api_version().to_owned(),
+            kind: template.kind().to_owned(),
+            name: template.name().to_owned(),
+            namespace: template.namespace().to_owned(),
+            resource_version: template.resource_version().to_owned(),
+            uid: template.uid().to_owned(),
+        },
+        replicas,
+        replica_requirements: requirements,
+        propagate_deps: spec.propagate_deps,
+        scheduler_name: spec.scheduler_name.clone(),
+        placement: Some(spec.placement.clone()),
+        failover: spec.failover.clone(),
+        conflict_resolution: spec.conflict_resolution,
+        preserve_resources_on_deletion: spec.preserve_resources_on_deletion,
+        suspension: spec.suspension.as_ref().map(|suspension| BindingSuspension {
+            dispatching: suspension.dispatching,
+            dispatching_on_clusters: suspension.dispatching_on_clusters.clone(),
+            scheduling: None,
+        }),
+        schedule_priority: context
+            .schedule_priority
+            .filter(|_| namespaced)
+            .map(|priority| BindingSchedulePriority { priority }),
+        workload_affinity_groups: affinity_groups(policy, template).filter(|_| namespaced && context.workload_affinity),
+        ..ResourceBindingSpec::default()
+    };
+    Ok(binding)
+}
+
+fn replicas(template: Template<'_>, interpreter: &Interpreter) -> Result<(i32, Option<ReplicaRequirements>), Error> {
+    if !interpreter.enabled_for(template.0, Operation::InterpretReplica) {
+        return Ok((0, None));
+    }
+    interpreter.get_replicas(template.0).map_err(Error::Replicas)
+}
+
+/// The binding goes with its template.
+pub fn owner(template: Template<'_>) -> OwnerReference {
+    OwnerReference {
+        api_version: template.api_version().to_owned(),
+        kind: template.kind().to_owned(),
+        name: template.name().to_owned(),
+        uid: template.uid().to_owned(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+fn affinity_groups(policy: &Policy, template: Template<'_>) -> Option<WorkloadAffinityGroups> {
+    let affinity = policy.spec.placement.workload_affinity.as_ref()?;
+    let group =
+        |key: Option<&str>| key.and_then(|key| Some(format!("{key}={}", template.label(key)?))).unwrap_or_default();
+    let groups = WorkloadAffinityGroups {
+        affinity_group: group(affinity.affinity.as_ref().map(|term| term.group_by_label_key.as_str())),
+        anti_affinity_group: group(affinity.anti_affinity.as_ref().map(|term| term.group_by_label_key.as_str())),
+    };
+    (groups != WorkloadAffinityGroups::default()).then_some(groups)
+}
+
+/// The existing binding brought up to what was built; `None` when nothing changes. What the scheduler and others wrote
+/// (clusters, eviction tasks, dependents, status, foreign labels) stays.
+pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Error> {
+    let controller = existing.metadata.owner_references.iter().find(|owner| owner.controller == Some(true));
+    let template = built.spec.resource.uid.as_str();
+    if let Some(owner) = controller.filter(|owner| owner.uid != template) {
+        return Err(Error::OtherOwner { key: existing.key(), owner: owner.uid.clone(), template: template.to_owned() });
+    }
+    let mut merged = existing.clone();
+    if built.metadata.labels.contains_key(Scope::Namespaced.policy_id_label()) {
+        claim::clean(Scope::Cluster).apply_typed(&mut merged.metadata);
+    }
+    merged.metadata.labels.extend(built.metadata.labels);
+    merged.metadata.annotations.extend(built.metadata.annotations);
+    for finalizer in built.metadata.finalizers {
+        if !merged.metadata.finalizers.contains(&finalizer) {
+            merged.metadata.finalizers.push(finalizer);
+        }
+    }
+    merged.metadata.owner_references = built.metadata.owner_references;
+    let spec = &mut merged.spec;
+    spec.resource = built.spec.resource;
+    spec.replica_requirements = built.spec.replica_requirements;
+    spec.replicas = built.spec.replicas;
+    spec.components = built.spec.components;
+    spec.propagate_deps = built.spec.propagate_deps;
+    spec.scheduler_name = built.spec.scheduler_name;
+    spec.placement = built.spec.placement;
+    spec.failover = built.spec.failover;
+    spec.conflict_resolution = built.spec.conflict_resolution;
+    spec.preserve_resources_on_deletion = built.spec.preserve_resources_on_deletion;
+    spec.schedule_priority = built.spec.schedule_priority;
+    spec.workload_affinity_groups = built.spec.workload_affinity_groups;
+    spec.suspension = suspension(spec.suspension.take(), built.spec.suspension);
+    Ok((merged != *existing).then_some(merged))
+}
+
+/// The policy owns dispatching, others own scheduling.
+fn suspension(existing: Option<BindingSuspension>, policy: Option<BindingSuspension>) -> Option<BindingSuspension> {
+    let scheduling = existing.and_then(|suspension| suspension.scheduling);
+    match policy {
+        Some(policy) => Some(BindingSuspension { scheduling, ..policy }),
+        None => scheduling.map(|scheduling| BindingSuspension { scheduling: Some(scheduling), ..Default::default() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::work::v1alpha2::TargetCluster;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn template() -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "Web", "namespace": "ns", "uid": "u1", "resourceVersion": "7", "labels": {"app": "x"}},
+            "spec": {"replicas": 3, "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": "100m"}}}]}}},
+        })
+    }
+
+    fn policy(spec: Value) -> Policy {
+        let mut policy = Policy::named(&ObjectKey::namespaced("ns", "pp"));
+        policy.metadata.labels.insert(policy.scope.policy_id_label().to_owned(), "id".to_owned());
+        policy.spec = serde_json::from_value(spec).unwrap();
+        policy
+    }
+
+    fn build_with(policy: &Policy, context: &Context) -> Binding {
+        build(policy, Template(&template()), &Interpreter::default(), context).unwrap()
+    }
+
+    #[test]
+    fn built() {
+        let spec = json!({"suspension": {"dispatching": true}, "placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}});
+        let context = Context { schedule_priority: Some(9), workload_affinity: true, ..Context::default() };
+        let binding = build_with(&policy(spec), &context);
+        assert_eq!(binding.key(), ObjectKey::namespaced("ns", "web-deployment"));
+        assert_eq!(binding.spec.replicas, 3);
+        assert_eq!(binding.spec.replica_requirements.unwrap().resource_request["cpu"].as_str(), "100m");
+        assert_eq!(binding.spec.suspension.unwrap().dispatching, Some(true));
+        assert_eq!(binding.spec.schedule_priority.unwrap().priority, 9);
+        assert_eq!(binding.spec.workload_affinity_groups.unwrap().affinity_group, "app=x");
+        assert_eq!(binding.metadata.owner_references[0].uid, "u1");
+        assert_eq!(binding.metadata.annotations["propagationpolicy.karmada.io/name"], "pp");
+    }
+
+    #[test]
+    fn merged() {
+        let built = build_with(&policy(json!({})), &Context::default());
+        assert_eq!(merge(&built, built.clone()).unwrap(), None);
+
+        let mut existing = built.clone();
+        existing.spec.clusters = vec![TargetCluster { name: "m1".to_owned(), ..Default::default() }];
+        existing.spec.suspension =
+            Some(BindingSuspension { dispatching: Some(true), scheduling: Some(true), ..Default::default() });
+        existing.metadata.labels.insert("mine".to_owned(), "1".to_owned());
+        let merged = merge(&existing, built.clone()).unwrap().unwrap();
+        assert_eq!(merged.spec.clusters, existing.spec.clusters);
+        assert_eq!(merged.metadata.labels["mine"], "1");
+        let kept = BindingSuspension { scheduling: Some(true), ..Default::default() };
+        assert_eq!(merged.spec.suspension, Some(kept));
+
+        existing.metadata.owner_references[0].uid = "u0".to_owned();
+        assert!(matches!(merge(&existing, built.clone()), Err(Error::OtherOwner { .. })));
+        existing.metadata.owner_references.clear();
+        assert!(merge(&existing, built).unwrap().is_some(), "a binding without a controller is adopted");
+    }
+}

@@ -1,0 +1,203 @@
+//! The claim: the label and annotations that tie a template (and its binding) to a policy.
+
+use std::collections::BTreeMap;
+
+use apimachinery::ObjectKey;
+use karmada_api::Scope;
+use karmada_api::constants::{annotations, labels};
+use karmada_api::scope::Policy;
+use serde_json::Value;
+
+use crate::template::Template;
+
+/// A complete claim as it stands on an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The claiming policy; its scope is the key's.
+    pub policy: ObjectKey,
+    pub policy_id: String,
+}
+
+impl Claim {
+    pub fn scope(&self) -> Scope {
+        Scope::of(&self.policy)
+    }
+}
+
+/// Changes to an object's labels and annotations: `None` removes the key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetadataEdits {
+    pub labels: BTreeMap<&'static str, Option<String>>,
+    pub annotations: BTreeMap<&'static str, Option<String>>,
+}
+
+impl MetadataEdits {
+    /// Applies the edits to a tree. Returns whether anything changed.
+    pub fn apply(&self, object: &mut Value) -> bool {
+        let before = object["metadata"].clone();
+        for (field, edits) in [("labels", &self.labels), ("annotations", &self.annotations)] {
+            for (key, value) in edits {
+                match value {
+                    Some(value) => {
+                        let map = karmada_api::manifest::metadata_map(object, field);
+                        map.insert((*key).to_owned(), Value::String(value.clone()));
+                    }
+                    None => {
+                        if let Some(map) = object["metadata"].get_mut(field).and_then(Value::as_object_mut) {
+                            map.remove(*key);
+                        }
+                    }
+                }
+            }
+        }
+        object["metadata"] != before
+    }
+
+    /// Applies the edits to typed metadata. Returns whether anything changed.
+    pub fn apply_typed(&self, metadata: &mut apimachinery::meta::ObjectMeta) -> bool {
+        let mut changed = false;
+        for (map, edits) in [(&mut metadata.labels, &self.labels), (&mut metadata.annotations, &self.annotations)] {
+            for (key, value) in edits {
+                changed |= match value {
+                    Some(value) => map.insert((*key).to_owned(), value.clone()).as_ref() != Some(value),
+                    None => map.remove(*key).is_some(),
+                };
+            }
+        }
+        changed
+    }
+
+    /// A JSON merge patch of the metadata.
+    pub fn to_merge_patch(&self) -> Value {
+        serde_json::json!({ "metadata": { "labels": self.labels, "annotations": self.annotations } })
+    }
+}
+
+/// The complete claim on an object, a namespaced policy's first. Incomplete claims do not count.
+pub fn claimed_by(template: Template<'_>) -> Option<Claim> {
+    claim_in(|key| template.label(key), |key| template.annotation(key))
+}
+
+/// [`claimed_by`] over typed metadata.
+pub fn claimed_by_metadata(metadata: &apimachinery::meta::ObjectMeta) -> Option<Claim> {
+    claim_in(
+        |key| metadata.labels.get(key).map(String::as_str),
+        |key| metadata.annotations.get(key).map(String::as_str),
+    )
+}
+
+fn claim_in<'a>(
+    label: impl Fn(&str) -> Option<&'a str>,
+    annotation: impl Fn(&str) -> Option<&'a str>,
+) -> Option<Claim> {
+    let present = |value: Option<&'a str>| value.filter(|value| !value.is_empty());
+    let namespaced = || {
+        Some(Claim {
+            policy_id: present(label(labels::POLICY_ID))?.to_owned(),
+            policy: ObjectKey::namespaced(
+                present(annotation(annotations::POLICY_NAMESPACE))?,
+                present(annotation(annotations::POLICY_NAME))?,
+            ),
+        })
+    };
+    let cluster = || {
+        Some(Claim {
+            policy_id: present(label(labels::CLUSTER_POLICY_ID))?.to_owned(),
+            policy: ObjectKey::cluster(present(annotation(annotations::CLUSTER_POLICY_NAME))?),
+        })
+    };
+    namespaced().or_else(cluster)
+}
+
+/// The label and annotations a policy puts on what it claims.
+pub fn marks(policy: &Policy) -> MetadataEdits {
+    let scope = policy.scope;
+    let mut edits = MetadataEdits::default();
+    edits.labels.insert(scope.policy_id_label(), Some(policy.permanent_id().to_owned()));
+    edits.annotations.insert(scope.policy_name_annotation(), Some(policy.metadata.name.clone()));
+    if let Some(key) = scope.policy_namespace_annotation() {
+        edits.annotations.insert(key, Some(policy.metadata.namespace.clone()));
+    }
+    edits
+}
+
+/// The edits that take a claim of this scope off.
+pub fn clean(scope: Scope) -> MetadataEdits {
+    let mut edits = MetadataEdits::default();
+    edits.labels.insert(scope.policy_id_label(), None);
+    edits.annotations.insert(scope.policy_name_annotation(), None);
+    if let Some(key) = scope.policy_namespace_annotation() {
+        edits.annotations.insert(key, None);
+    }
+    edits
+}
+
+/// The edits that claim a template for a policy; `None` if it is claimed already. A namespaced policy takes the claim of
+/// a cluster policy off; the reverse never happens.
+pub fn claim(policy: &Policy, template: Template<'_>) -> Option<MetadataEdits> {
+    let scope = policy.scope;
+    let held = template.label(scope.policy_id_label()) == Some(policy.permanent_id());
+    match scope {
+        Scope::Cluster => (!held).then(|| marks(policy)),
+        Scope::Namespaced => {
+            let other = template.label(labels::CLUSTER_POLICY_ID).is_some();
+            if held && !other {
+                return None;
+            }
+            let mut edits = marks(policy);
+            if other || template.annotation(annotations::CLUSTER_POLICY_NAME).is_some() {
+                let off = clean(Scope::Cluster);
+                edits.labels.extend(off.labels);
+                edits.annotations.extend(off.annotations);
+            }
+            Some(edits)
+        }
+    }
+}
+
+/// Whether an object still carries the claim of this policy, so that it may be cleaned.
+pub fn holds(template: Template<'_>, scope: Scope, policy_id: &str) -> bool {
+    template.label(scope.policy_id_label()) == Some(policy_id)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy(key: &ObjectKey) -> Policy {
+        let mut policy = Policy::named(key);
+        policy.metadata.labels.insert(policy.scope.policy_id_label().to_owned(), "id".to_owned());
+        policy
+    }
+
+    #[test]
+    fn claims_are_made_once_and_taken_over() {
+        let namespaced = policy(&ObjectKey::namespaced("ns", "pp"));
+        let cluster = policy(&ObjectKey::cluster("cpp"));
+        let mut object = json!({"metadata": {"name": "a"}});
+        assert_eq!(claimed_by(Template(&object)), None);
+
+        claim(&cluster, Template(&object)).unwrap().apply(&mut object);
+        assert_eq!(claimed_by(Template(&object)).unwrap().policy, ObjectKey::cluster("cpp"));
+        assert_eq!(claim(&cluster, Template(&object)), None);
+
+        claim(&namespaced, Template(&object)).unwrap().apply(&mut object);
+        assert_eq!(claimed_by(Template(&object)).unwrap().policy, ObjectKey::namespaced("ns", "pp"));
+        assert!(Template(&object).label(labels::CLUSTER_POLICY_ID).is_none());
+        assert_eq!(claim(&namespaced, Template(&object)), None);
+
+        assert!(holds(Template(&object), Scope::Namespaced, "id"));
+        assert!(clean(Scope::Namespaced).apply(&mut object));
+        assert_eq!(object["metadata"], json!({"name": "a", "labels": {}, "annotations": {}}));
+        assert!(!clean(Scope::Namespaced).apply(&mut object));
+    }
+
+    #[test]
+    fn incomplete_claims_do_not_count() {
+        let object =
+            json!({"metadata": {"labels": {labels::POLICY_ID: "id"}, "annotations": {annotations::POLICY_NAME: "pp"}}});
+        assert_eq!(claimed_by(Template(&object)), None);
+    }
+}

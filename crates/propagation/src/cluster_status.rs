@@ -1,0 +1,203 @@
+//! What is known of a cluster: readiness from probes, what it serves, its nodes and what is left on them.
+
+use apimachinery::meta::{Condition, Time};
+use karmada_api::cluster::v1alpha1::{ApiEnablement, NodeSummary};
+use karmada_api::constants::{conditions, reasons};
+use serde_json::Value;
+
+/// What a probe of a member's API server found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// No client could be built; the text says why.
+    NoClient(String),
+    Offline,
+    /// It answered, but not that it is well.
+    Unhealthy,
+    Healthy,
+}
+
+impl Probe {
+    /// The Ready condition this probe speaks for.
+    pub fn condition(&self) -> Condition {
+        let (status, reason, message) = match self {
+            Self::NoClient(error) => {
+                ("False", reasons::STATUS_COLLECTION_FAILED, format!("failed to create a ClusterClient: {error}"))
+            }
+            Self::Offline => ("False", reasons::CLUSTER_NOT_REACHABLE, "cluster is not reachable".to_owned()),
+            Self::Unhealthy => (
+                "False",
+                reasons::CLUSTER_NOT_READY,
+                "cluster is reachable but health endpoint responded without ok".to_owned(),
+            ),
+            Self::Healthy => {
+                ("True", reasons::CLUSTER_READY, "cluster is healthy and ready to accept workloads".to_owned())
+            }
+        };
+        Condition {
+            type_: conditions::READY.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message,
+            ..Condition::default()
+        }
+    }
+}
+
+/// What is remembered of a cluster between probes, so that a single lost probe changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    /// Whether the last probe found the cluster ready.
+    pub ready: bool,
+    /// Since when probes have found that.
+    pub since: Time,
+}
+
+/// How long a change must last before it is reported, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Thresholds {
+    /// Towards ready.
+    pub success: i64,
+    /// Away from ready.
+    pub failure: i64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { success: 30, failure: 30 }
+    }
+}
+
+/// The Ready condition to report, and what to remember. `current` is the condition that stands.
+pub fn settle(
+    probe: &Probe,
+    current: Option<&Condition>,
+    remembered: Option<&Observation>,
+    thresholds: Thresholds,
+    now: Time,
+) -> (Condition, Observation) {
+    let observed = probe.condition();
+    let ready = observed.status == "True";
+    let (Some(current), Some(remembered)) = (current, remembered) else {
+        return (observed, Observation { ready, since: now });
+    };
+    let since = if remembered.ready == ready { remembered.since } else { now };
+    let lasted = now.timestamp().as_second() - since.timestamp().as_second();
+    let needed = if ready { thresholds.success } else { thresholds.failure };
+    let turns = ready != (current.status == "True");
+    let reported = if turns && lasted < needed { current.clone() } else { observed };
+    (reported, Observation { ready, since })
+}
+
+/// Sorts what a member serves as it is stored, and says whether it is all. `failed` tells that some group could not be
+/// asked.
+pub fn api_enablements(mut found: Vec<ApiEnablement>, failed: bool) -> (Vec<ApiEnablement>, Condition) {
+    for enablement in &mut found {
+        enablement.resources.retain(|resource| !resource.name.contains('/'));
+        enablement.resources.sort_by(|left, right| left.name.cmp(&right.name));
+    }
+    found.retain(|enablement| !enablement.resources.is_empty());
+    found.sort_by(|left, right| left.group_version.cmp(&right.group_version));
+    let (status, reason, message) = if found.is_empty() {
+        let message = "collected empty APIEnablements from the cluster".to_owned();
+        ("False", reasons::API_ENABLEMENTS_EMPTY, message)
+    } else if failed {
+        let message = format!("might collect partial APIEnablements({}) from the cluster", found.len());
+        ("False", reasons::API_ENABLEMENTS_PARTIAL, message)
+    } else {
+        let message = "collected complete APIEnablements from the cluster".to_owned();
+        ("True", reasons::API_ENABLEMENTS_COMPLETE, message)
+    };
+    let condition = Condition {
+        type_: conditions::COMPLETE_API_ENABLEMENTS.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message,
+        ..Condition::default()
+    };
+    (found, condition)
+}
+
+/// How many nodes there are, and how many are ready.
+pub fn node_summary<'a>(nodes: impl IntoIterator<Item = &'a Value>) -> NodeSummary {
+    let mut summary = NodeSummary::default();
+    for node in nodes {
+        summary.total_num += 1;
+        let conditions = node["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+        if conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True") {
+            summary.ready_num += 1;
+        }
+    }
+    summary
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::cluster::v1alpha1::EnabledResource;
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: i64) -> Time {
+        Time::new(apimachinery_timestamp(second))
+    }
+
+    fn apimachinery_timestamp(second: i64) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_change_must_last() {
+        let (mut current, mut memory) = (None, None);
+        let mut seen = Vec::new();
+        for (second, probe) in [
+            (0, Probe::Healthy),
+            (10, Probe::Offline),
+            (20, Probe::Healthy),
+            (30, Probe::Offline),
+            (50, Probe::Offline),
+            (60, Probe::Offline),
+            (70, Probe::Healthy),
+            (99, Probe::Healthy),
+            (100, Probe::Healthy),
+        ] {
+            let (condition, observation) =
+                settle(&probe, current.as_ref(), memory.as_ref(), Thresholds::default(), at(second));
+            seen.push(format!("{second}:{}", condition.status));
+            (current, memory) = (Some(condition), Some(observation));
+        }
+        assert_eq!(seen.join(" "), "0:True 10:True 20:True 30:True 50:True 60:False 70:False 99:False 100:True");
+    }
+
+    #[test]
+    fn the_first_probe_counts() {
+        let (condition, _) = settle(&Probe::Offline, None, None, Thresholds::default(), at(0));
+        assert_eq!(condition.reason, "ClusterNotReachable");
+    }
+
+    #[test]
+    fn enablements() {
+        let of = |group_version: &str, names: &[&str]| ApiEnablement {
+            group_version: group_version.to_owned(),
+            resources: names
+                .iter()
+                .map(|name| EnabledResource { name: (*name).to_owned(), kind: "K".to_owned() })
+                .collect(),
+        };
+        let (sorted, condition) = api_enablements(
+            vec![of("v1", &["pods", "pods/log", "events"]), of("apps/v1", &["x"]), of("y/v1", &[])],
+            false,
+        );
+        assert_eq!(sorted, [of("apps/v1", &["x"]), of("v1", &["events", "pods"])]);
+        assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("True", "Complete"));
+        let message = "might collect partial APIEnablements(1) from the cluster";
+        assert_eq!(api_enablements(vec![of("v1", &["x"])], true).1.message, message);
+        assert_eq!(api_enablements(vec![], true).1.reason, "Empty");
+    }
+
+    #[test]
+    fn nodes() {
+        let ready = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let summary = node_summary(&[ready, json!({})]);
+        assert_eq!((summary.total_num, summary.ready_num), (2, 1));
+    }
+}

@@ -1,0 +1,97 @@
+//! What happens in a member when a Work goes away.
+
+use karmada_api::Scope;
+use karmada_api::constants::{annotations, labels};
+use serde_json::Value;
+
+use crate::claim;
+use crate::template::Template;
+
+/// What is known of the member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    Ready,
+    NotReady,
+    /// Not ready, and the Cluster object is itself being deleted: nobody will come back for the objects.
+    NotReadyAndLeaving,
+}
+
+/// What to do before the Work's finalizer is removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Update each manifest's object so that it is not ours any more; see [`strip`].
+    Preserve,
+    /// Delete each manifest's object, if it is ours; see [`may_delete`].
+    Delete,
+    /// Leave the member alone.
+    Release,
+    /// The member cannot be reached: try again later.
+    Wait,
+}
+
+/// Plans the end of a Work. Objects are preserved whatever the member's state: the attempt itself will tell.
+pub fn plan(preserve: bool, member: Member) -> Plan {
+    match (preserve, member) {
+        (true, _) => Plan::Preserve,
+        (false, Member::Ready) => Plan::Delete,
+        (false, Member::NotReadyAndLeaving) => Plan::Release,
+        (false, Member::NotReady) => Plan::Wait,
+    }
+}
+
+/// Whether an object found in a member may be deleted: only if it is ours.
+pub fn may_delete(observed: Template<'_>) -> bool {
+    crate::retain::is_managed(observed)
+}
+
+/// Takes everything of ours off a manifest that is to stay in the member without us.
+pub fn strip(manifest: &mut Value) {
+    let scope = if Template(manifest).namespace().is_empty() { Scope::Cluster } else { Scope::Namespaced };
+    let mut edits = claim::clean(scope);
+    for label in [labels::BINDING_ID, labels::CLUSTER_BINDING_ID, labels::WORK_ID, labels::MANAGED] {
+        edits.labels.insert(label, None);
+    }
+    for annotation in [
+        annotations::MANAGED_ANNOTATIONS,
+        annotations::MANAGED_LABELS,
+        annotations::TEMPLATE_UID,
+        annotations::TEMPLATE_GENERATION,
+        annotations::BINDING_NAMESPACE,
+        annotations::BINDING_NAME,
+        annotations::CLUSTER_BINDING_NAME,
+        annotations::WORK_NAME,
+        annotations::WORK_NAMESPACE,
+    ] {
+        edits.annotations.insert(annotation, None);
+    }
+    edits.apply(manifest);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn plans() {
+        for (preserve, member, expected) in [
+            (true, Member::NotReady, Plan::Preserve),
+            (false, Member::Ready, Plan::Delete),
+            (false, Member::NotReady, Plan::Wait),
+            (false, Member::NotReadyAndLeaving, Plan::Release),
+        ] {
+            assert_eq!(plan(preserve, member), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_of_ours_is_left_but_the_users_keys_are() {
+        let mut object = json!({"metadata": {"name": "a", "namespace": "ns",
+            "labels": {"karmada.io/managed": "true", "app": "x", "propagationpolicy.karmada.io/permanent-id": "1"},
+            "annotations": {"work.karmada.io/name": "w", "k": "v", "propagationpolicy.karmada.io/name": "p"}}});
+        strip(&mut object);
+        assert_eq!(object["metadata"]["labels"], json!({"app": "x"}));
+        assert_eq!(object["metadata"]["annotations"], json!({"k": "v"}));
+    }
+}

@@ -1,0 +1,196 @@
+//! The overriders of one rule, in their fixed order.
+
+use apimachinery::json_patch;
+use karmada_api::policy::v1alpha1::{
+    CommandArgsOverrider, ContainerOperator, FieldOverrider, FieldPatchOperation, LabelAnnotationOverrider,
+    OverriderOperator, Overriders, PlaintextOverrider,
+};
+use serde_json::{Value, json};
+
+use super::{OverrideError, image};
+
+/// Kinds whose containers are known, and where.
+pub(super) fn containers_path(object: &Value) -> Option<&'static str> {
+    match object["kind"].as_str()? {
+        "Pod" => Some("/spec/containers"),
+        "ReplicaSet" | "Deployment" | "DaemonSet" | "StatefulSet" | "Job" => Some("/spec/template/spec/containers"),
+        _ => None,
+    }
+}
+
+/// Applies image, command, args, labels, annotations, field and plaintext overriders.
+pub fn apply_overriders(overriders: &Overriders, object: &mut Value) -> Result<(), OverrideError> {
+    for overrider in &overriders.image_overrider {
+        image::apply(overrider, object)?;
+    }
+    for overrider in &overriders.command_overrider {
+        words(overrider, "command", object);
+    }
+    for overrider in &overriders.args_overrider {
+        words(overrider, "args", object);
+    }
+    for overrider in &overriders.labels_overrider {
+        metadata(overrider, "labels", object);
+    }
+    for overrider in &overriders.annotations_overrider {
+        metadata(overrider, "annotations", object);
+    }
+    for overrider in &overriders.field_overrider {
+        field(overrider, object)?;
+    }
+    plaintext(&overriders.plaintext, object)?;
+    if object["kind"].as_str().is_none_or(str::is_empty) {
+        return Err(OverrideError::NoKind);
+    }
+    Ok(())
+}
+
+/// Command and arguments of the containers with a name.
+fn words(overrider: &CommandArgsOverrider, field: &str, object: &mut Value) {
+    let containers = containers_path(object).and_then(|path| object.pointer_mut(path)).and_then(Value::as_array_mut);
+    for container in containers.into_iter().flatten() {
+        if container["name"] != overrider.container_name.as_str() {
+            continue;
+        }
+        let mut list = container[field].as_array().cloned().unwrap_or_default();
+        match overrider.operator {
+            ContainerOperator::Add => list.extend(overrider.value.iter().map(|word| json!(word))),
+            ContainerOperator::Remove => {
+                list.retain(|word| !word.as_str().is_some_and(|word| overrider.value.iter().any(|it| it == word)));
+            }
+        }
+        container[field] = Value::Array(list);
+    }
+}
+
+fn metadata(overrider: &LabelAnnotationOverrider, field: &str, object: &mut Value) {
+    match overrider.operator {
+        OverriderOperator::Add => {
+            let map = karmada_api::manifest::metadata_map(object, field);
+            map.extend(overrider.value.iter().map(|(key, value)| (key.clone(), json!(value))));
+        }
+        OverriderOperator::Replace | OverriderOperator::Remove => {
+            let map = object.get_mut("metadata").and_then(|meta| meta.get_mut(field)).and_then(Value::as_object_mut);
+            let Some(map) = map else { return };
+            for (key, value) in &overrider.value {
+                if !map.contains_key(key) {
+                    continue;
+                }
+                if overrider.operator == OverriderOperator::Remove {
+                    map.remove(key);
+                } else {
+                    map.insert(key.clone(), json!(value));
+                }
+            }
+        }
+    }
+}
+
+/// A change inside a string that holds a JSON document. YAML documents wait for the YAML reader and are refused, so
+/// that no cluster gets an unchanged copy by mistake.
+fn field(overrider: &FieldOverrider, object: &mut Value) -> Result<(), OverrideError> {
+    let path = &overrider.field_path;
+    let fail = |detail: String| OverrideError::Field { path: path.clone(), detail };
+    let Some(Value::String(text)) = object.pointer_mut(path) else {
+        return Err(fail("there is no string at this path".to_owned()));
+    };
+    if !overrider.yaml.is_empty() {
+        return Err(fail("overrides inside YAML documents are not supported yet".to_owned()));
+    }
+    if overrider.json.is_empty() {
+        text.clear();
+        return Ok(());
+    }
+    let mut document: Value = serde_json::from_str(text).map_err(|error| fail(error.to_string()))?;
+    for FieldPatchOperation { operator, sub_path, value } in &overrider.json {
+        patch(*operator, sub_path, value.as_ref(), &mut document)?;
+    }
+    // Upstream's encoder keeps these characters out of text that may end up in HTML.
+    *text = document.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    Ok(())
+}
+
+fn plaintext(overriders: &[PlaintextOverrider], object: &mut Value) -> Result<(), OverrideError> {
+    for PlaintextOverrider { operator, path, value } in overriders {
+        patch(*operator, path, value.as_ref(), object)?;
+    }
+    Ok(())
+}
+
+/// One operation of RFC 6902. Unlike the API server's patches, `replace` demands a target.
+fn patch(
+    operator: OverriderOperator,
+    path: &str,
+    value: Option<&Value>,
+    target: &mut Value,
+) -> Result<(), OverrideError> {
+    let operation = match operator {
+        OverriderOperator::Add => "add",
+        OverriderOperator::Remove => "remove",
+        OverriderOperator::Replace => "replace",
+    };
+    let fail = |detail: String| OverrideError::Patch { operation, path: path.to_owned(), detail };
+    if operator == OverriderOperator::Replace && target.pointer(path).is_none() {
+        return Err(fail(format!("replace operation does not apply: doc is missing key: {path}: missing value")));
+    }
+    let value = value.cloned().unwrap_or_default();
+    let document = json!([{ "op": operation, "path": path, "value": value }]);
+    let patch = json_patch::from_value(&document).map_err(|error| fail(error.to_string()))?;
+    patch.apply(target).map_err(|error| fail(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(overriders: Value, before: Value, after: Value) {
+        let overriders: Overriders = serde_json::from_value(overriders).unwrap();
+        let mut object = before;
+        apply_overriders(&overriders, &mut object).unwrap();
+        assert_eq!(object, after);
+    }
+
+    #[test]
+    fn each_kind_of_override() {
+        let pod = |container: Value| json!({"kind": "Pod", "spec": {"containers": [container]}});
+        check(
+            json!({"commandOverrider": [{"containerName": "a", "operator": "add", "value": ["x"]}], "argsOverrider": [{"containerName": "a", "operator": "remove", "value": ["1"]}]}),
+            pod(json!({"name": "a", "args": ["1", "2"]})),
+            pod(json!({"name": "a", "args": ["2"], "command": ["x"]})),
+        );
+        check(
+            json!({"labelsOverrider": [
+                {"operator": "add", "value": {"foo": "bar"}},
+                {"operator": "replace", "value": {"a": "2", "absent": "1"}},
+                {"operator": "remove", "value": {"b": "whatever", "absent": "1"}},
+            ]}),
+            json!({"kind": "X", "metadata": {"labels": {"a": "1", "b": "1"}}}),
+            json!({"kind": "X", "metadata": {"labels": {"a": "2", "foo": "bar"}}}),
+        );
+        check(
+            json!({"fieldOverrider": [{"fieldPath": "/data/c.json", "json": [{"subPath": "/a", "operator": "replace", "value": 2}, {"subPath": "/l/-", "operator": "add", "value": "<"}]}]}),
+            json!({"kind": "ConfigMap", "data": {"c.json": "{\"a\": 1, \"l\": []}"}}),
+            json!({"kind": "ConfigMap", "data": {"c.json": "{\"a\":2,\"l\":[\"\\u003c\"]}"}}),
+        );
+        check(
+            json!({"plaintext": [{"path": "/metadata/labels", "operator": "add", "value": {}}, {"path": "/metadata/labels/a~1b", "operator": "add", "value": "c"}]}),
+            json!({"kind": "X", "metadata": {}}),
+            json!({"kind": "X", "metadata": {"labels": {"a/b": "c"}}}),
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_applied_fails() {
+        for overriders in [
+            json!({"plaintext": [{"path": "/absent", "operator": "replace", "value": 1}]}),
+            json!({"plaintext": [{"path": "/absent", "operator": "remove"}]}),
+            json!({"plaintext": [{"path": "/absent/child", "operator": "add", "value": 1}]}),
+            json!({"plaintext": [{"path": "/kind", "operator": "remove"}]}),
+            json!({"fieldOverrider": [{"fieldPath": "/absent", "json": [{"subPath": "/a", "operator": "remove"}]}]}),
+            json!({"imageOverrider": [{"predicate": {"path": "/spec/image"}, "component": "Tag", "operator": "remove"}]}),
+        ] {
+            let parsed: Overriders = serde_json::from_value(overriders.clone()).unwrap();
+            assert!(apply_overriders(&parsed, &mut json!({"kind": "X"})).is_err(), "{overriders}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Edits of image references: `[registry/]repository[:tag|@digest]`.
+
+use karmada_api::policy::v1alpha1::{ImageComponent, ImageOverrider, OverriderOperator};
+use serde_json::Value;
+
+use super::OverrideError;
+use super::apply::containers_path;
+
+pub(super) fn apply(overrider: &ImageOverrider, object: &mut Value) -> Result<(), OverrideError> {
+    if let Some(predicate) = &overrider.predicate {
+        let path = &predicate.path;
+        return match object.pointer_mut(path) {
+            Some(Value::String(image)) => edit(overrider, image),
+            Some(_) => Err(failed(path, "the value is not a string")),
+            None => Err(failed(path, "there is no such field")),
+        };
+    }
+    let containers = containers_path(object).and_then(|path| object.pointer_mut(path)).and_then(Value::as_array_mut);
+    for container in containers.into_iter().flatten() {
+        if let Some(Value::String(image)) = container.get_mut("image") {
+            edit(overrider, image)?;
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &str, detail: &str) -> OverrideError {
+    OverrideError::ImagePath { path: path.to_owned(), detail: detail.to_owned() }
+}
+
+fn edit(overrider: &ImageOverrider, image: &mut String) -> Result<(), OverrideError> {
+    let mut parts = parse(image).map_err(|detail| OverrideError::Image { image: image.clone(), detail })?;
+    let value = overrider.value.as_str();
+    match overrider.component {
+        ImageComponent::Registry => change(&mut parts.registry, overrider.operator, value),
+        ImageComponent::Repository => change(&mut parts.repository, overrider.operator, value),
+        ImageComponent::Tag => parts.change_version(overrider.operator, value),
+    }
+    *image = parts.print();
+    Ok(())
+}
+
+fn change(part: &mut String, operator: OverriderOperator, value: &str) {
+    match operator {
+        OverriderOperator::Add => part.push_str(value),
+        OverriderOperator::Replace => value.clone_into(part),
+        OverriderOperator::Remove => part.clear(),
+    }
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Image {
+    registry: String,
+    repository: String,
+    tag: String,
+    digest: String,
+}
+
+impl Image {
+    fn change_version(&mut self, operator: OverriderOperator, value: &str) {
+        let current = if self.tag.is_empty() { &self.digest } else { &self.tag };
+        let wanted = match operator {
+            OverriderOperator::Add => format!("{current}{value}"),
+            OverriderOperator::Replace => value.to_owned(),
+            OverriderOperator::Remove if self.tag.is_empty() => return self.digest.clear(),
+            OverriderOperator::Remove => return self.tag.clear(),
+        };
+        // A text that is neither a tag nor a digest changes nothing.
+        if is_tag(&wanted) {
+            (self.tag, self.digest) = (wanted, String::new());
+        } else if is_digest(&wanted) {
+            (self.tag, self.digest) = (String::new(), wanted);
+        }
+    }
+
+    fn print(&self) -> String {
+        let mut text = String::new();
+        if !self.registry.is_empty() {
+            text = format!("{}/", self.registry);
+        }
+        text.push_str(&self.repository);
+        if !self.tag.is_empty() {
+            text = format!("{text}:{}", self.tag);
+        } else if !self.digest.is_empty() {
+            text = format!("{text}@{}", self.digest);
+        }
+        text
+    }
+}
+
+fn parse(text: &str) -> Result<Image, &'static str> {
+    let (name, digest) = text.split_once('@').unwrap_or((text, ""));
+    if text.contains('@') && !is_digest(digest) {
+        return Err("the digest is malformed");
+    }
+    let last = name.rfind('/').map_or(0, |slash| slash + 1);
+    let (name, tag) = match name[last..].find(':') {
+        Some(colon) => (&name[..last + colon], &name[last + colon + 1..]),
+        None => (name, ""),
+    };
+    if name.len() < text.len() && digest.is_empty() && !is_tag(tag) {
+        return Err("the tag is malformed");
+    }
+    let (registry, repository) = match name.split_once('/') {
+        Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
+        _ => ("", name),
+    };
+    if repository.is_empty() {
+        return Err("the repository is empty");
+    }
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '/');
+    if !repository.chars().all(plain) {
+        return Err("the repository must be lower case");
+    }
+    // With both, the tag wins.
+    let digest = if tag.is_empty() { digest } else { "" };
+    Ok(Image {
+        registry: registry.to_owned(),
+        repository: repository.to_owned(),
+        tag: tag.to_owned(),
+        digest: digest.to_owned(),
+    })
+}
+
+fn is_tag(text: &str) -> bool {
+    let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.len() <= 128 && text.starts_with(word) && text.chars().all(|c| word(c) || matches!(c, '.' | '-'))
+}
+
+/// `algorithm:hex`, with at least 32 digits.
+fn is_digest(text: &str) -> bool {
+    let Some((algorithm, hex)) = text.split_once(':') else { return false };
+    let named = algorithm.split(['+', '.', '-', '_']).all(|part| {
+        part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.chars().all(|c| c.is_ascii_alphanumeric())
+    });
+    named && hex.len() >= 32 && hex.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn edited(image: &str, component: &str, operator: &str, value: &str) -> String {
+        let overrider: ImageOverrider =
+            serde_json::from_value(json!({"component": component, "operator": operator, "value": value})).unwrap();
+        let mut image = image.to_owned();
+        match edit(&overrider, &mut image) {
+            Ok(()) => image,
+            Err(_) => "error".to_owned(),
+        }
+    }
+
+    #[test]
+    fn references() {
+        let digest = format!("sha256:{}", "a".repeat(64));
+        for (image, component, operator, value, expected) in [
+            ("nginx:1.19.0", "Registry", "replace", "fictional.registry.us", "fictional.registry.us/nginx:1.19.0"),
+            ("nginx", "Registry", "add", "r.io", "r.io/nginx"),
+            ("localhost/x:y", "Registry", "remove", "", "x:y"),
+            ("library/nginx", "Registry", "remove", "", "library/nginx"),
+            ("a.b/c:t", "Repository", "add", "/d", "a.b/c/d:t"),
+            ("a.b:5000/c", "Repository", "replace", "e", "a.b:5000/e"),
+            ("nginx:1.0", "Repository", "remove", "", ":1.0"),
+            ("nginx:1.0", "Tag", "add", "-alpine", "nginx:1.0-alpine"),
+            ("nginx:1.0", "Tag", "remove", "", "nginx"),
+            ("nginx:1.0", "Tag", "replace", "not a tag", "nginx:1.0"),
+            ("nginx:1.0", "Tag", "replace", digest.as_str(), &format!("nginx@{digest}")),
+            (&format!("nginx@{digest}"), "Tag", "replace", "2.0", "nginx:2.0"),
+            (&format!("a.b/c:t@{digest}"), "Registry", "add", "", "a.b/c:t"),
+            ("Nginx", "Tag", "replace", "1", "error"),
+            ("", "Tag", "replace", "1", "error"),
+        ] {
+            assert_eq!(edited(image, component, operator, value), expected, "{image}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Overrides: changes to the copy of a template for one cluster.
+
+mod apply;
+mod image;
+
+use std::collections::BTreeMap;
+
+use karmada_api::Scope;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::policy::v1alpha1::{Overriders, RuleWithCluster};
+use karmada_api::scope::Override;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::selection::{Strength, strongest};
+use crate::template::Template;
+
+pub use apply::apply_overriders;
+
+/// One rule that was applied, as the Work records it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    pub policy_name: String,
+    pub overriders: Overriders,
+}
+
+/// What was applied to a manifest, by the scope of the policies.
+pub type AppliedOverrides = BTreeMap<Scope, Vec<Applied>>;
+
+/// A policy that could not be applied; the whole Work of the cluster is not written.
+#[derive(Debug, thiserror::Error)]
+#[error("Apply {words}({policy}) for cluster({cluster}) failed.: {source}")]
+pub struct Error {
+    pub words: &'static str,
+    pub policy: apimachinery::ObjectKey,
+    pub cluster: String,
+    pub source: OverrideError,
+}
+
+/// Why one overrider failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OverrideError {
+    #[error("{operation} {path}: {detail}")]
+    Patch { operation: &'static str, path: String, detail: String },
+    #[error("failed to obtain imageValue with predicate path({path}), error: {detail}")]
+    ImagePath { path: String, detail: String },
+    #[error("image {image:?} is not a reference: {detail}")]
+    Image { image: String, detail: &'static str },
+    #[error("{path}: {detail}")]
+    Field { path: String, detail: String },
+    #[error("after the overrides the object has no kind")]
+    NoKind,
+}
+
+/// Applies all overrides for `cluster`: ClusterOverridePolicies first, then the OverridePolicies of the object's
+/// namespace; within a scope the weakest match first, then by name, so the most specific policy has the last word.
+pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Result<AppliedOverrides, Error> {
+    let mut applied = AppliedOverrides::new();
+    for scope in [Scope::Cluster, Scope::Namespaced] {
+        let chosen = choose(policies.iter().filter(|policy| policy.scope == scope), Template(object));
+        let mut rules = Vec::new();
+        for policy in chosen {
+            for rule in rules_for(policy, cluster) {
+                apply_overriders(rule, object).map_err(|source| Error {
+                    words: match scope {
+                        Scope::Cluster => "cluster override policy",
+                        Scope::Namespaced => "override policy",
+                    },
+                    policy: policy.key(),
+                    cluster: cluster.metadata.name.clone(),
+                    source,
+                })?;
+                rules.push(Applied { policy_name: policy.metadata.name.clone(), overriders: rule.clone() });
+            }
+        }
+        rules.sort_by(|left, right| left.policy_name.cmp(&right.policy_name));
+        if !rules.is_empty() {
+            applied.insert(scope, rules);
+        }
+    }
+    Ok(applied)
+}
+
+/// Whether an override policy concerns an object at all (in any cluster).
+pub fn concerns(policy: &Override, template: Template<'_>) -> bool {
+    strength(policy, template).is_some()
+}
+
+fn strength(policy: &Override, template: Template<'_>) -> Option<Strength> {
+    if policy.scope == Scope::Namespaced && policy.metadata.namespace != template.namespace() {
+        return None;
+    }
+    if policy.spec.resource_selectors.is_empty() {
+        return Some(Strength::All);
+    }
+    strongest(&policy.spec.resource_selectors, template)
+}
+
+fn choose<'a>(policies: impl Iterator<Item = &'a Override>, template: Template<'_>) -> Vec<&'a Override> {
+    let mut chosen: Vec<(Strength, &Override)> =
+        policies.filter_map(|policy| Some((strength(policy, template)?, policy))).collect();
+    chosen.sort_by(|(left_strength, left), (right_strength, right)| {
+        left_strength.cmp(right_strength).then(left.metadata.name.cmp(&right.metadata.name))
+    });
+    chosen.into_iter().map(|(_, policy)| policy).collect()
+}
+
+/// The rules of a policy for a cluster; the superseded pair of fields makes one rule where there are none.
+fn rules_for<'a>(policy: &'a Override, cluster: &Cluster) -> Vec<&'a Overriders> {
+    let spec = &policy.spec;
+    let hits = |affinity: Option<&karmada_api::policy::v1alpha1::ClusterAffinity>| {
+        affinity.is_none_or(|affinity| crate::cluster::matches(affinity, cluster))
+    };
+    if spec.override_rules.is_empty() {
+        let any = spec.overriders != Overriders::default();
+        return if any && hits(spec.target_cluster.as_ref()) { vec![&spec.overriders] } else { Vec::new() };
+    }
+    let rule = |rule: &'a RuleWithCluster| hits(rule.target_cluster.as_ref()).then_some(&rule.overriders);
+    spec.override_rules.iter().filter_map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use apimachinery::ObjectKey;
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(name: &str) -> Cluster {
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"syncMode": "Push"}})).unwrap()
+    }
+
+    fn policy(key: &ObjectKey, spec: Value) -> Override {
+        let mut policy = Override::named(key);
+        policy.spec = serde_json::from_value(spec).unwrap();
+        policy
+    }
+
+    fn set(value: &str) -> Value {
+        json!({"overrideRules": [{"overriders": {"labelsOverrider": [{"operator": "add", "value": {"k": value}}]}}]})
+    }
+
+    fn with(mut spec: Value, selector: Value) -> Value {
+        spec["resourceSelectors"] = json!([selector]);
+        spec
+    }
+
+    #[test]
+    fn the_last_word() {
+        let by_name = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a"});
+        let by_label = json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {}});
+        let ns = |name: &str| ObjectKey::namespaced("ns", name);
+        let cases = [
+            (
+                vec![
+                    policy(&ns("z"), with(set("label"), by_label)),
+                    policy(&ns("a"), with(set("name"), by_name.clone())),
+                ],
+                "name",
+            ),
+            (
+                vec![
+                    policy(&ns("b"), with(set("b"), by_name.clone())),
+                    policy(&ns("a"), with(set("a"), by_name.clone())),
+                ],
+                "b",
+            ),
+            (
+                vec![
+                    policy(&ObjectKey::cluster("c"), with(set("cluster"), by_name)),
+                    policy(&ns("a"), set("namespaced")),
+                ],
+                "namespaced",
+            ),
+        ];
+        for (policies, expected) in cases {
+            let mut object =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
+            apply(&policies, &cluster("m1"), &mut object).unwrap();
+            assert_eq!(object["metadata"]["labels"]["k"], expected);
+        }
+    }
+
+    #[test]
+    fn rules_go_by_cluster_and_are_recorded() {
+        let spec = json!({"overrideRules": [
+            {"targetCluster": {"clusterNames": ["m1"]}, "overriders": {"plaintext": [{"path": "/data/x", "operator": "replace", "value": "1"}]}},
+            {"targetCluster": {"clusterNames": ["m2"]}, "overriders": {"plaintext": [{"path": "/data/x", "operator": "remove"}]}},
+        ]});
+        let policies = [policy(&ObjectKey::cluster("c"), spec)];
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "0"}});
+        let mut one = object.clone();
+        let applied = apply(&policies, &cluster("m1"), &mut one).unwrap();
+        assert_eq!(one["data"], json!({"x": "1"}));
+        assert_eq!(
+            serde_json::to_string(&applied[&Scope::Cluster]).unwrap(),
+            r#"[{"policyName":"c","overriders":{"plaintext":[{"operator":"replace","path":"/data/x","value":"1"}]}}]"#
+        );
+        let mut two = object.clone();
+        apply(&policies, &cluster("m2"), &mut two).unwrap();
+        assert_eq!(two["data"], json!({}));
+        let mut three = object.clone();
+        assert!(apply(&policies, &cluster("m3"), &mut three).unwrap().is_empty());
+        let mut failing = object;
+        failing["data"] = json!({});
+        let error = apply(&policies, &cluster("m1"), &mut failing).unwrap_err();
+        assert!(error.to_string().starts_with("Apply cluster override policy(c) for cluster(m1) failed."), "{error}");
+    }
+}

@@ -1,0 +1,331 @@
+//! Status on its way back: Work conditions, the state of a manifest, the binding's aggregate, FullyApplied.
+
+use apimachinery::meta::{Condition, Time};
+use interpreter::{Interpreter, Operation};
+use karmada_api::ApiType;
+use karmada_api::constants::{conditions, reasons};
+use karmada_api::names;
+use karmada_api::raw::RawJson;
+use karmada_api::work::v1alpha1::{ManifestStatus, ResourceIdentifier, Work};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference, ResourceBindingSpec, ResourceHealth};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::template::Template;
+use crate::works::expected_clusters;
+
+/// Sets a condition; the transition time moves only with the status. Returns whether anything changed.
+pub fn set_condition(list: &mut Vec<Condition>, mut condition: Condition, now: Time) -> bool {
+    match list.iter_mut().find(|known| known.type_ == condition.type_) {
+        None => {
+            condition.last_transition_time = condition.last_transition_time.or(Some(now));
+            list.push(condition);
+            true
+        }
+        Some(known) => {
+            let turned = known.status != condition.status;
+            condition.last_transition_time = if turned { Some(now) } else { known.last_transition_time };
+            let changed = *known != condition;
+            *known = condition;
+            changed
+        }
+    }
+}
+
+fn condition(type_: &str, holds: bool, reason: &str, message: impl Into<String>) -> Condition {
+    Condition {
+        type_: type_.to_owned(),
+        status: if holds { "True" } else { "False" }.to_owned(),
+        reason: reason.to_owned(),
+        message: message.into(),
+        ..Condition::default()
+    }
+}
+
+/// The Dispatching condition of a Work, if its status differs from the present one.
+pub fn dispatching(work: &Work) -> Option<Condition> {
+    let suspended = work.spec.suspend_dispatching == Some(true);
+    let wanted = if suspended {
+        let message = "Work dispatching is in a suspended state.";
+        condition(conditions::DISPATCHING, false, reasons::SUSPENDED, message)
+    } else {
+        let message = "Work is being dispatched to member clusters.";
+        condition(conditions::DISPATCHING, true, reasons::DISPATCHING, message)
+    };
+    let present = work.status.conditions.iter().find(|known| known.type_ == conditions::DISPATCHING);
+    present.is_none_or(|present| present.status != wanted.status).then_some(wanted)
+}
+
+/// The Applied condition after an attempt: how many manifests of how many, and what went wrong.
+pub fn applied(succeeded: usize, total: usize, errors: &[String]) -> Condition {
+    if errors.is_empty() {
+        return condition(conditions::APPLIED, true, reasons::APPLIED, "Manifest has been successfully applied");
+    }
+    let aggregated = match errors {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    let message = format!("Failed to apply all manifests ({succeeded}/{total}): {aggregated}");
+    condition(conditions::APPLIED, false, reasons::NOT_APPLIED, message)
+}
+
+/// Whether the last attempt to apply succeeded.
+pub fn is_applied(work: &Work) -> bool {
+    work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED && it.status == "True")
+}
+
+/// The identity of a manifest, read without building its tree.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Identity {
+    api_version: String,
+    kind: String,
+    metadata: IdentityMeta,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct IdentityMeta {
+    name: String,
+    namespace: String,
+}
+
+/// The index of an object's manifest in a Work.
+fn ordinal(work: &Work, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
+    work.spec.workload.manifests.iter().position(|manifest| {
+        manifest.decode::<Identity>().is_ok_and(|it| {
+            it.api_version == api_version
+                && it.kind == kind
+                && it.metadata.name == name
+                && it.metadata.namespace == namespace
+        })
+    })
+}
+
+/// What the state of an object in a member came to, and what to say of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reflected {
+    pub manifest_status: ManifestStatus,
+    /// Set when the health could not be told.
+    pub health_error: Option<interpreter::Error>,
+}
+
+/// Why an object's state is not reported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReflectError {
+    #[error("Reflect status for object({kind}/{key}) failed, err: {source}")]
+    Reflect { kind: String, key: String, source: interpreter::Error },
+    #[error("no such manifest exist: {kind} {key} is not in work {work}")]
+    NoManifest { kind: String, key: String, work: String },
+}
+
+/// Reads the state of an object in a member for its Work.
+pub fn reflect(work: &Work, observed: Template<'_>, interpreter: &Interpreter) -> Result<Reflected, ReflectError> {
+    let (kind, key) = (observed.kind().to_owned(), observed.key().to_string());
+    let status = interpreter.reflect_status(observed.0).map_err(|source| ReflectError::Reflect {
+        kind: kind.clone(),
+        key: key.clone(),
+        source,
+    })?;
+    let place = ordinal(work, observed.api_version(), observed.kind(), observed.namespace(), observed.name());
+    let Some(ordinal) = place else {
+        return Err(ReflectError::NoManifest { kind, key, work: work.key().to_string() });
+    };
+    let (health, health_error) = health(observed.0, interpreter);
+    let gvk = observed.gvk();
+    let identifier = ResourceIdentifier {
+        ordinal: i64::try_from(ordinal).unwrap_or_default(),
+        group: gvk.group,
+        version: gvk.version,
+        kind: gvk.kind,
+        resource: String::new(),
+        namespace: observed.namespace().to_owned(),
+        name: observed.name().to_owned(),
+    };
+    let manifest_status =
+        ManifestStatus { identifier, health: Some(health), status: status.as_ref().map(RawJson::from_value) };
+    Ok(Reflected { manifest_status, health_error })
+}
+
+/// Kinds without a rule are healthy; an error makes the health unknown.
+fn health(object: &Value, interpreter: &Interpreter) -> (ResourceHealth, Option<interpreter::Error>) {
+    if !interpreter.enabled_for(object, Operation::InterpretHealth) {
+        return (ResourceHealth::Healthy, None);
+    }
+    match interpreter.interpret_health(object) {
+        Ok(true) => (ResourceHealth::Healthy, None),
+        Ok(false) => (ResourceHealth::Unhealthy, None),
+        Err(error) => (ResourceHealth::Unknown, Some(error)),
+    }
+}
+
+/// The binding's items from its Works, sorted by cluster; Works being deleted do not count. The error names a Work that
+/// does not hold the binding's resource, or is in no execution namespace.
+pub fn aggregate<'a>(
+    resource: &ObjectReference,
+    works: impl IntoIterator<Item = &'a Work>,
+) -> Result<Vec<AggregatedStatusItem>, String> {
+    let mut items = Vec::new();
+    for work in works.into_iter().filter(|work| work.metadata.deletion_timestamp.is_none()) {
+        let place = ordinal(work, &resource.api_version, &resource.kind, &resource.namespace, &resource.name);
+        let ordinal = place.ok_or_else(|| {
+            format!("work {} has no manifest of {} {}/{}", work.key(), resource.kind, resource.namespace, resource.name)
+        })?;
+        let cluster = names::cluster_of_namespace(&work.metadata.namespace)
+            .ok_or_else(|| format!("work {} is not in an execution namespace", work.key()))?;
+        items.push(item(cluster, ordinal, work));
+    }
+    items.sort_by(|left, right| left.cluster_name.cmp(&right.cluster_name));
+    Ok(items)
+}
+
+fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
+    let condition = work.status.conditions.iter().find(|it| it.type_ == conditions::APPLIED);
+    let mut item = AggregatedStatusItem {
+        cluster_name: cluster.to_owned(),
+        applied: condition.is_some_and(|it| it.status == "True"),
+        health: Some(ResourceHealth::Unknown),
+        ..AggregatedStatusItem::default()
+    };
+    if !item.applied {
+        item.applied_message = condition.map(|it| it.message.clone()).unwrap_or_default();
+        return item;
+    }
+    let reported =
+        work.status.manifest_statuses.iter().find(|it| usize::try_from(it.identifier.ordinal) == Ok(ordinal));
+    if let Some(reported) = reported {
+        item.status.clone_from(&reported.status);
+        item.health = reported.health.or(item.health);
+    }
+    item
+}
+
+/// The FullyApplied condition of a binding.
+pub fn fully_applied(spec: &ResourceBindingSpec, items: &[AggregatedStatusItem]) -> Condition {
+    let expected = expected_clusters(spec);
+    let all = !expected.is_empty()
+        && expected.len() == items.len()
+        && items.iter().all(|item| item.applied && expected.contains(item.cluster_name.as_str()));
+    if all {
+        let message = "All works have been successfully applied";
+        condition(conditions::FULLY_APPLIED, true, reasons::FULLY_APPLIED, message)
+    } else {
+        let message = "Failed to apply all works, see status.aggregatedStatus for details";
+        condition(conditions::FULLY_APPLIED, false, reasons::NOT_FULLY_APPLIED, message)
+    }
+}
+
+/// The template with the status of all members folded in; `None` when its status is as it should be, or when its kind
+/// has no rule.
+pub fn template_status(
+    template: &Value,
+    items: &[AggregatedStatusItem],
+    interpreter: &Interpreter,
+    now: Time,
+) -> Result<Option<Value>, interpreter::Error> {
+    if !interpreter.enabled_for(template, Operation::AggregateStatus) {
+        return Ok(None);
+    }
+    let mut updated = template.clone();
+    interpreter.aggregate_status(&mut updated, items, now)?;
+    Ok((updated["status"] != template["status"]).then_some(updated))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn now() -> Time {
+        Time::new("2026-01-02T03:04:05Z".parse().unwrap())
+    }
+
+    fn work(cluster: &str, applied: Option<bool>) -> Work {
+        let mut work: Work = serde_json::from_value(json!({
+            "metadata": {"name": "w", "namespace": format!("karmada-es-{cluster}")},
+            "spec": {"workload": {"manifests": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "ns"}}]}},
+            "status": {"manifestStatuses": [{"identifier": {"ordinal": 0}, "health": "Healthy", "status": {"replicas": 1}}]},
+        }))
+        .unwrap();
+        if let Some(holds) = applied {
+            let errors = if holds { vec![] } else { vec!["boom".to_owned()] };
+            set_condition(&mut work.status.conditions, self::applied(0, 1, &errors), now());
+        }
+        work
+    }
+
+    fn resource() -> ObjectReference {
+        ObjectReference {
+            api_version: "apps/v1".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "ns".to_owned(),
+            name: "a".to_owned(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn items_and_the_condition_over_them() {
+        let works = [work("m2", Some(true)), work("m1", Some(false)), work("m3", None)];
+        let items = aggregate(&resource(), &works).unwrap();
+        let short: Vec<String> = items
+            .iter()
+            .map(|it| format!("{} {} {:?} {}", it.cluster_name, it.applied, it.health.unwrap(), it.applied_message))
+            .collect();
+        assert_eq!(
+            short,
+            ["m1 false Unknown Failed to apply all manifests (0/1): boom", "m2 true Healthy ", "m3 false Unknown ",]
+        );
+        assert_eq!(items[1].status.as_ref().unwrap().get(), r#"{"replicas":1}"#);
+        let spec = |clusters: &[&str]| ResourceBindingSpec {
+            clusters: clusters
+                .iter()
+                .map(|name| karmada_api::work::v1alpha2::TargetCluster {
+                    name: (*name).to_owned(),
+                    ..Default::default()
+                })
+                .collect(),
+            ..Default::default()
+        };
+        let good = aggregate(&resource(), &works[..1]).unwrap();
+        for (clusters, items, expected) in [
+            (&["m2"][..], &good, "True"),
+            (&["m1", "m2"], &good, "False"),
+            (&["m1"], &good, "False"),
+            (&[], &Vec::new(), "False"),
+            (&["m1", "m2", "m3"], &items, "False"),
+        ] {
+            assert_eq!(fully_applied(&spec(clusters), items).status, expected, "{clusters:?}");
+        }
+    }
+
+    #[test]
+    fn reflected() {
+        let interpreter = Interpreter::default();
+        let observed = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "a", "namespace": "ns", "generation": 1, "annotations": {"resourcetemplate.karmada.io/generation": "1"}},
+            "spec": {"replicas": 1}, "status": {"replicas": 1}});
+        let reflected = reflect(&work("m1", None), Template(&observed), &interpreter).unwrap();
+        assert_eq!(reflected.manifest_status.health, Some(ResourceHealth::Unhealthy));
+        assert_eq!(reflected.manifest_status.identifier.group, "apps");
+        let mut other = observed;
+        other["metadata"]["name"] = json!("b");
+        let missing = reflect(&work("m1", None), Template(&other), &interpreter);
+        assert!(matches!(missing, Err(ReflectError::NoManifest { .. })));
+    }
+
+    #[test]
+    fn conditions_turn() {
+        let mut list = Vec::new();
+        assert!(set_condition(&mut list, applied(1, 1, &[]), now()));
+        assert!(!set_condition(&mut list, applied(1, 1, &[]), Time::new("2027-01-01T00:00:00Z".parse().unwrap())));
+        assert_eq!(list[0].last_transition_time, Some(now()));
+        let mut work = work("m1", None);
+        assert_eq!(dispatching(&work).unwrap().status, "True");
+        work.status.conditions.push(dispatching(&work).unwrap());
+        assert_eq!(dispatching(&work), None);
+        work.spec.suspend_dispatching = Some(true);
+        assert_eq!(dispatching(&work).unwrap().reason, "SuspendDispatching");
+    }
+}
