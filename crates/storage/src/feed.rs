@@ -100,11 +100,6 @@ impl Feed {
         dropped
     }
 
-    /// Every change after this revision is remembered.
-    pub fn oldest(&self) -> Revision {
-        self.0.lock().oldest
-    }
-
     /// Every open watcher shall hear soon that it has seen everything up to the present revision.
     pub fn request_progress(&self) {
         for watcher in self.0.lock().watchers.values_mut() {
@@ -224,7 +219,8 @@ impl Cursor {
         let id = state.next_watcher;
         state.next_watcher += 1;
         let behind = after < state.newest;
-        let watcher = Watcher { range, position: after, behind, wants_progress: false, waker: None };
+        // Revision 1 is the empty store: nothing happened at it, and nobody needs to remember that.
+        let watcher = Watcher { range, position: after.max(1), behind, wants_progress: false, waker: None };
         state.watchers.insert(id, watcher);
         Self { feed: Arc::clone(feed), id }
     }

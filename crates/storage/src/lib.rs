@@ -5,6 +5,8 @@
 //! every change after a revision, in order, without gaps. An etcd cluster can stand behind [`Store`] as well as the
 //! embedded engine.
 
+pub mod conformance;
+pub mod embedded;
 mod feed;
 mod lease;
 pub mod memory;

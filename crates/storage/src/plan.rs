@@ -55,13 +55,16 @@ pub(crate) fn plan(
     Ok(if changes.is_empty() { Plan::Nothing } else { Plan::Write(changes) })
 }
 
-/// Refuses a transaction whose keys and values exceed `limit` bytes together.
+/// What an op or a guard costs besides its key and value. With the default limit a transaction has at most 65,536 ops.
+const OP_BYTES: usize = 64;
+
+/// Refuses a transaction that exceeds `limit` bytes.
 pub(crate) fn check_size(txn: &Txn, limit: usize) -> Result<()> {
     let ops = txn.ops.iter().map(|op| match op {
         Op::Put { key, value, .. } => key.len() + value.len(),
         Op::Delete { key } => key.len(),
     });
-    let size = ops.chain(txn.guards.iter().map(|guard| guard.key().len())).sum::<usize>();
+    let size = ops.chain(txn.guards.iter().map(|guard| guard.key().len())).map(|bytes| bytes + OP_BYTES).sum::<usize>();
     if size > limit { Err(Error::TooLarge { size, limit }) } else { Ok(()) }
 }
 

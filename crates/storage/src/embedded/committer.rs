@@ -1,0 +1,348 @@
+//! The one place where the store is written. Requests queue; while there are any, one blocking task takes all that
+//! wait, carries them out in order in one SQLite transaction with one sync, and answers them together. A lone client
+//! waits for no timer, many share a sync.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::Inner;
+use super::database;
+use crate::plan::{Plan, plan};
+use crate::{Change, Error, LeaseId, Op, Result, Revision, Txn, TxnOutcome};
+
+/// Transactions of one commit. 1024 x 2 KiB objects sync about as fast as one does.
+const BATCH_REQUESTS: usize = 1024;
+/// Rows whose superseded ones are deleted between two batches: a millisecond or two.
+const SWEEP_ROWS: usize = 256;
+/// The log file is moved into the main file in the background after this many bytes...
+const CHECKPOINT_BYTES: u64 = 8 << 20;
+/// ...and by the committer itself after this many, which bounds the log file under any load.
+const CHECKPOINT_NOW_BYTES: u64 = 64 << 20;
+
+pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
+
+#[derive(Debug)]
+pub(super) enum Request {
+    Txn(Txn, Reply<TxnOutcome>),
+    Grant {
+        ttl: u64,
+        reply: Reply<LeaseId>,
+    },
+    EndLease {
+        id: LeaseId,
+        /// Only if it is past its deadline: it may have been kept alive since the request was made.
+        if_due: bool,
+        reply: Reply<()>,
+    },
+    Compact(Revision, Reply<()>),
+    Close(Reply<()>),
+}
+
+/// Each caller awaits its one request, so the queue is bounded by the number of callers (the API server's limit on
+/// requests in flight), times the limit on a transaction.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    requests: VecDeque<Request>,
+    /// A blocking task works on the queue.
+    running: bool,
+    /// Why nothing more is accepted.
+    refuses: Option<Error>,
+}
+
+/// The writing side's own state, in the hands of whoever works on the queue.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub db: Connection,
+    /// Row up to which the log is free of superseded rows.
+    pub swept: i64,
+    /// The sweep towards this revision failed; the next compaction tries again.
+    pub sweep_failed: Option<Revision>,
+    /// Bytes written since the log file was last known to be moved into the main file.
+    pub unmoved_bytes: u64,
+}
+
+/// The right to work on the queue. If it is dropped unused, the runtime is shutting down or the worker panicked; what
+/// waits is then refused rather than left waiting.
+struct Turn {
+    store: Arc<Inner>,
+    ended: bool,
+}
+
+impl Inner {
+    /// Queues a request and sees to it that somebody works on it. Must be called within a tokio runtime.
+    pub(super) fn submit(self: &Arc<Self>, request: Request) -> Result<()> {
+        let mut queue = self.queue.lock();
+        if let Some(error) = &queue.refuses {
+            return Err(error.clone());
+        }
+        queue.requests.push_back(request);
+        let idle = !std::mem::replace(&mut queue.running, true);
+        drop(queue);
+        if idle {
+            let turn = Turn { store: Arc::clone(self), ended: false };
+            tokio::task::spawn_blocking(move || turn.work());
+        }
+        Ok(())
+    }
+
+    /// Queues a request and awaits its answer.
+    pub(super) async fn ask<T>(self: &Arc<Self>, request: impl FnOnce(Reply<T>) -> Request) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.submit(request(reply))?;
+        answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    fn refuse(&self, error: Error) {
+        self.queue.lock().refuses.get_or_insert(error);
+    }
+
+    /// Up to [`BATCH_REQUESTS`] transactions, or one other request; nothing if the queue is empty.
+    fn take(&self, may_end: bool) -> Option<Vec<Request>> {
+        let mut queue = self.queue.lock();
+        let transactions =
+            queue.requests.iter().take(BATCH_REQUESTS).take_while(|r| matches!(r, Request::Txn(..))).count();
+        let count = transactions.max(1).min(queue.requests.len());
+        if count == 0 && may_end {
+            queue.running = false;
+            return None;
+        }
+        Some(queue.requests.drain(..count).collect())
+    }
+}
+
+impl Turn {
+    fn work(mut self) {
+        let store = Arc::clone(&self.store);
+        let mut slot = store.writer.lock();
+        loop {
+            let sweeping = slot.as_ref().is_some_and(|writer| store.must_sweep(writer));
+            let Some(requests) = store.take(!sweeping) else { break };
+            carry_out(&store, &mut slot, requests);
+            if let Some(writer) = slot.as_mut() {
+                store.tidy(writer);
+            }
+        }
+        self.ended = true;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if !self.ended {
+            let mut queue = self.store.queue.lock();
+            queue.running = false;
+            queue.requests.clear();
+        }
+    }
+}
+
+fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
+    let mut transactions = Vec::new();
+    for request in requests {
+        let Some(writer) = slot.as_mut() else { return };
+        match request {
+            Request::Txn(txn, reply) => transactions.push((txn, reply)),
+            Request::Grant { ttl, reply } => drop(reply.send(store.grant(writer, ttl))),
+            Request::EndLease { id, if_due, reply } => drop(reply.send(store.end_lease(writer, id, if_due))),
+            Request::Compact(revision, reply) => drop(reply.send(store.compact(writer, revision))),
+            Request::Close(reply) => {
+                store.refuse(Error::Closed);
+                *slot = None;
+                store.release();
+                drop(reply.send(Ok(())));
+            }
+        }
+    }
+    if let Some(writer) = slot.as_mut()
+        && !transactions.is_empty()
+    {
+        store.commit(writer, transactions);
+    }
+}
+
+/// What a batch did: the outcome of each transaction, and the revisions written.
+type Written = (Vec<Result<TxnOutcome>>, Vec<(Revision, Vec<Change>)>);
+
+impl Inner {
+    fn commit(&self, writer: &mut Writer, transactions: Vec<(Txn, Reply<TxnOutcome>)>) {
+        let (transactions, replies): (Vec<_>, Vec<_>) = transactions.into_iter().unzip();
+        match self.write(writer, &transactions, None) {
+            Ok(outcomes) => outcomes.into_iter().zip(replies).for_each(|(outcome, reply)| drop(reply.send(outcome))),
+            Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone())))),
+        }
+    }
+
+    /// Carries out the transactions, durably, and makes them visible. On an error none of them happened.
+    fn write(
+        &self,
+        writer: &mut Writer,
+        transactions: &[Txn],
+        ended: Option<LeaseId>,
+    ) -> Result<Vec<Result<TxnOutcome>>> {
+        let (outcomes, revisions) = self.write_durably(writer, transactions, ended).inspect_err(|error| {
+            if matches!(error, Error::Failed(_)) {
+                tracing::error!(%error, "the store refuses writes until it is opened again");
+                self.refuse(error.clone());
+            }
+        })?;
+        for (revision, changes) in revisions {
+            let mut shared = self.shared.lock();
+            changes.iter().for_each(|change| shared.leases.follow(change));
+            self.feed.publish(revision, changes);
+            shared.revision = revision;
+        }
+        Ok(outcomes)
+    }
+
+    fn write_durably(&self, writer: &mut Writer, transactions: &[Txn], ended: Option<LeaseId>) -> Result<Written> {
+        let failed = database::failed(&self.path);
+        let mut revision = self.shared.lock().revision;
+        let (mut outcomes, mut revisions, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let db = writer.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+        for txn in transactions {
+            let lookup = |key: &_| database::get(&db, key, Revision::MAX).map_err(&failed);
+            outcomes.push(match plan(txn, revision + 1, lookup, |id| self.shared.lock().leases.contains(id)) {
+                Err(error @ (Error::Failed(_) | Error::NoSpace)) => return Err(error),
+                Err(error) => Err(error),
+                Ok(Plan::Refuse(current)) => Ok(TxnOutcome::Failed { current, revision }),
+                Ok(Plan::Nothing) => Ok(TxnOutcome::Committed { revision }),
+                Ok(Plan::Write(changes)) => {
+                    revision += 1;
+                    database::append(&db, revision, &changes).map_err(&failed)?;
+                    bytes += changes.iter().map(stored_bytes).sum::<u64>();
+                    revisions.push((revision, changes));
+                    Ok(TxnOutcome::Committed { revision })
+                }
+            });
+        }
+        if let Some(id) = ended {
+            db.execute("DELETE FROM lease WHERE id = ?1", (id.0.cast_signed(),)).map_err(&failed)?;
+        }
+        if revisions.is_empty() && ended.is_none() {
+            return Ok((outcomes, revisions));
+        }
+        db.commit().map_err(&failed)?;
+        self.note_commit(writer, revisions.len() as u64, bytes);
+        Ok((outcomes, revisions))
+    }
+
+    fn note_commit(&self, writer: &mut Writer, revisions: u64, bytes: u64) {
+        // A small commit still writes the pages on the way to its rows.
+        writer.unmoved_bytes += bytes + 16_384;
+        self.counters.batches.fetch_add(1, Relaxed);
+        self.counters.syncs.fetch_add(1, Relaxed);
+        self.counters.revisions.fetch_add(revisions, Relaxed);
+        self.counters.bytes.fetch_add(bytes, Relaxed);
+        self.counters.largest_batch.fetch_max(revisions, Relaxed);
+    }
+
+    /// Runs `statements` in a durable transaction of its own.
+    fn aside(&self, writer: &mut Writer, statements: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+        let attempt = || -> rusqlite::Result<()> {
+            let db = writer.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            statements(&db)?;
+            db.commit()
+        };
+        attempt().map_err(database::failed(&self.path))?;
+        self.note_commit(writer, 0, 0);
+        Ok(())
+    }
+
+    fn grant(&self, writer: &mut Writer, ttl: u64) -> Result<LeaseId> {
+        let id = self.shared.lock().leases.next_id();
+        self.aside(writer, |db| {
+            db.execute("INSERT INTO lease VALUES (?1, ?2)", (id.0.cast_signed(), ttl.min(1 << 40).cast_signed()))?;
+            database::set_meta(db, "lease", id.0.cast_signed())
+        })?;
+        self.shared.lock().leases.insert(id, ttl, Instant::now());
+        self.housekeeping.notify_one();
+        Ok(id)
+    }
+
+    fn end_lease(&self, writer: &mut Writer, id: LeaseId, if_due: bool) -> Result<()> {
+        let keys = {
+            let shared = self.shared.lock();
+            if if_due && !shared.leases.expired(Instant::now()).contains(&id) {
+                return Ok(());
+            }
+            shared.leases.keys(id)?
+        };
+        let delete = |key| Txn { guards: vec![], ops: vec![Op::Delete { key }] };
+        self.write(writer, &keys.into_iter().map(delete).collect::<Vec<_>>(), Some(id))?;
+        self.shared.lock().leases.remove(id).map(drop)
+    }
+
+    fn compact(&self, writer: &mut Writer, revision: Revision) -> Result<()> {
+        self.readable(Some(revision))?;
+        self.aside(writer, |db| database::set_meta(db, "oldest", revision.cast_signed()))?;
+        self.shared.lock().oldest = revision;
+        Ok(())
+    }
+
+    fn must_sweep(&self, writer: &Writer) -> bool {
+        let oldest = self.shared.lock().oldest;
+        oldest > 0 && writer.sweep_failed != Some(oldest) && writer.swept < database::last_row(oldest)
+    }
+
+    /// What has to be done between batches: bounded history, a piece of the sweep, the checkpoint.
+    fn tidy(&self, writer: &mut Writer) {
+        let (revision, oldest) = {
+            let shared = self.shared.lock();
+            (shared.revision, shared.oldest)
+        };
+        let keep = self.options.keep_revisions;
+        // Not at every write: a fifth more than promised may be kept.
+        if revision.saturating_sub(oldest) > keep + keep / 5
+            && let Err(error) = self.compact(writer, revision - keep)
+        {
+            tracing::warn!(%error, "cannot compact the store's history");
+        }
+        if self.must_sweep(writer) {
+            self.sweep(writer);
+        }
+        if writer.unmoved_bytes > CHECKPOINT_NOW_BYTES || self.checkpointed.swap(false, Relaxed) {
+            // After the background checkpoint little is left to move, and nobody adds to it meanwhile.
+            self.checkpoint(&writer.db);
+            writer.unmoved_bytes = 0;
+        } else if writer.unmoved_bytes > CHECKPOINT_BYTES && !self.checkpoint_wanted.swap(true, Relaxed) {
+            self.housekeeping.notify_one();
+        }
+    }
+
+    fn sweep(&self, writer: &mut Writer) {
+        let (swept, oldest) = (writer.swept, self.shared.lock().oldest);
+        let mut done = swept;
+        let swept = self.aside(writer, |db| {
+            done = database::sweep(db, swept, oldest, SWEEP_ROWS)?;
+            Ok(())
+        });
+        match swept {
+            Ok(()) => writer.swept = done,
+            Err(error) => {
+                tracing::warn!(%error, "cannot remove compacted history now; the next compaction tries again");
+                writer.sweep_failed = Some(oldest);
+            }
+        }
+    }
+
+    /// Failure is no harm to the data: it stays in the log file, and the next checkpoint tries again.
+    pub(super) fn checkpoint(&self, db: &Connection) {
+        match database::checkpoint(db) {
+            // The main file, and the log file's header when it begins anew.
+            Ok(_) => drop(self.counters.syncs.fetch_add(2, Relaxed)),
+            Err(error) => tracing::warn!(path = %self.path.display(), %error, "cannot checkpoint the store"),
+        }
+    }
+}
+
+fn stored_bytes(change: &Change) -> u64 {
+    match change {
+        Change::Put { current, .. } => (current.key.len() + current.value.len()) as u64,
+        Change::Delete { previous } => previous.key.len() as u64,
+    }
+}

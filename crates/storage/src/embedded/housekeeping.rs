@@ -1,0 +1,110 @@
+//! What happens by itself: leases end, old history is compacted, the log file is moved into the main file. One task per
+//! store; it ends with the store.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use super::Inner;
+use super::committer::Request;
+use crate::{Error, Revision};
+
+/// After a failure (a full disk, usually) to end a lease or compact.
+const RETRY: Duration = Duration::from_secs(1);
+
+pub(super) async fn run(store: Weak<Inner>, wake: Arc<Notify>) {
+    let mut history = match store.upgrade() {
+        Some(store) => History::new(&store),
+        None => return,
+    };
+    loop {
+        let Some(deadline) = turn(&store, &mut history).await else { return };
+        tokio::select! {
+            () = sleep_until(deadline) => {}
+            () = wake.notified() => {}
+        }
+    }
+}
+
+/// Does what is due and says when to look again; `None` when the store is gone.
+async fn turn(store: &Weak<Inner>, history: &mut History) -> Option<Instant> {
+    let store = store.upgrade()?;
+    if store.closed.load(Relaxed) {
+        return None;
+    }
+    if store.checkpoint_wanted.load(Relaxed) {
+        checkpoint(&store).await;
+    }
+    let done = async {
+        end_leases(&store).await?;
+        history.compact(&store).await
+    };
+    let retry = match done.await {
+        Ok(()) => None,
+        Err(Error::Closed | Error::Failed(_)) => return None,
+        Err(error) => {
+            tracing::warn!(%error, "the store's housekeeping is held up");
+            Some(Instant::now() + RETRY)
+        }
+    };
+    let lease = store.shared.lock().leases.next_deadline();
+    Some(retry.unwrap_or_else(|| lease.map_or(history.due, |lease| lease.min(history.due))))
+}
+
+async fn end_leases(store: &Arc<Inner>) -> crate::Result<()> {
+    let expired = store.shared.lock().leases.expired(Instant::now());
+    for id in expired {
+        match store.ask(|reply| Request::EndLease { id, if_due: true, reply }).await {
+            Ok(()) | Err(Error::LeaseNotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn checkpoint(store: &Arc<Inner>) {
+    let run = |store: &Inner| {
+        if let Some(db) = &*store.checkpointer.lock() {
+            store.checkpoint(db);
+        }
+        store.checkpointed.store(true, Relaxed);
+        store.checkpoint_wanted.store(false, Relaxed);
+        Ok(())
+    };
+    // Fails only when the runtime ends, and the store with it.
+    drop(store.read(run).await);
+}
+
+/// Compacts, at every tick, to where the store was at the tick before: kube-apiserver's way with etcd.
+struct History {
+    due: Instant,
+    previous: Revision,
+}
+
+impl History {
+    fn new(store: &Inner) -> Self {
+        Self { due: Instant::now() + store.options.keep_history, previous: store.shared.lock().revision }
+    }
+
+    async fn compact(&mut self, store: &Arc<Inner>) -> crate::Result<()> {
+        if Instant::now() < self.due {
+            return Ok(());
+        }
+        let (newest, oldest) = {
+            let shared = store.shared.lock();
+            (shared.revision, shared.oldest)
+        };
+        let target = self.previous;
+        if target > oldest {
+            match store.ask(|reply| Request::Compact(target, reply)).await {
+                Ok(()) | Err(Error::Compacted { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        *self = Self { due: Instant::now() + store.options.keep_history, previous: newest };
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! Reads and watches. A read runs on a connection of its own, off the async threads, and never waits for a writer. It
+//! sees the newest revision that was made visible, even if the file already holds more.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use rusqlite::Connection;
+
+use super::database::{self, Role};
+use super::{Inner, Shared};
+use crate::feed::{BATCH_CHANGES, Cursor, Next};
+use crate::{
+    Change, Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Result, Revision, WatchBatch, WatchStream,
+};
+
+/// Connections kept for the next reads, at half a megabyte of cache each.
+const IDLE_READERS: usize = 2;
+
+impl Inner {
+    /// Runs a read on a blocking thread.
+    pub(super) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Self) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let store = Arc::clone(self);
+        tokio::task::spawn_blocking(move || read(&store)).await.unwrap_or(Err(Error::Closed))
+    }
+
+    pub(super) fn open_shared<T>(&self, look: impl FnOnce(&mut Shared) -> T) -> Result<T> {
+        if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(look(&mut self.shared.lock())) }
+    }
+
+    fn with_reader<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+        let idle = self.open_shared(|_| self.readers.lock().pop())?;
+        let db = idle.map_or_else(|| database::connect(&self.path, Role::Reader, None), Ok)?;
+        let result = read(&db).map_err(database::failed(&self.path));
+        let mut readers = self.readers.lock();
+        if readers.len() < IDLE_READERS && !self.closed.load(Relaxed) {
+            readers.push(db);
+        }
+        result
+    }
+
+    /// The revision that a read of `requested` means, if it is readable.
+    pub(super) fn readable(&self, requested: Option<Revision>) -> Result<Revision> {
+        let (newest, oldest) = self.open_shared(|shared| (shared.revision, shared.oldest))?;
+        match requested {
+            None => Ok(newest),
+            Some(requested) if requested < oldest => Err(Error::Compacted { requested, oldest }),
+            Some(requested) if requested > newest => Err(Error::FutureRevision { requested, newest }),
+            Some(requested) => Ok(requested),
+        }
+    }
+
+    /// Reads as of a revision. A compaction may remove rows underneath; then what was read does not count, and a read
+    /// of the newest state is repeated.
+    fn read_at<T>(
+        &self,
+        requested: Option<Revision>,
+        read: impl Fn(&Connection, Revision) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        loop {
+            let revision = self.readable(requested)?;
+            let result = self.with_reader(|db| read(db, revision))?;
+            let oldest = self.open_shared(|shared| shared.oldest)?;
+            if revision >= oldest {
+                return Ok(result);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, key: &Bytes, revision: Option<Revision>) -> Result<Option<KeyValue>> {
+        self.read_at(revision, |db, revision| database::get(db, key, revision))
+    }
+
+    pub(super) fn range(&self, request: &RangeRequest) -> Result<RangeResponse> {
+        self.read_at(request.revision, |db, revision| {
+            // One snapshot for the index and the values.
+            let snapshot = db.unchecked_transaction()?;
+            let (items, count) = database::range(&snapshot, &request.range, revision, request.limit)?;
+            // The state read is the newest one's, even if more has been written meanwhile.
+            let now = if request.revision.is_none() { revision } else { self.shared.lock().revision };
+            Ok(RangeResponse { items, count, revision: now })
+        })
+    }
+
+    /// The changes after `position` and the revision up to which they are complete.
+    fn changes_after(&self, range: &KeyRange, position: Revision) -> Result<(Vec<(Revision, Change)>, Revision)> {
+        let newest = self.open_shared(|shared| shared.revision)?;
+        let found = self.with_reader(|db| {
+            let snapshot = db.unchecked_transaction()?;
+            database::changes(&snapshot, range, (position, newest), BATCH_CHANGES)
+        })?;
+        if position < self.open_shared(|shared| shared.oldest)? { Err(Error::SlowWatcher) } else { Ok(found) }
+    }
+
+    pub(super) fn verify(&self) -> Result<()> {
+        self.feed.verify().map_err(|message| Error::Failed(message.into()))?;
+        let (revision, oldest) = self.open_shared(|shared| (shared.revision, shared.oldest))?;
+        match self.with_reader(|db| database::verify(db, revision, oldest))? {
+            None => Ok(()),
+            Some(message) => Err(Error::Failed(format!("{}: {message}", self.path.display()).into())),
+        }
+    }
+}
+
+struct Watch {
+    store: Weak<Inner>,
+    range: KeyRange,
+    cursor: Cursor,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Result<WatchBatch> {
+        loop {
+            match std::future::poll_fn(|context| self.cursor.poll_next(context)).await {
+                Next::Batch(batch) => return Ok(batch),
+                Next::Closed(error) => return Err(error),
+                Next::Behind(position) => {
+                    let store = self.store.upgrade().ok_or(Error::Closed)?;
+                    let range = self.range.clone();
+                    let (changes, revision) = store.read(move |store| store.changes_after(&range, position)).await?;
+                    self.cursor.skip_to(revision);
+                    if !changes.is_empty() {
+                        return Ok(WatchBatch { revision, changes });
+                    }
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn watch(store: &Arc<Inner>, range: KeyRange, after: Revision) -> Result<WatchStream> {
+    let oldest = store.open_shared(|shared| shared.oldest)?;
+    if after < oldest {
+        return Err(Error::Compacted { requested: after, oldest });
+    }
+    let cursor = Cursor::new(&store.feed, range.clone(), after);
+    let watch = Watch { store: Arc::downgrade(store), range, cursor };
+    Ok(Box::pin(futures::stream::unfold(Some(watch), async |watch| {
+        let mut watch = watch?;
+        let next = watch.next().await;
+        let go_on = next.is_ok();
+        Some((next, go_on.then_some(watch)))
+    })))
+}

@@ -1,0 +1,194 @@
+//! What only the embedded store does: it comes back as it was, shares syncs, refuses a second opener, a damaged file and
+//! a full disk.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use storage::embedded::{EmbeddedStore, Options};
+use storage::{Change, Error, KeyRange, LeaseId, Op, RangeRequest, Result, Revision, Store, Txn, TxnOutcome};
+
+async fn open(dir: &Path) -> EmbeddedStore {
+    EmbeddedStore::open(dir, Options::default()).await.unwrap()
+}
+
+async fn write(store: &EmbeddedStore, op: Op) -> Result<Revision> {
+    match store.txn(Txn { guards: vec![], ops: vec![op] }).await? {
+        TxnOutcome::Committed { revision } => Ok(revision),
+        outcome @ TxnOutcome::Failed { .. } => panic!("{outcome:?}"),
+    }
+}
+
+fn put(key: &str, size: usize) -> Op {
+    Op::Put { key: key.to_owned().into(), value: vec![b'v'; size].into(), lease: None }
+}
+
+fn delete(key: &str) -> Op {
+    Op::Delete { key: key.to_owned().into() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reopened_it_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let lease = store.grant_lease(30).await.unwrap();
+    write(&store, put("/a", 10)).await.unwrap();
+    write(&store, put("/a", 20)).await.unwrap();
+    write(&store, Op::Put { key: "/leased".into(), value: "x".into(), lease: Some(lease) }).await.unwrap();
+    write(&store, delete("/a")).await.unwrap();
+    store.compact(4).await.unwrap();
+    store.compact(5).await.unwrap();
+    store.close().await.unwrap();
+    assert_eq!(store.revision().await, Err(Error::Closed));
+    assert_eq!(write(&store, delete("/a")).await, Err(Error::Closed));
+
+    let store = open(dir.path()).await;
+    assert_eq!(store.revision().await, Ok(5), "although the deletion's row is compacted away");
+    assert_eq!(store.get("/a".into(), Some(4)).await, Err(Error::Compacted { requested: 4, oldest: 5 }));
+    assert!(store.grant_lease(30).await.unwrap() > lease, "no lease is numbered twice");
+    assert_eq!(write(&store, put("/a", 1)).await, Ok(6));
+    assert!(store.get("/leased".into(), None).await.unwrap().is_some());
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert!(store.get("/leased".into(), None).await.unwrap().is_none(), "the lease went on");
+    store.verify().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_reads_history_from_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    for n in 0..700 {
+        write(&store, put(&format!("/{}/{}", if n % 2 == 0 { "even" } else { "odd" }, n % 10), n)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let store = open(dir.path()).await;
+    let mut watch = store.watch(KeyRange::prefix("/odd/"), 1).await.unwrap();
+    write(&store, put("/odd/1", 0)).await.unwrap();
+    let (mut seen, mut sizes) = (Vec::new(), Vec::new());
+    while seen.len() < 351 {
+        for (revision, change) in watch.next().await.unwrap().unwrap().changes {
+            let Change::Put { current, previous } = change else { panic!("nothing was deleted") };
+            seen.push(revision);
+            sizes.push((current.value.len(), previous.map(|kv| kv.value.len())));
+        }
+    }
+    let expected: Vec<_> = (0..700).filter(|n| n % 2 == 1).map(|n| n + 2).chain([702]).collect();
+    assert_eq!(seen, expected);
+    assert_eq!((sizes[0], sizes[5], sizes[350]), ((1, None), (11, Some(1)), (0, Some(691))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_writes_share_syncs() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(dir.path()).await);
+    let before = store.stats();
+    let tasks: Vec<_> = (0..256)
+        .map(|n| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { write(&store, put(&format!("/{n}"), 100)).await.unwrap() })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let stats = store.stats();
+    assert_eq!(stats.revisions - before.revisions, 256);
+    // How many arrive while the first ones are synced depends on the disk.
+    assert!(stats.syncs - before.syncs < 128, "{stats:?}");
+    assert!(stats.largest_batch > 2, "{stats:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_is_compacted_by_count_and_by_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = EmbeddedStore::open(dir.path(), Options { keep_revisions: 100, ..Options::default() }).await.unwrap();
+    for n in 0..300 {
+        write(&store, put("/a", n)).await.unwrap();
+    }
+    let Err(Error::Compacted { oldest, .. }) = store.get("/a".into(), Some(2)).await else { panic!("not compacted") };
+    assert!((301 - 120..=301 - 100).contains(&oldest), "{oldest}");
+    tokio::time::sleep(Duration::from_secs(605)).await;
+    let refused = store.watch(KeyRange::prefix("/"), 300).await;
+    assert_eq!(refused.err(), Some(Error::Compacted { requested: 300, oldest: 301 }));
+    assert_eq!(store.get("/a".into(), None).await.unwrap().unwrap().value.len(), 299);
+    store.verify().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_second_opener_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let Err(Error::Failed(message)) = EmbeddedStore::open(dir.path(), Options::default()).await else { panic!() };
+    assert!(message.contains("is in use by another process"), "{message}");
+    assert!(message.contains("store.lock"), "{message}");
+    store.close().await.unwrap();
+    open(dir.path()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_file_is_named() {
+    let prepared = async || {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path()).await;
+        for n in 0..50 {
+            write(&store, put(&format!("/{n}"), 2048)).await.unwrap();
+        }
+        store.close().await.unwrap();
+        dir
+    };
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 4] = [
+        ("not a database", |file| std::fs::write(file, vec![7; 8192]).unwrap()),
+        ("cut short", |file| {
+            let length = std::fs::metadata(file).unwrap().len();
+            std::fs::OpenOptions::new().write(true).open(file).unwrap().set_len(length / 2).unwrap();
+        }),
+        ("header", |file| overwrite(file, 16, &[0xff; 60])),
+        ("a later format", |file| overwrite(file, 60, &9_u32.to_be_bytes())),
+    ];
+    for (what, damage) in damages {
+        let dir = prepared().await;
+        damage(&dir.path().join("store.sqlite"));
+        let opened = EmbeddedStore::open(dir.path(), Options::default()).await;
+        let Err(Error::Failed(message)) = opened else { panic!("{what}: opened") };
+        assert!(message.contains("store.sqlite"), "{what}: {message}");
+    }
+}
+
+fn overwrite(file: &Path, offset: u64, content: &[u8]) {
+    use std::os::unix::fs::FileExt;
+    std::fs::OpenOptions::new().write(true).open(file).unwrap().write_all_at(content, offset).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_store_refuses_writes_until_there_is_space() {
+    let dir = tempfile::tempdir().unwrap();
+    let quota = Options { quota_bytes: Some(1 << 20), ..Options::default() };
+    let store = EmbeddedStore::open(dir.path(), quota).await.unwrap();
+    let mut written = 0;
+    let refused = loop {
+        match write(&store, put(&format!("/{written}"), 20_000)).await {
+            Ok(_) => written += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, Error::NoSpace);
+    assert!((20..60).contains(&written), "{written} x 20 kB in 1 MiB");
+    let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
+    let found = store.range(all.clone()).await.unwrap();
+    assert_eq!((found.count, found.revision), (written, written as u64 + 1), "what was refused left nothing behind");
+    store.verify().await.unwrap();
+
+    for n in 0..10 {
+        write(&store, delete(&format!("/{n}"))).await.unwrap();
+    }
+    let newest = store.revision().await.unwrap();
+    store.compact(newest).await.unwrap();
+    // The sweep runs behind the compaction; a further request waits its turn after a piece of it.
+    store.revoke_lease(LeaseId(1)).await.unwrap_err();
+    for n in 0..5 {
+        write(&store, put(&format!("/again{n}"), 20_000)).await.unwrap();
+    }
+    store.verify().await.unwrap();
+}

@@ -1,0 +1,7 @@
+//! The engines against the contract, and the embedded one against crashes and full disks.
+
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
+mod conformance;
+mod embedded;
+mod kill;
