@@ -18,6 +18,8 @@ pub mod resource;
 pub mod schema;
 pub mod selector;
 pub mod status;
+pub mod strategic;
+pub mod strict;
 
 #[cfg(test)]
 mod test_schemas;

@@ -11,7 +11,7 @@ mod conflict;
 mod entries;
 mod merge;
 mod path;
-mod place;
+pub(crate) mod place;
 mod reconcile;
 mod set;
 mod update;

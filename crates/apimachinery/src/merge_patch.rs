@@ -2,6 +2,15 @@
 
 use serde_json::{Map, Value};
 
+use crate::patch::PatchError;
+
+/// Reads a patch of an API object, which must be a JSON object itself. Strategic merge patches read the same.
+pub fn parse(document: &[u8]) -> Result<Value, PatchError> {
+    let patch: Map<String, Value> =
+        serde_json::from_slice(document).map_err(|e| PatchError::Malformed(e.to_string()))?;
+    Ok(Value::Object(patch))
+}
+
 /// Applies `patch` to `target`. Members that are null are removed, arrays and scalars replaced.
 pub fn apply(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {

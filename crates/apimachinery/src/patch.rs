@@ -7,7 +7,7 @@ pub enum PatchError {
     /// The document is not a patch.
     #[error("error decoding patch: {0}")]
     Malformed(String),
-    #[error("The allowed maximum operations in a JSON patch is {max}, got {actual}")]
+    #[error("Request entity too large: The allowed maximum operations in a JSON patch is {max}, got {actual}")]
     TooManyOperations { actual: usize, max: usize },
     /// The patch and the object do not fit together.
     #[error("{0}")]
@@ -27,7 +27,8 @@ impl PatchError {
             Self::NotApplicable(_) => Status::failure(
                 StatusReason::Invalid,
                 format!("the server rejected our request due to an error in our request: {self}"),
-            ),
+            )
+            .with_details(crate::status::StatusDetails::default()),
         }
     }
 }

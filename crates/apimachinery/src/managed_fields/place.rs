@@ -10,15 +10,34 @@ use crate::schema::{ListType, Property, Schema, SchemaId, Schemas, Type, TypeOf}
 /// A node of a schema with the overrides of the property that led to it. Without a node the type is deduced: maps
 /// granular, lists atomic.
 #[derive(Clone, Copy)]
-pub(super) struct Place<'s> {
+pub(crate) struct Place<'s> {
     schemas: &'s Schemas,
     node: Option<&'s Schema>,
     property: Option<&'s Property>,
     root: bool,
 }
 
+/// Members that are structs by value wherever they are structs in the built-in API groups...
+const BY_VALUE: [&str; 12] = [
+    "metadata",
+    "spec",
+    "status",
+    "template",
+    "jobTemplate",
+    "strategy",
+    "updateStrategy",
+    "resources",
+    "loadBalancer",
+    "conditions",
+    "nodeInfo",
+    "daemonEndpoints",
+];
+
+/// ...but for these.
+const POINTERS: [(&str, &str); 2] = [("ReplicationControllerSpec", "template"), ("PodSpec", "resources")];
+
 /// How a value takes part in ownership.
-pub(super) enum Form<'v> {
+pub(crate) enum Form<'v> {
     Absent,
     Null,
     /// Scalars and atomic containers: owned as a whole.
@@ -111,25 +130,40 @@ impl<'s> Place<'s> {
         self.node.is_some_and(|node| node.definition.is_some())
     }
 
-    /// Members that a Go struct prints even when nothing set them: by-value structs print `{}` (OpenAPI gives them the
-    /// default `{}`), required lists and maps print null. Ownership is compared against that print.
+    /// Members that a Go struct prints even when nothing set them: by-value structs print `{}`, required lists and maps
+    /// print null. Ownership is compared against that print.
     pub fn implied(&self, key: &str) -> Option<&'static Value> {
         static EMPTY: OnceLock<Value> = OnceLock::new();
         const NULL: &Value = &Value::Null;
         let node = self.node.filter(|node| node.definition.is_some())?;
         let property = node.properties.get(key)?;
-        if property.default.as_ref().is_some_and(is_empty_object) {
+        if self.is_by_value(node, key, property) {
             return Some(EMPTY.get_or_init(|| Value::Object(Map::new())));
         }
         let container = matches!(self.schemas.get(property.schema).type_, Type::Array | Type::Object);
         (container && node.required.iter().any(|name| &**name == key)).then_some(NULL)
     }
 
+    /// OpenAPI v3 gives by-value structs the default `{}`; v2 says nothing, so the few that matter are listed.
+    fn is_by_value(&self, node: &Schema, key: &str, property: &Property) -> bool {
+        if let Some(default) = &property.default {
+            return is_empty_object(default);
+        }
+        let definition = node.definition.as_deref().unwrap_or_default();
+        let schema = self.schemas.get(property.schema);
+        let is_struct = schema.type_ == Type::Object && schema.definition.is_some() && !schema.properties.is_empty();
+        is_struct
+            && definition.starts_with("io.k8s.")
+            && BY_VALUE.contains(&key)
+            && !POINTERS.iter().any(|(kind, field)| *field == key && definition.rsplit('.').next() == Some(*kind))
+    }
+
     /// Names of by-value struct members; see [`Place::implied`].
     pub fn implied_structs(&self) -> impl Iterator<Item = &'s str> {
+        let this = *self;
         let node = self.node.filter(|node| node.definition.is_some());
-        let properties = node.into_iter().flat_map(|node| node.properties.iter());
-        properties.filter(|(_, p)| p.default.as_ref().is_some_and(is_empty_object)).map(|(name, _)| &**name)
+        let properties = node.into_iter().flat_map(|node| node.properties.iter().map(move |p| (node, p)));
+        properties.filter(move |(node, (name, p))| this.is_by_value(node, name, p)).map(|(_, (name, _))| &**name)
     }
 
     /// The element that names an item of a list here.
@@ -187,6 +221,7 @@ fn metadata() -> Place<'static> {
         let any = schemas.add(Schema::default());
         let others = ["generation", "deletionGracePeriodSeconds", "managedFields"].map(|name| (name, any));
         let root = schemas.add(Schema {
+            definition: Some("ObjectMeta".into()),
             type_: Type::Object,
             properties: properties
                 .into_iter()

@@ -27,11 +27,11 @@ fn reconcile_at(set: &mut FieldSet, live: Option<&Value>, place: Place<'_>, dept
         };
         if node.children.is_empty() {
             // A declared list that is owned as such was atomic when it was claimed; maps own themselves either way.
-            if let (true, Form::List(_), Some(value)) = (declared && node.member, child.form(value), value) {
-                if let Ok(parts) = field_set(value, child, Reading::Tolerant) {
-                    node.member = parts.is_empty();
-                    node.children = parts;
-                }
+            if let (true, Form::List(_), Some(value)) = (declared && node.member, child.form(value), value)
+                && let Ok(parts) = field_set(value, child, Reading::Tolerant)
+            {
+                node.member = parts.is_empty();
+                node.children = parts;
             }
         } else if child.is_atomic() {
             node.member = true;

@@ -403,6 +403,7 @@ fn without_empty(value: Value) -> Value {
 
 #[test]
 #[ignore = "a measurement, for release builds"]
+#[allow(clippy::disallowed_methods, reason = "it measures real time")]
 fn time_of_an_update() {
     let container = |n: usize| {
         let env: Vec<Value> = (0..8).map(|e| json!({"name": format!("E{e}"), "value": "some value"})).collect();

@@ -1,0 +1,146 @@
+//! Lists that a strategic merge patch merges: by key, or as sets of primitives, and their order.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::{At, ELEMENT_ORDER, PATCH, merge_maps};
+use crate::patch::PatchError;
+use crate::schema::PatchStrategy;
+
+pub(super) fn merge(
+    live: &mut Vec<Value>,
+    patch: &[Value],
+    order: Option<&Value>,
+    strategy: &PatchStrategy,
+    at: At<'_>,
+) -> Result<(), PatchError> {
+    let order = order.map(|order| read_order(order)).transpose()?;
+    match strategy.merge_key.as_deref() {
+        Some(key) => merge_by_key(live, patch, order, key, at),
+        None => {
+            let identity = |item: &Value| Some(item.to_string());
+            let before = live.clone();
+            check_order(patch, order, &identity)?;
+            let mut seen: BTreeSet<String> = live.iter().map(ToString::to_string).collect();
+            live.extend(patch.iter().filter(|item| seen.insert(item.to_string())).cloned());
+            reorder(live, &before, order, &identity);
+            Ok(())
+        }
+    }
+}
+
+fn read_order(order: &Value) -> Result<&[Value], PatchError> {
+    let items = order.as_array().ok_or_else(|| PatchError::Directive(format!("{ELEMENT_ORDER} is not a list")))?;
+    Ok(items)
+}
+
+/// Removes values from a list of primitives.
+pub(super) fn delete_primitives(live: &mut Map<String, Value>, field: &str, gone: &Value) -> Result<(), PatchError> {
+    let gone = gone
+        .as_array()
+        .ok_or_else(|| PatchError::Directive(format!("{}{field} is not a list", super::DELETE_PRIMITIVES)))?;
+    if let Some(Value::Array(items)) = live.get_mut(field) {
+        let gone: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
+        items.retain(|item| !gone.contains(&item.to_string()));
+    }
+    Ok(())
+}
+
+fn merge_by_key(
+    live: &mut Vec<Value>,
+    patch: &[Value],
+    order: Option<&[Value]>,
+    key: &str,
+    at: At<'_>,
+) -> Result<(), PatchError> {
+    let identity = |item: &Value| item.get(key).map(ToString::to_string);
+    let before = live.clone();
+    let mut merged = Vec::with_capacity(patch.len());
+    let mut replace = false;
+    for item in patch {
+        let map = item.as_object().ok_or_else(|| {
+            PatchError::Directive(format!("an item of a list merged by {key:?} is not a map: {item}"))
+        })?;
+        match map.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
+            Some("replace") => replace = true,
+            Some("delete") => {
+                let gone = identity(item).ok_or_else(|| lacks_key(item, key))?;
+                live.retain(|item| identity(item).as_ref() != Some(&gone));
+            }
+            None | Some("merge") => merged.push(map),
+            Some(other) => return Err(PatchError::Directive(format!("unknown patch type: {other} in map: {item}"))),
+        }
+    }
+    if replace {
+        live.clear();
+    }
+    check_order(patch, order, &identity)?;
+    let items = at.items()?;
+    for map in merged {
+        let change: Map<String, Value> =
+            map.iter().filter(|(k, _)| *k != PATCH).map(|(k, v)| (k.clone(), v.clone())).collect();
+        let name = map.get(key).map(ToString::to_string);
+        // An item that only carried a replace directive for the list has no key of its own.
+        let name = name.ok_or_else(|| lacks_key(&Value::Object(map.clone()), key))?;
+        match live.iter().position(|item| identity(item).as_ref() == Some(&name)) {
+            Some(at) => merge_maps(super::into_map(&mut live[at]), &change, items)?,
+            None => {
+                let mut item = Map::new();
+                merge_maps(&mut item, &change, items)?;
+                live.push(Value::Object(item));
+            }
+        }
+    }
+    reorder(live, &before, order, &identity);
+    Ok(())
+}
+
+fn lacks_key(item: &Value, key: &str) -> PatchError {
+    PatchError::Directive(format!("map: {item} does not contain declared merge key: {key}"))
+}
+
+type Identity<'a> = &'a dyn Fn(&Value) -> Option<String>;
+
+/// Items of the patch must come in the order that `$setElementOrder` states.
+fn check_order(patch: &[Value], order: Option<&[Value]>, identity: Identity<'_>) -> Result<(), PatchError> {
+    let Some(order) = order else { return Ok(()) };
+    let mut wanted = order.iter().filter_map(identity);
+    let named = patch.iter().filter(|item| item.get(PATCH).is_none()).filter_map(identity);
+    for name in named {
+        if !wanted.any(|other| other == name) {
+            let patch = Value::Array(patch.to_vec());
+            let order = Value::Array(order.to_vec());
+            return Err(PatchError::Directive(format!(
+                "The order in patch list:\n{patch}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Items that the order names come in that order. Each of the others keeps its place relative to what followed it in
+/// the live list before the patch.
+fn reorder(merged: &mut Vec<Value>, before: &[Value], order: Option<&[Value]>, identity: Identity<'_>) {
+    let Some(order) = order else { return };
+    let rank = |list: &[Value]| -> std::collections::BTreeMap<String, usize> {
+        list.iter().enumerate().rev().filter_map(|(at, item)| Some((identity(item)?, at))).collect()
+    };
+    let (wanted, was) = (rank(order), rank(before));
+    let (mut named, others): (Vec<Value>, Vec<Value>) = std::mem::take(merged)
+        .into_iter()
+        .partition(|item| identity(item).is_some_and(|name| wanted.contains_key(&name)));
+    named.sort_by_key(|item| identity(item).and_then(|name| wanted.get(&name).copied()));
+    let live_rank = |item: &Value| identity(item).and_then(|name| was.get(&name).copied());
+    let mut others = others.into_iter().peekable();
+    for item in named {
+        while others
+            .peek()
+            .is_some_and(|other| live_rank(other).zip(live_rank(&item)).is_some_and(|(other, item)| other < item))
+        {
+            merged.extend(others.next());
+        }
+        merged.push(item);
+    }
+    merged.extend(others);
+}

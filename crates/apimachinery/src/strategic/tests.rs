@@ -1,0 +1,116 @@
+//! Directives and list strategies. Expectations follow a kube-apiserver 1.36.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::test_schemas::deployment;
+
+fn pod(containers: Value) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": containers}}}})
+}
+
+fn run(live: &Value, patch: &Value) -> Result<Value, PatchError> {
+    let mut result = live.clone();
+    apply(&mut result, patch, &deployment()).map(|()| result)
+}
+
+#[test]
+fn patches() {
+    let named = |names: &str| pod(names.split_whitespace().map(|n| json!({"name": n})).collect());
+    let spec = |key: &str, value: Value| json!({"spec": {"template": {"spec": {key: value}}}});
+    let rows = [
+        // Maps and scalars.
+        (json!({"a": {"b": 1, "c": 2}}), json!({"a": {"b": null, "d": 3}}), json!({"a": {"c": 2, "d": 3}})),
+        (json!({"a": {"b": 1}}), json!({"a": {"c": 2, "$patch": "replace"}}), json!({"a": {"c": 2}})),
+        (json!({"a": {"b": 1}}), json!({"a": {"$patch": "delete"}}), json!({"a": {}})),
+        (json!({}), json!({"a": {"b": null, "c": 1}}), json!({"a": {"c": 1}})),
+        (json!({"x": [1, 2]}), json!({"x": [3]}), json!({"x": [3]})),
+        // Lists by key.
+        (
+            pod(json!([{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}])),
+            pod(json!([{"name": "a", "image": "2", "args": ["y"]}, {"name": "c"}])),
+            pod(json!([{"name": "a", "image": "2", "args": ["y"]}, {"name": "b"}, {"name": "c"}])),
+        ),
+        (named("a b c"), pod(json!([{"name": "b", "$patch": "delete"}])), named("a c")),
+        (named("a b"), pod(json!([{"$patch": "replace"}, {"name": "z"}])), named("z")),
+        (json!({}), pod(json!([{"name": "b", "$patch": "delete"}, {"name": "a"}])), named("a")),
+        // Ports merge by containerPort alone: the first of two equal ports takes the change.
+        (
+            pod(
+                json!([{"name": "a", "ports": [{"containerPort": 80, "protocol": "TCP"}, {"containerPort": 80, "protocol": "UDP"}]}]),
+            ),
+            pod(json!([{"name": "a", "ports": [{"containerPort": 80, "name": "n"}]}])),
+            pod(
+                json!([{"name": "a", "ports": [{"containerPort": 80, "protocol": "TCP", "name": "n"}, {"containerPort": 80, "protocol": "UDP"}]}]),
+            ),
+        ),
+        // Sets of primitives.
+        (
+            json!({"metadata": {"finalizers": ["a"]}}),
+            json!({"metadata": {"finalizers": ["b", "a"], "$setElementOrder/finalizers": ["b", "a"]}}),
+            json!({"metadata": {"finalizers": ["b", "a"]}}),
+        ),
+        (
+            json!({"metadata": {"finalizers": ["a", "b"]}}),
+            json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a", "x"]}}),
+            json!({"metadata": {"finalizers": ["b"]}}),
+        ),
+        // Keys of unions.
+        (
+            spec("volumes", json!([{"name": "v", "emptyDir": {}}])),
+            spec("volumes", json!([{"name": "v", "configMap": {"name": "c"}, "$retainKeys": ["name", "configMap"]}])),
+            spec("volumes", json!([{"name": "v", "configMap": {"name": "c"}}])),
+        ),
+        (
+            json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}),
+            json!({"spec": {"strategy": {"type": "Recreate", "$retainKeys": ["type"]}}}),
+            json!({"spec": {"strategy": {"type": "Recreate"}}}),
+        ),
+    ];
+    for (live, patch, expected) in rows {
+        assert_eq!(run(&live, &patch), Ok(expected), "{live} + {patch}");
+    }
+}
+
+#[test]
+fn element_order() {
+    let list = |names: &str| -> Vec<Value> { names.split_whitespace().map(|n| json!({"name": n})).collect() };
+    for (live, patch, order, expected) in [
+        ("a b", "", "b a", Some("b a")),
+        ("a b c", "d", "d a", Some("d a b c")),
+        ("a b c", "c", "c a", Some("b c a")),
+        ("x a y b", "", "b a", Some("x y b a")),
+        ("a b", "b a", "a b", None),
+        ("a", "q", "a", None),
+    ] {
+        let mut document = pod(list(patch).into());
+        let spec = &mut document["spec"]["template"]["spec"];
+        spec["$setElementOrder/containers"] = list(order).into();
+        if patch.is_empty() {
+            spec.as_object_mut().expect("a map").remove("containers");
+        }
+        let result = run(&pod(list(live).into()), &document);
+        let expected = expected.map(|names| pod(list(names).into()));
+        assert_eq!(result.ok(), expected, "{live} + {patch} in the order {order}");
+    }
+}
+
+#[test]
+fn refused_patches() {
+    for (patch, expected) in [
+        (json!({"data": {"$patch": "frob"}}), r#"unknown patch type: frob in map: {"$patch":"frob"}"#),
+        (
+            json!({"data": {"$patch": "merge", "s": "1"}}),
+            r#"unknown patch type: merge in map: {"$patch":"merge","s":"1"}"#,
+        ),
+        (pod(json!([{"image": "x"}])), r#"map: {"image":"x"} does not contain declared merge key: name"#),
+        (pod(json!(["x"])), r#"an item of a list merged by "name" is not a map: "x""#),
+        (
+            json!({"spec": {"strategy": {"type": "R", "$retainKeys": []}}}),
+            r#""type" is in the patch but not in its $retainKeys list"#,
+        ),
+        (json!([]), "error decoding patch: a strategic merge patch is an object"),
+    ] {
+        assert_eq!(run(&json!({}), &patch).map_err(|e| e.to_string()), Err(expected.to_owned()), "{patch}");
+    }
+}

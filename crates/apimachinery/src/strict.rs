@@ -1,0 +1,257 @@
+//! Decoding a request body along its type: unknown and duplicate fields are found, and left out, in one pass.
+//!
+//! Whether the findings are ignored, become warnings or refuse the request is up to `fieldValidation`. Types of values
+//! are not checked here.
+
+use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::managed_fields::place::Place;
+use crate::schema::TypeOf;
+
+/// More findings than this tell nobody anything; upstream stops there, too.
+pub const MAX_FINDINGS: usize = 100;
+
+/// Decodes JSON. Of duplicate fields the last counts; fields that the type does not know are dropped; so are nulls of
+/// built-in types, where null means absent. Whole floats become integers.
+///
+/// The findings are texts for `Warning` headers, in the order of the document: `unknown field "spec.foo"`,
+/// `duplicate field "data.a"`.
+pub fn decode(json: &[u8], type_: &TypeOf) -> Result<(Value, Vec<String>), serde_json::Error> {
+    let mut findings = Findings::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let value = Seed { place: Some(Place::root(type_)), findings: &mut findings }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, findings.texts))
+}
+
+/// The same for a tree, such as the result of a patch, which cannot hold duplicates.
+pub fn prune(value: &mut Value, type_: &TypeOf) -> Vec<String> {
+    let mut findings = Findings::default();
+    prune_below(value, Place::root(type_), &mut findings);
+    findings.texts
+}
+
+/// `strict decoding error: unknown field "a", duplicate field "b"`: how a strict request is refused.
+pub fn error_text(findings: &[String]) -> String {
+    format!("strict decoding error: {}", findings.join(", "))
+}
+
+#[derive(Default)]
+struct Findings {
+    /// The path to the present value, kept up as one text so that only findings allocate.
+    path: String,
+    texts: Vec<String>,
+}
+
+impl Findings {
+    fn report(&mut self, what: &str) {
+        if self.texts.len() < MAX_FINDINGS {
+            self.texts.push(format!("{what} field {:?}", self.path));
+        }
+    }
+
+    fn enter_key(&mut self, key: &str) -> usize {
+        let length = self.path.len();
+        if length > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(key);
+        length
+    }
+
+    fn enter_index(&mut self, index: usize) -> usize {
+        use std::fmt::Write;
+        let length = self.path.len();
+        let _ = write!(self.path, "[{index}]");
+        length
+    }
+}
+
+/// Below an unknown field there is no place, and nothing is reported: it goes as a whole.
+struct Seed<'a, 's> {
+    place: Option<Place<'s>>,
+    findings: &'a mut Findings,
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
+    type Value = Value;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+/// JSON numbers as Go's unstructured decoder keeps and prints them.
+fn number(n: f64) -> Option<Number> {
+    // Up to 2^53 every whole float is exactly one integer.
+    if n.fract() == 0.0 && n.abs() <= 9_007_199_254_740_992.0 {
+        return Some((n as i64).into());
+    }
+    Number::from_f64(n)
+}
+
+impl<'de> Visitor<'de> for Seed<'_, '_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+
+    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+        Ok(n.into())
+    }
+
+    fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
+        // Beyond i64 Go's decoder falls back to a float.
+        Ok(i64::try_from(n).map_or_else(|_| Value::from(n as f64), Value::from))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, n: f64) -> Result<Value, E> {
+        number(n).map(Value::Number).ok_or_else(|| E::custom("a number is not finite"))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_string<E>(self, text: String) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let place = self.place.map(|place| place.items());
+        let mut result = Vec::new();
+        loop {
+            let length = self.findings.enter_index(result.len());
+            let item = items.next_element_seed(Seed { place, findings: self.findings })?;
+            self.findings.path.truncate(length);
+            match item {
+                Some(item) => result.push(item),
+                None => return Ok(Value::Array(result)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut result = Map::new();
+        while let Some(key) = members.next_key::<String>()? {
+            let length = self.findings.enter_key(&key);
+            let child = self.place.map(|place| (place, place.child(&key)));
+            match child {
+                Some((place, (_, declared))) if !declared && !place.is_open() => {
+                    self.findings.report("unknown");
+                    members.next_value::<serde::de::IgnoredAny>()?;
+                }
+                _ => {
+                    if child.is_some() && result.contains_key(&key) {
+                        self.findings.report("duplicate");
+                    }
+                    let below = child.map(|(_, (below, _))| below);
+                    let value = members.next_value_seed(Seed { place: below, findings: self.findings })?;
+                    if value.is_null() && child.is_some_and(|(place, _)| place.is_struct()) {
+                        result.remove(&key);
+                    } else {
+                        result.insert(key, value);
+                    }
+                }
+            }
+            self.findings.path.truncate(length);
+        }
+        Ok(Value::Object(result))
+    }
+}
+
+/// Trees come from decoders that bound their depth, so the recursion is bounded.
+fn prune_below(value: &mut Value, place: Place<'_>, findings: &mut Findings) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, member| {
+                let length = findings.enter_key(key);
+                let (child, declared) = place.child(key);
+                let known = declared || place.is_open();
+                if known {
+                    prune_below(member, child, findings);
+                } else {
+                    findings.report("unknown");
+                }
+                findings.path.truncate(length);
+                known && !(member.is_null() && place.is_struct())
+            });
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                let length = findings.enter_index(index);
+                prune_below(item, place.items(), findings);
+                findings.path.truncate(length);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// JSON to a tree without a type: duplicates are not reported, numbers are read as by [`decode`].
+pub fn decode_untyped(json: &[u8]) -> Result<Value, serde_json::Error> {
+    let mut findings = Findings::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
+}
+
+/// The document must be a JSON object.
+pub fn decode_object(json: &[u8], type_: &TypeOf) -> Result<(Map<String, Value>, Vec<String>), serde_json::Error> {
+    match decode(json, type_)? {
+        (Value::Object(map), findings) => Ok((map, findings)),
+        _ => Err(serde_json::Error::custom("the document is not a JSON object")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_schemas::{config_map, deployment};
+    use serde_json::json;
+
+    #[test]
+    fn findings_come_in_the_order_of_the_document() {
+        let json = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d","foo":1},"data":{"a":"1","a":"2"},"bar":{"x":1}}"#;
+        let (value, findings) = decode(json, &config_map()).expect("valid");
+        assert_eq!(value["data"], json!({"a": "2"}));
+        assert_eq!(value.get("bar"), None);
+        assert_eq!(
+            error_text(&findings),
+            r#"strict decoding error: unknown field "metadata.foo", duplicate field "data.a", unknown field "bar""#
+        );
+        let json = br#"{"spec":{"replicas":2.0,"paused":null,"template":{"spec":{"containers":[{"name":"a"},{"name":"b","imagee":"x"}]}}}}"#;
+        let (value, findings) = decode(json, &deployment()).expect("valid");
+        assert_eq!(findings, [r#"unknown field "spec.template.spec.containers[1].imagee""#]);
+        assert_eq!(value["spec"]["replicas"], json!(2));
+        assert_eq!(value["spec"].get("paused"), None);
+        let mut tree: Value = serde_json::from_slice(json).expect("valid");
+        assert_eq!(prune(&mut tree, &deployment()), findings);
+        tree["spec"]["replicas"] = json!(2);
+        assert_eq!(tree, value);
+    }
+
+    #[test]
+    fn findings_and_depth_are_bounded() {
+        let members: Vec<String> = (0..1000).map(|n| format!("\"x{n}\":1")).collect();
+        let (_, findings) = decode(format!("{{{}}}", members.join(",")).as_bytes(), &config_map()).expect("valid");
+        assert_eq!(findings.len(), MAX_FINDINGS);
+        assert!(decode("[".repeat(100_000).as_bytes(), &config_map()).is_err());
+        assert!(decode_untyped(br#"{"a":1} x"#).is_err());
+        for (text, printed) in [("1e3", "1000"), ("1.5", "1.5"), ("-0", "0"), ("9007199254740993", "9007199254740993")]
+        {
+            assert_eq!(decode_untyped(text.as_bytes()).map(|v| v.to_string()).ok().as_deref(), Some(printed));
+        }
+    }
+}
