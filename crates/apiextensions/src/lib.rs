@@ -4,14 +4,21 @@
 //! CEL rules (`x-kubernetes-validations`) are kept in the schema and not evaluated; a definition that has some is
 //! accepted with a warning.
 
+pub mod age;
 pub mod defaulting;
 pub mod definition;
+mod definition_strategy;
+pub mod definition_validation;
 pub mod formats;
 pub mod jsonpath;
 pub mod naming;
 pub mod pruning;
 pub mod re2;
+mod strategy;
 pub mod structural;
+pub mod structural_rules;
 pub mod validation;
 
 pub use definition::CustomResourceDefinition;
+pub use definition_strategy::DefinitionStrategy;
+pub use strategy::{Compilation, Converter, resources};

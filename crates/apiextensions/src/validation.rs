@@ -65,7 +65,7 @@ impl Validator {
             return;
         }
         if let Some(constraints) = &schema.constraints {
-            self.check_constraints(constraints, schema, value, path, errors);
+            self.check_constraints(constraints, value, path, errors);
         }
         match value {
             Value::String(text) => {
@@ -109,14 +109,7 @@ impl Validator {
         }
     }
 
-    fn check_constraints(
-        &self,
-        constraints: &Constraints,
-        schema: &Schema,
-        value: &Value,
-        path: &Path,
-        errors: &mut ErrorList,
-    ) {
+    fn check_constraints(&self, constraints: &Constraints, value: &Value, path: &Path, errors: &mut ErrorList) {
         if !constraints.enum_values.is_empty() && !constraints.enum_values.iter().any(|allowed| same(allowed, value)) {
             let supported = constraints.enum_values.iter().map(plain).collect();
             errors.push(Error::new(ErrorKind::NotSupported { value: value.clone(), supported }, path, ""));
@@ -132,7 +125,7 @@ impl Validator {
             Value::Object(map) => check_size(constraints, map.len(), value, path, errors),
             _ => {}
         }
-        self.check_junctors(constraints, schema, value, path, errors);
+        self.check_junctors(constraints, value, path, errors);
     }
 
     fn check_text(&self, constraints: &Constraints, text: &str, value: &Value, path: &Path, errors: &mut ErrorList) {
@@ -155,14 +148,7 @@ impl Validator {
         cell.get_or_init(|| re2::compile(pattern).ok()).as_ref().is_none_or(|regex| regex.is_match(text))
     }
 
-    fn check_junctors(
-        &self,
-        constraints: &Constraints,
-        schema: &Schema,
-        value: &Value,
-        path: &Path,
-        errors: &mut ErrorList,
-    ) {
+    fn check_junctors(&self, constraints: &Constraints, value: &Value, path: &Path, errors: &mut ErrorList) {
         let try_each =
             |ids: &[SchemaId]| -> Vec<ErrorList> { ids.iter().map(|id| self.attempt(*id, value, path)).collect() };
         if !constraints.any_of.is_empty() {
@@ -200,7 +186,6 @@ impl Validator {
         {
             errors.push(whole(path, "must not validate the schema (not)"));
         }
-        debug_assert!(schema.constraints.is_some());
     }
 
     fn attempt(&self, id: SchemaId, value: &Value, path: &Path) -> ErrorList {

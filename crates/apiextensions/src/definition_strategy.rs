@@ -1,0 +1,76 @@
+//! What is special about the kind CustomResourceDefinition itself.
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::resource::{RequestContext, Strategy};
+use serde_json::{Value, json};
+
+use crate::definition::{CLEANUP_FINALIZER, CustomResourceDefinition, default_definition};
+use crate::definition_validation;
+
+/// Strategy of `customresourcedefinitions.apiextensions.k8s.io`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefinitionStrategy;
+
+impl Strategy for DefinitionStrategy {
+    fn default(&self, object: &mut Value) {
+        default_definition(object);
+    }
+
+    /// The finalizer is set here rather than at deletion, so that no path can remove a definition before its instances.
+    fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
+        if let Some(map) = object.as_object_mut() {
+            map.remove("status");
+        }
+        default_definition(object);
+        let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+        let finalizers = meta.entry("finalizers").or_insert_with(|| json!([]));
+        if finalizers.is_null() {
+            *finalizers = json!([]);
+        }
+        if let Some(list) = finalizers.as_array_mut()
+            && !list.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER)
+        {
+            list.push(CLEANUP_FINALIZER.into());
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> ErrorList {
+        match CustomResourceDefinition::from_value(object) {
+            Ok(crd) => definition_validation::validate(&crd),
+            Err(error) => vec![malformed(&error)],
+        }
+    }
+
+    fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
+        let old = CustomResourceDefinition::from_value(old);
+        match (old, CustomResourceDefinition::from_value(object)) {
+            // A definition on its way out must stay editable, whatever rules have come since.
+            (_, Ok(crd)) if crd.metadata.deletion_timestamp.is_some() => ErrorList::new(),
+            (Ok(old), Ok(crd)) => definition_validation::validate_update(&old, &crd),
+            (Err(_), Ok(crd)) => definition_validation::validate(&crd),
+            (_, Err(error)) => vec![malformed(&error)],
+        }
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        let Ok(crd) = CustomResourceDefinition::from_value(object) else { return Vec::new() };
+        let mut warnings = Vec::new();
+        if crd.has_rules() {
+            warnings.push(
+                "x-kubernetes-validations: the rules are kept but not evaluated by this server; objects that break them are accepted"
+                    .to_owned(),
+            );
+        }
+        if crd.spec.conversion.is_some_and(|conversion| conversion.strategy == "Webhook") {
+            warnings.push(
+                "spec.conversion: this server does not call conversion webhooks; without a converter of its own it serves the versions as with strategy None"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+}
+
+fn malformed(error: &serde_json::Error) -> Error {
+    Error::invalid(&Path::new("spec"), Value::Null, error.to_string())
+}

@@ -1,0 +1,336 @@
+//! Judging a definition itself: names, versions, columns, paths. Schemas are judged by [`crate::structural_rules`].
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::names;
+use serde_json::Value;
+
+use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Version};
+use crate::jsonpath::JsonPath;
+use crate::naming::is_protected_group;
+use crate::structural_rules;
+
+/// What is wrong with a defaulted definition, on create.
+pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let spec = Path::new("spec");
+    let expected = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
+    if crd.metadata.name != expected {
+        let path = Path::new("metadata").child("name");
+        errors.push(Error::invalid(&path, crd.metadata.name.as_str(), "must be spec.names.plural+\".\"+spec.group"));
+    }
+    validate_approval(crd, &mut errors);
+    validate_group_and_scope(crd, &spec, &mut errors);
+    validate_names(crd, &spec.child("names"), &mut errors);
+    validate_versions(crd, &spec.child("versions"), &mut errors);
+    validate_conversion(crd, &spec.child("conversion"), &mut errors);
+    if crd.spec.preserve_unknown_fields {
+        errors.push(Error::invalid(
+            &spec.child("preserveUnknownFields"),
+            true,
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+        ));
+    }
+    errors
+}
+
+/// What is wrong with an update: besides the above, what may not change once established.
+pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefinition) -> ErrorList {
+    let mut errors = validate(crd);
+    let spec = Path::new("spec");
+    if old.condition_is_true("Established") {
+        let (before, now) = (&old.spec.names, &crd.spec.names);
+        for (path, before, now) in [
+            (spec.child("scope"), &old.spec.scope, &crd.spec.scope),
+            (spec.child("names").child("kind"), &before.kind, &now.kind),
+        ] {
+            if before != now {
+                errors.push(Error::invalid(&path, now.as_str(), "field is immutable"));
+            }
+        }
+    }
+    for (path, before, now) in [
+        (spec.child("group"), &old.spec.group, &crd.spec.group),
+        (spec.child("names").child("plural"), &old.spec.names.plural, &crd.spec.names.plural),
+    ] {
+        if before != now {
+            errors.push(Error::invalid(&path, now.as_str(), "field is immutable"));
+        }
+    }
+    let stored = Path::new("status").child("storedVersions");
+    for (index, version) in crd.status.stored_versions.iter().enumerate() {
+        if !crd.spec.versions.iter().any(|known| known.name == *version) {
+            errors.push(Error::invalid(
+                &stored.index(index),
+                version.as_str(),
+                format!(
+                    "missing from spec.versions; {version} was previously a storage version, and must remain in \
+                     spec.versions until a storage migration ensures no data remains persisted in {version} and \
+                     removes {version} from status.storedVersions"
+                ),
+            ));
+        }
+    }
+    errors
+}
+
+fn validate_approval(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    if !is_protected_group(&crd.spec.group) {
+        return;
+    }
+    const LINK: &str = "see https://github.com/kubernetes/enhancements/pull/1111";
+    let key = API_APPROVED_ANNOTATION;
+    let path = Path::new("metadata").child("annotations").key(key);
+    match crd.metadata.annotations.get(key).map_or("", String::as_str) {
+        "" => errors.push(Error::required(
+            &path,
+            format!("protected groups must have approval annotation {key:?}, {LINK}"),
+        )),
+        text if text.starts_with("unapproved") || text.starts_with("https://") || text.starts_with("http://") => {}
+        text => errors.push(Error::invalid(
+            &path,
+            text,
+            format!(
+                "protected groups must have approval annotation {key:?} with either a URL or a reason starting with \"unapproved\", {LINK}"
+            ),
+        )),
+    }
+}
+
+fn validate_group_and_scope(crd: &CustomResourceDefinition, spec: &Path, errors: &mut ErrorList) {
+    let path = spec.child("group");
+    let group = crd.spec.group.as_str();
+    if group.is_empty() {
+        errors.push(Error::required(&path, ""));
+    } else {
+        errors.extend(names::is_dns1123_subdomain(group).into_iter().map(|why| Error::invalid(&path, group, why)));
+        if !group.contains('.') {
+            errors.push(Error::invalid(&path, group, "should be a domain with at least one dot"));
+        }
+    }
+    match crd.spec.scope.as_str() {
+        "Cluster" | "Namespaced" => {}
+        "" => errors.push(Error::required(&spec.child("scope"), "")),
+        other => errors.push(Error::not_supported(&spec.child("scope"), other, &["Cluster", "Namespaced"])),
+    }
+}
+
+fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
+    let requested = &crd.spec.names;
+    for (name, text, mixed_case) in [
+        ("plural", &requested.plural, false),
+        ("singular", &requested.singular, false),
+        ("kind", &requested.kind, true),
+        ("listKind", &requested.list_kind, true),
+    ] {
+        let path = path.child(name);
+        if text.is_empty() {
+            if name != "singular" {
+                errors.push(Error::required(&path, ""));
+            }
+            continue;
+        }
+        let checked = if mixed_case { text.to_lowercase() } else { text.clone() };
+        errors.extend(names::is_dns1035_label(&checked).into_iter().map(|why| {
+            let why = if mixed_case { format!("may have mixed case, but should otherwise match: {why}") } else { why };
+            Error::invalid(&path, text.as_str(), why)
+        }));
+    }
+    for (list, entries) in [("shortNames", &requested.short_names), ("categories", &requested.categories)] {
+        for (index, entry) in entries.iter().enumerate() {
+            let path = path.child(list).index(index);
+            errors.extend(
+                names::is_dns1035_label(entry).into_iter().map(|why| Error::invalid(&path, entry.as_str(), why)),
+            );
+        }
+    }
+    if !requested.kind.is_empty() && requested.kind == requested.list_kind {
+        let why = "kind and listKind may not be the same";
+        errors.push(Error::invalid(&path.child("listKind"), requested.list_kind.as_str(), why));
+    }
+}
+
+fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
+    let versions = &crd.spec.versions;
+    let all = || serde_json::to_value(versions).unwrap_or(Value::Null);
+    if versions.iter().filter(|version| version.storage).count() != 1 {
+        errors.push(Error::invalid(path, all(), "must have exactly one version marked as storage version"));
+    }
+    let distinct: std::collections::BTreeSet<&str> = versions.iter().map(|version| version.name.as_str()).collect();
+    if distinct.len() != versions.len() {
+        errors.push(Error::invalid(path, all(), "must contain unique version names"));
+    }
+    for (index, version) in versions.iter().enumerate() {
+        validate_version(version, &path.index(index), errors);
+    }
+}
+
+fn validate_version(version: &Version, path: &Path, errors: &mut ErrorList) {
+    let name = version.name.as_str();
+    let why = names::is_dns1035_label(name);
+    errors.extend(why.into_iter().map(|why| Error::invalid(&path.child("name"), name, why)));
+    if !version.deprecated && version.deprecation_warning.is_some() {
+        let text = version.deprecation_warning.as_deref().unwrap_or_default();
+        let why = "can only be set for deprecated versions";
+        errors.push(Error::invalid(&path.child("deprecationWarning"), text, why));
+    }
+    let schema_path = path.child("schema").child("openAPIV3Schema");
+    match version.json_schema() {
+        Some(schema) if schema.is_object() => structural_rules::validate(schema, &schema_path, errors),
+        _ => errors.push(Error::required(&schema_path, "schemas are required")),
+    }
+    validate_columns(version, &path.child("additionalPrinterColumns"), errors);
+    validate_scale(version, &path.child("subresources").child("scale"), errors);
+    let path = path.child("selectableFields");
+    if version.selectable_fields.len() > 8 {
+        errors.push(Error::too_many(&path, version.selectable_fields.len(), 8));
+    }
+    for (index, field) in version.selectable_fields.iter().enumerate() {
+        let plain = JsonPath::parse(&field.json_path).ok().is_some_and(|path| path.fields().is_some());
+        if !plain || !field.json_path.starts_with('.') {
+            let path = path.index(index).child("jsonPath");
+            errors.push(Error::invalid(&path, field.json_path.as_str(), "is an invalid path"));
+        }
+    }
+}
+
+fn validate_columns(version: &Version, path: &Path, errors: &mut ErrorList) {
+    const TYPES: [&str; 5] = ["integer", "number", "string", "boolean", "date"];
+    for (index, column) in version.additional_printer_columns.iter().enumerate() {
+        let path = path.index(index);
+        if column.name.is_empty() {
+            errors.push(Error::required(&path.child("name"), ""));
+        }
+        match column.type_.as_str() {
+            "" => errors.push(Error::required(&path.child("type"), format!("must be one of {}", TYPES.join(",")))),
+            type_ if !TYPES.contains(&type_) => {
+                let why = format!("must be one of {}", TYPES.join(","));
+                errors.push(Error::invalid(&path.child("type"), type_, why));
+            }
+            _ => {}
+        }
+        let json_path = column.json_path.as_str();
+        let path = path.child("jsonPath");
+        if json_path.is_empty() {
+            errors.push(Error::required(&path, ""));
+        } else if !json_path.starts_with('.') {
+            errors.push(Error::invalid(&path, json_path, "must be a json path"));
+        } else if let Err(error) = JsonPath::parse(json_path) {
+            errors.push(Error::invalid(&path, json_path, error.to_string()));
+        }
+    }
+}
+
+fn validate_scale(version: &Version, path: &Path, errors: &mut ErrorList) {
+    let Some(scale) = version.scale() else { return };
+    let selector = scale.label_selector_path.as_deref().filter(|text| !text.is_empty());
+    let mut check = |name: &str, text: &str, roots: &[&str], wording: &str| {
+        let path = path.child(name);
+        if text.is_empty() {
+            errors.push(Error::required(&path, ""));
+            return;
+        }
+        let fields = JsonPath::parse(text).ok().filter(|_| text.starts_with('.'));
+        let Some(fields) = fields.as_ref().and_then(JsonPath::fields) else {
+            errors.push(Error::invalid(&path, text, "should be a simple json path"));
+            return;
+        };
+        if fields.len() < 2 || !roots.contains(&fields[0]) {
+            errors.push(Error::invalid(&path, text, format!("should be a json path under {wording}")));
+        }
+    };
+    check("specReplicasPath", &scale.spec_replicas_path, &["spec"], ".spec");
+    check("statusReplicasPath", &scale.status_replicas_path, &["status"], ".status");
+    if let Some(text) = selector {
+        check("labelSelectorPath", text, &["spec", "status"], "either .spec or .status");
+    }
+}
+
+fn validate_conversion(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
+    let Some(conversion) = &crd.spec.conversion else { return };
+    match (conversion.strategy.as_str(), &conversion.webhook) {
+        ("None", None) => {}
+        ("None", Some(_)) => errors
+            .push(Error::forbidden(&path.child("webhook"), "should not be set when strategy is not set to Webhook")),
+        ("Webhook", None) => {
+            errors.push(Error::required(
+                &path.child("webhook").child("clientConfig"),
+                "required when strategy is set to Webhook",
+            ));
+        }
+        ("Webhook", Some(webhook)) => {
+            let path = path.child("webhook");
+            if webhook.get("clientConfig").is_none_or(Value::is_null) {
+                errors.push(Error::required(&path.child("clientConfig"), "required when strategy is set to Webhook"));
+            }
+            if webhook.get("conversionReviewVersions").and_then(Value::as_array).is_none_or(Vec::is_empty) {
+                errors.push(Error::required(&path.child("conversionReviewVersions"), ""));
+            }
+        }
+        ("", _) => errors.push(Error::required(&path.child("strategy"), "")),
+        (other, _) => errors.push(Error::not_supported(&path.child("strategy"), other, &["None", "Webhook"])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn errors_of(change: impl FnOnce(&mut Value)) -> Vec<String> {
+        let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        change(&mut crd);
+        crate::definition::default_definition(&mut crd);
+        let crd = CustomResourceDefinition::from_value(&crd).expect("well typed");
+        validate(&crd).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn texts_are_upstreams() {
+        assert_eq!(errors_of(|_| {}), Vec::<String>::new());
+        for (change, expected) in [
+            (
+                (|crd| crd["metadata"]["name"] = json!("x")) as fn(&mut Value),
+                r#"metadata.name: Invalid value: "x": must be spec.names.plural+"."+spec.group"#,
+            ),
+            (
+                |crd| crd["spec"]["scope"] = json!("Galaxy"),
+                r#"spec.scope: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced""#,
+            ),
+            (
+                |crd| crd["spec"]["preserveUnknownFields"] = json!(true),
+                "spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
+            ),
+            (
+                |crd| crd["spec"]["versions"][0]["schema"] = json!({}),
+                "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+            ),
+            (
+                |crd| crd["spec"]["names"]["listKind"] = json!("Widget"),
+                r#"spec.names.listKind: Invalid value: "Widget": kind and listKind may not be the same"#,
+            ),
+            (
+                |crd| {
+                    crd["spec"]["group"] = json!("a.k8s.io");
+                    crd["metadata"]["name"] = json!("widgets.a.k8s.io");
+                },
+                r#"metadata.annotations[api-approved.kubernetes.io]: Required value: protected groups must have approval annotation "api-approved.kubernetes.io", see https://github.com/kubernetes/enhancements/pull/1111"#,
+            ),
+            (
+                |crd| {
+                    crd["spec"]["versions"][0]["subresources"] =
+                        json!({"scale": {"specReplicasPath": ".x.replicas", "statusReplicasPath": ".status.replicas"}});
+                },
+                r#"spec.versions[0].subresources.scale.specReplicasPath: Invalid value: ".x.replicas": should be a json path under .spec"#,
+            ),
+        ] {
+            assert_eq!(errors_of(change), [expected]);
+        }
+        let none = errors_of(|crd| crd["spec"]["versions"][0]["storage"] = json!(false));
+        assert!(
+            none.len() == 1 && none[0].ends_with("must have exactly one version marked as storage version"),
+            "{none:?}"
+        );
+    }
+}

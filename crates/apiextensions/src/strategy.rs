@@ -1,0 +1,333 @@
+//! A custom resource as the API server serves it: one [`Resource`] for each served version of a definition.
+
+use std::sync::Arc;
+
+use apimachinery::field::ErrorList;
+use apimachinery::gvk::ApiResource;
+use apimachinery::meta::Time;
+use apimachinery::resource::{Column, RequestContext, Resource, ResourceInfo, Strategy, Subresource};
+use apimachinery::schema::TypeOf;
+use apimachinery::{Object, Status};
+use serde_json::Value;
+
+use crate::age::human_duration;
+use crate::definition::{CustomResourceDefinition, Names, PrinterColumn, Version};
+use crate::jsonpath::JsonPath;
+use crate::validation::Validator;
+use crate::{defaulting, pruning, structural};
+
+/// Converts between the versions of one custom resource inside this process.
+pub trait Converter: Send + Sync {
+    /// Turns `object` into `to_version`, a version's name without its group. Only `apiVersion`, labels, annotations
+    /// and what is outside metadata may change.
+    ///
+    /// # Errors
+    /// A text that says why the object cannot be converted.
+    fn convert(&self, object: &mut Value, to_version: &str) -> Result<(), String>;
+}
+
+/// What compiling a definition needs besides itself.
+#[derive(Clone, Default)]
+pub struct Compilation<'a> {
+    /// The type of `metadata`, so that apply knows its lists; without it metadata is opaque.
+    pub object_meta: Option<&'a TypeOf>,
+    /// `None` is conversion strategy None: only `apiVersion` changes.
+    pub converter: Option<Arc<dyn Converter>>,
+    /// Objects last written before this revision may lack defaults of the present schema.
+    pub schema_revision: u64,
+}
+
+const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
+
+/// The resources of a definition, one for each served version, under its accepted names.
+pub fn resources(crd: &CustomResourceDefinition, compilation: &Compilation<'_>) -> Vec<Resource> {
+    let Some(storage) = crd.storage_version().map(|version| version.name.clone()) else { return Vec::new() };
+    let served = crd.spec.versions.iter().filter(|version| version.served);
+    served.map(|version| resource(crd, version, &storage, compilation)).collect()
+}
+
+fn resource(
+    crd: &CustomResourceDefinition,
+    version: &Version,
+    storage: &str,
+    compilation: &Compilation<'_>,
+) -> Resource {
+    let names = served_names(crd);
+    let schema = structural::compile(version.json_schema(), compilation.object_meta);
+    let info = ResourceInfo {
+        resource: ApiResource {
+            group: crd.spec.group.clone(),
+            version: version.name.clone(),
+            kind: names.kind.clone(),
+            plural: names.plural.clone(),
+            namespaced: crd.spec.scope == "Namespaced",
+        },
+        singular: names.singular.clone(),
+        list_kind: names.list_kind.clone(),
+        short_names: names.short_names.clone(),
+        categories: names.categories.clone(),
+        verbs: VERBS.map(str::to_owned).to_vec(),
+        subresources: subresources(version),
+        selectable_fields: selectable_fields(version),
+        custom: true,
+        schema: schema.clone(),
+    };
+    let strategy = CustomStrategy {
+        group: crd.spec.group.clone(),
+        version: version.name.clone(),
+        storage: storage.to_owned(),
+        api_version: format!("{}/{}", crd.spec.group, version.name),
+        has_status: version.has_status(),
+        has_defaults: defaulting::has_defaults(&schema),
+        warning: deprecation(crd, version),
+        columns: columns(version),
+        schema_revision: compilation.schema_revision,
+        converter: compilation.converter.clone(),
+        crd_name: crd.metadata.name.clone(),
+        validator: Validator::new(schema),
+    };
+    Resource { info: Arc::new(info), strategy: Arc::new(strategy) }
+}
+
+fn served_names(crd: &CustomResourceDefinition) -> &Names {
+    if crd.status.accepted_names.plural.is_empty() { &crd.spec.names } else { &crd.status.accepted_names }
+}
+
+fn subresources(version: &Version) -> Vec<Subresource> {
+    let status = version.has_status().then_some(Subresource::Status);
+    let scale = version.scale().map(|scale| Subresource::Scale {
+        spec_replicas: scale.spec_replicas_path.clone(),
+        status_replicas: scale.status_replicas_path.clone(),
+        label_selector: scale.label_selector_path.clone().filter(|path| !path.is_empty()),
+    });
+    status.into_iter().chain(scale).collect()
+}
+
+fn selectable_fields(version: &Version) -> Vec<String> {
+    version.selectable_fields.iter().map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
+}
+
+fn deprecation(crd: &CustomResourceDefinition, version: &Version) -> Option<String> {
+    let text = || format!("{}/{} {} is deprecated", crd.spec.group, version.name, crd.spec.names.kind);
+    version.deprecated.then(|| version.deprecation_warning.clone().unwrap_or_else(text))
+}
+
+struct PreparedColumn {
+    column: Column,
+    path: JsonPath,
+}
+
+fn columns(version: &Version) -> Vec<PreparedColumn> {
+    let age = PrinterColumn {
+        name: "Age".into(),
+        type_: "date".into(),
+        json_path: ".metadata.creationTimestamp".into(),
+        description: "CreationTimestamp is a timestamp representing the server time when this object was created."
+            .into(),
+        ..PrinterColumn::default()
+    };
+    let declared = &version.additional_printer_columns;
+    let chosen = if declared.is_empty() { std::slice::from_ref(&age) } else { declared.as_slice() };
+    chosen
+        .iter()
+        .filter_map(|column| {
+            let path = JsonPath::parse(&column.json_path).ok()?;
+            let column = Column {
+                name: column.name.clone(),
+                type_: column.type_.clone(),
+                format: column.format.clone(),
+                description: column.description.clone(),
+                priority: column.priority,
+            };
+            Some(PreparedColumn { column, path })
+        })
+        .collect()
+}
+
+/// What is special about one served version of a custom resource: all of it follows from the definition.
+struct CustomStrategy {
+    crd_name: String,
+    group: String,
+    version: String,
+    storage: String,
+    api_version: String,
+    has_status: bool,
+    has_defaults: bool,
+    warning: Option<String>,
+    columns: Vec<PreparedColumn>,
+    schema_revision: u64,
+    converter: Option<Arc<dyn Converter>>,
+    validator: Validator,
+}
+
+impl CustomStrategy {
+    fn convert(&self, object: &mut Value, to: &str) -> Result<(), Status> {
+        if let Some(converter) = &self.converter {
+            converter
+                .convert(object, to)
+                .map_err(|why| Status::internal(format!("conversion of {} to {to} failed: {why}", self.crd_name)))?;
+        }
+        object["apiVersion"] = Value::from(format!("{}/{to}", self.group));
+        Ok(())
+    }
+}
+
+impl Strategy for CustomStrategy {
+    fn default(&self, object: &mut Value) {
+        pruning::prune(object, self.validator.type_of());
+        defaulting::default(object, self.validator.type_of());
+    }
+
+    /// An object that is in this version and was written under this schema is served as stored, without decoding.
+    fn from_stored(&self, stored: &Object) -> Result<Option<Object>, Status> {
+        let current = stored.api_version() == self.api_version;
+        let outdated = || stored.resource_version().parse::<u64>().is_ok_and(|written| written < self.schema_revision);
+        if current && !(self.has_defaults && outdated()) {
+            return Ok(None);
+        }
+        let mut object = stored.to_value().map_err(Status::internal)?;
+        if !current {
+            self.convert(&mut object, &self.version)?;
+        }
+        self.default(&mut object);
+        Object::from_value(&object).map(Some).map_err(Status::internal)
+    }
+
+    fn to_stored(&self, object: &mut Value) -> Result<(), Status> {
+        if self.version == self.storage { Ok(()) } else { self.convert(object, &self.storage) }
+    }
+
+    fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
+        if let (true, Some(map)) = (self.has_status, object.as_object_mut()) {
+            map.remove("status");
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> ErrorList {
+        self.validator.validate(object)
+    }
+
+    fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
+        self.validator.validate_update(old, object)
+    }
+
+    fn warnings(&self, _object: &Value) -> Vec<String> {
+        self.warning.iter().cloned().collect()
+    }
+
+    /// Everything but metadata counts; status too, unless it has an endpoint of its own.
+    fn raises_generation(&self, old: &Value, new: &Value) -> bool {
+        let relevant = |object: &Value| -> Vec<(String, Value)> {
+            let fields = object.as_object().into_iter().flatten();
+            fields
+                .filter(|(name, _)| name.as_str() != "metadata" && !(self.has_status && name.as_str() == "status"))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
+        };
+        relevant(old) != relevant(new)
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        false
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let name = Column {
+            format: "name".into(),
+            description: "Name must be unique within a namespace.".into(),
+            ..Column::new("Name", "string")
+        };
+        std::iter::once(name).chain(self.columns.iter().map(|prepared| prepared.column.clone())).collect()
+    }
+
+    fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
+        let name = object["metadata"]["name"].clone();
+        let cells = self.columns.iter().map(|prepared| {
+            let found = prepared.path.find(object).into_iter().next();
+            found.map_or(Value::Null, |value| cell(&prepared.column.type_, value, now))
+        });
+        std::iter::once(name).chain(cells).collect()
+    }
+}
+
+fn cell(type_: &str, value: &Value, now: Time) -> Value {
+    match (type_, value) {
+        (_, Value::Null) => Value::Null,
+        ("integer", Value::Number(number)) => {
+            number.as_i64().or_else(|| number.as_f64().map(|n| n as i64)).map_or(Value::Null, Value::from)
+        }
+        ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => value.clone(),
+        ("date", Value::String(text)) => Value::from(match text.parse::<jiff::Timestamp>() {
+            Ok(time) => human_duration(now.timestamp().as_second() - time.as_second()),
+            Err(_) => "<invalid>".to_owned(),
+        }),
+        ("string", other) => Value::from(other.to_string()),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn compiled() -> Vec<Resource> {
+        let schema = json!({"type": "object", "properties": {
+            "spec": {"type": "object", "properties": {"replicas": {"type": "integer", "default": 1}}},
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        let crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
+                    "additionalPrinterColumns": [
+                        {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type==\"Ready\")].status"},
+                        {"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"},
+                        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]},
+                {"name": "v2", "served": true, "storage": false, "deprecated": true, "schema": {"openAPIV3Schema": schema}},
+                {"name": "v3", "served": false, "storage": false}]}});
+        let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+        resources(&crd, &Compilation { schema_revision: 10, ..Compilation::default() })
+    }
+
+    #[test]
+    fn rows_show_the_printer_columns() {
+        let strategy = &compiled()[0].strategy;
+        let object = json!({"metadata": {"name": "a", "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": {"replicas": 2}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+        let now = Time::new(jiff::Timestamp::from_second(90).expect("in range"));
+        assert_eq!(json!(strategy.cells(&object, now)), json!(["a", "True", 2, "90s"]));
+        assert_eq!(json!(strategy.cells(&json!({"metadata": {"name": "a"}}), now)), json!(["a", null, null, null]));
+        assert_eq!(strategy.columns().len(), 4);
+        let plain = &compiled()[1].strategy;
+        assert_eq!(plain.columns().iter().map(|c| c.name.clone()).collect::<Vec<_>>(), ["Name", "Age"]);
+    }
+
+    #[test]
+    fn stored_objects_are_converted_only_when_they_must_be() {
+        let resources = compiled();
+        let [v1, v2] = resources.as_slice() else { panic!("two versions are served") };
+        let stored = |rv: &str| {
+            Object::from_value(&json!({"apiVersion": "g.example/v1", "kind": "Widget",
+                "metadata": {"name": "a", "resourceVersion": rv}, "spec": {}}))
+            .expect("valid")
+        };
+        assert!(v1.strategy.from_stored(&stored("11")).expect("no converter").is_none());
+        let older = v1.strategy.from_stored(&stored("9")).expect("no converter").expect("older than the schema");
+        assert_eq!(older.to_value().expect("valid")["spec"]["replicas"], 1);
+        let other = v2.strategy.from_stored(&stored("11")).expect("no converter").expect("another version");
+        assert_eq!(other.api_version(), "g.example/v2");
+        let mut object = other.to_value().expect("valid");
+        v2.strategy.to_stored(&mut object).expect("no converter");
+        assert_eq!(object["apiVersion"], "g.example/v1");
+        assert_eq!(v2.strategy.warnings(&object), ["g.example/v2 Widget is deprecated"]);
+    }
+
+    #[test]
+    fn status_has_its_own_endpoint_only_where_declared() {
+        let resources = compiled();
+        let (old, new) = (json!({"spec": {}, "status": {"a": 1}}), json!({"spec": {}, "status": {"a": 2}}));
+        assert!(!resources[0].strategy.raises_generation(&old, &new));
+        assert!(resources[1].strategy.raises_generation(&old, &new));
+    }
+}
