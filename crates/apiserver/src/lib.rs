@@ -1,10 +1,25 @@
 //! A Kubernetes API server as one `tower::Service`. It knows Kubernetes, not Karmada.
 
+pub mod admission;
 pub mod authn;
 pub mod authz;
 pub mod bootstrap_policy;
+pub mod cache;
+mod errors;
+mod handlers;
 pub mod health;
+pub mod keys;
+mod namespaces;
+mod negotiate;
+pub mod registry;
+pub mod request;
+pub mod respond;
 pub mod reviews;
 pub mod serve;
+pub mod server;
+mod shape;
 pub mod tokens;
 pub mod version;
+
+pub use admission::{Admission, AdmissionRequest, Operation};
+pub use server::{ApiServer, Authorization, Route, ServerConfig, Shared};

@@ -4,3 +4,4 @@ mod authn;
 mod authz;
 mod reviews;
 mod serve;
+mod objects;

@@ -1,0 +1,29 @@
+//! Failures of the layers below, as Status.
+
+use apimachinery::{Status, StatusReason};
+
+/// What a client is told when the store says no.
+pub fn store(error: storage::Error) -> Status {
+    match error {
+        storage::Error::Compacted { .. } => {
+            Status::failure(StatusReason::Expired, "The resourceVersion for the provided list is too old.")
+        }
+        storage::Error::TooLarge { size, limit } => Status::failure(
+            StatusReason::RequestEntityTooLarge,
+            format!("Request entity too large: the object takes {size} bytes, the limit is {limit}"),
+        ),
+        storage::Error::NoSpace => Status::failure(
+            StatusReason::ServiceUnavailable,
+            "no space left on the store's device: nothing was written; free some space and try again",
+        ),
+        storage::Error::Closed => {
+            Status::failure(StatusReason::ServiceUnavailable, "the server is shutting down; try again")
+        }
+        other => Status::internal(other),
+    }
+}
+
+/// A stored or received document that is no object.
+pub fn document(error: serde_json::Error) -> Status {
+    Status::internal(format!("decoding a stored object: {error}"))
+}

@@ -1,0 +1,156 @@
+//! create: POST on a collection.
+
+use std::sync::Arc;
+
+use apimachinery::field::Path;
+use apimachinery::{Object, ObjectKey, Status, StatusReason, names};
+use http::StatusCode;
+use serde_json::{Value, json};
+use storage::{Guard, Op, Txn, TxnOutcome};
+use transport::{Body, Response};
+
+use super::Call;
+use crate::admission::Operation;
+use crate::{errors, keys, respond};
+
+/// Tries to find a free generated name; kube-apiserver's count.
+const NAME_TRIES: usize = 8;
+const SUFFIX: usize = 5;
+
+impl Call<'_> {
+    pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
+        let object = self.object(body).await?;
+        let dry_run = self.dry_run()?;
+        let (created, warnings) = self.create_object(object, dry_run).await?;
+        let mut response = self.reply(StatusCode::CREATED, &created)?;
+        respond::warn(&mut response, &warnings);
+        Ok(response)
+    }
+
+    /// Creates and answers the object as stored, and what the client should be warned of.
+    pub(super) async fn create_object(
+        &self,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<(Arc<Object>, Vec<String>), Status> {
+        if object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
+            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+        }
+        self.check_namespace(&mut object)?;
+        let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
+        let generated = object["metadata"]["name"].as_str().unwrap_or_default().is_empty() && !base.is_empty();
+        for _ in 0..NAME_TRIES {
+            if generated {
+                let suffix = self.server.world.random_suffix(SUFFIX);
+                object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
+            }
+            match self.create_named(object.clone(), dry_run).await {
+                Err(status) if generated && status.is(StatusReason::AlreadyExists) => {}
+                other => return other,
+            }
+        }
+        let named = &self.resource.info.resource;
+        let mut status = Status::already_exists(&named.group, &named.plural, &base);
+        status.message = format!("{}, the server was not able to generate a unique name for the object", status.message);
+        Err(status)
+    }
+
+    async fn create_named(&self, mut object: Value, dry_run: bool) -> Result<(Arc<Object>, Vec<String>), Status> {
+        let strategy = &self.resource.strategy;
+        let context = self.context(dry_run);
+        let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let key = self.key_of(&name);
+        self.own_metadata(&mut object);
+        strategy.default(&mut object);
+        strategy.prepare_create(&context, &mut object);
+        let operation = Operation::Create;
+        self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
+        let rule = name_rule(&self.resource.info.resource);
+        let namespaced = self.resource.info.resource.namespaced;
+        let mut wrong = names::validate_object_meta(&object["metadata"], namespaced, rule, &Path::new("metadata"));
+        wrong.extend(strategy.validate_create(&object));
+        self.refuse_invalid(&name, &wrong)?;
+        self.server.validate(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
+        let warnings = strategy.warnings(&object);
+        strategy.to_stored(&mut object)?;
+        let encoded = keys::encode(&object).map_err(Status::internal)?;
+        if dry_run {
+            if self.cache().get(&key).is_some() {
+                return Err(self.exists(&key));
+            }
+            let object = Object::parse(encoded).map_err(errors::document)?;
+            return Ok((self.served(object.shared())?, warnings));
+        }
+        let place = keys::object_key(&self.resource.info.resource, &key);
+        let txn = Txn {
+            guards: vec![Guard::Absent(place.clone())],
+            ops: vec![Op::Put { key: place, value: encoded.clone(), lease: None }],
+        };
+        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+            TxnOutcome::Committed { revision } => {
+                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
+                Ok((self.served(object.shared())?, warnings))
+            }
+            TxnOutcome::Failed { .. } => Err(self.exists(&key)),
+        }
+    }
+
+    fn exists(&self, key: &ObjectKey) -> Status {
+        let named = &self.resource.info.resource;
+        let mut status = Status::already_exists(&named.group, &named.plural, &key.name);
+        if self.cache().get(key).is_some_and(|object| object.is_deleting()) {
+            status.message = format!("object is being deleted: {}", status.message);
+        }
+        status
+    }
+
+    pub(super) fn refuse_invalid(&self, name: &str, wrong: &[apimachinery::field::Error]) -> Result<(), Status> {
+        let named = &self.resource.info.resource;
+        if wrong.is_empty() { Ok(()) } else { Err(Status::invalid(&named.group, &named.kind, name, wrong)) }
+    }
+
+    /// The namespace comes from the URL; a different one in the body is an error.
+    pub(super) fn check_namespace(&self, object: &mut Value) -> Result<(), Status> {
+        let given = object["metadata"]["namespace"].as_str().unwrap_or_default();
+        match self.namespace() {
+            Some(ns) if given.is_empty() || given == ns => {
+                object["metadata"]["namespace"] = ns.into();
+                Ok(())
+            }
+            Some(_) => Err(Status::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            )),
+            None => {
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("namespace");
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What the server owns in the metadata of a new object.
+    fn own_metadata(&self, object: &mut Value) {
+        let uid = self.server.world.uuid();
+        let Some(metadata) = object["metadata"].as_object_mut() else { return };
+        for field in ["selfLink", "deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion"] {
+            metadata.remove(field);
+        }
+        metadata.retain(|_, value| !value.is_null());
+        metadata.insert("uid".into(), uid.into());
+        metadata.insert("creationTimestamp".into(), json!(self.now));
+        if self.resource.strategy.has_generation() {
+            metadata.insert("generation".into(), 1.into());
+        }
+    }
+}
+
+/// Which names a kind allows; most allow DNS subdomains.
+fn name_rule(resource: &apimachinery::ApiResource) -> names::NameRule {
+    match (resource.group.as_str(), resource.plural.as_str()) {
+        ("", "namespaces") => names::label_rule,
+        ("", "services") => names::label_1035_rule,
+        ("rbac.authorization.k8s.io", _) => names::path_segment_rule,
+        _ => names::subdomain_rule,
+    }
+}

@@ -1,0 +1,192 @@
+//! delete and deletecollection.
+
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey, Status};
+use http::StatusCode;
+use serde_json::{Value, json};
+use storage::{Guard, Op, Txn, TxnOutcome};
+use transport::{Body, Response};
+
+use super::Call;
+use super::options::DeleteOptions;
+use super::update::{raced, revision_of};
+use crate::admission::Operation;
+use crate::negotiate::Shape;
+use crate::shape::Include;
+use crate::{errors, keys, respond, shape};
+
+/// These namespaces hold what the server itself needs.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+const TRIES: usize = 5;
+
+enum Deleted {
+    /// The object is gone.
+    Gone(Arc<Object>),
+    /// It waits for its finalizers or its grace period.
+    Waiting(Arc<Object>),
+}
+
+impl Call<'_> {
+    pub(super) async fn delete(&self, body: Body) -> Result<Response, Status> {
+        let options = self.delete_options(&super::body::read(body).await?)?;
+        self.server.cache.catch_up().await?;
+        let named = &self.resource.info.resource;
+        match self.delete_object(&self.key(), &options).await? {
+            Deleted::Gone(object) if self.shared => {
+                Ok(respond::object(StatusCode::OK, &object, self.accepted.encoding, true))
+            }
+            Deleted::Gone(object) => {
+                let status = Status::deleted(&named.group, &named.plural, object.name(), object.uid());
+                Ok(respond::value(StatusCode::OK, &json!(status)))
+            }
+            Deleted::Waiting(object) => self.reply(StatusCode::OK, &object),
+        }
+    }
+
+    pub(super) async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
+        let options = self.delete_options(&super::body::read(body).await?)?;
+        let filter = self.filter()?;
+        let revision = self.server.cache.catch_up().await?;
+        let limit = self.info.query.number("limit")?.unwrap_or(0) as usize;
+        let (items, _) = self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
+        for item in &items {
+            match self.delete_object(&item.key(), &options).await {
+                Err(status) if status.is(apimachinery::StatusReason::NotFound) => {}
+                other => drop(other?),
+            }
+        }
+        let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
+        let meta = apimachinery::status::ListMeta { resource_version: revision.to_string(), ..Default::default() };
+        let json = shape::list(self.resource, &items, &meta, Shape::Whole, Include::Metadata, self.now)?;
+        Ok(respond::document(StatusCode::OK, json.into(), self.accepted.encoding))
+    }
+
+    async fn delete_object(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, Status> {
+        let named = &self.resource.info.resource;
+        if named.group.is_empty() && named.plural == "namespaces" && IMMORTAL.contains(&key.name.as_str()) {
+            return Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted"));
+        }
+        let mut stored = self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?;
+        for _ in 0..TRIES {
+            match self.try_delete(key, &stored, options).await? {
+                Ok(deleted) => return Ok(deleted),
+                Err(Some(newer)) => stored = newer,
+                Err(None) => return Err(self.not_found(&key.name)),
+            }
+        }
+        Err(Status::modified(&named.group, &named.plural, &key.name))
+    }
+
+    /// The inner error is a lost race, with the object as it is now.
+    async fn try_delete(
+        &self,
+        key: &ObjectKey,
+        stored: &Arc<Object>,
+        options: &DeleteOptions,
+    ) -> Result<Result<Deleted, Option<Arc<Object>>>, Status> {
+        self.check_delete_preconditions(stored, options)?;
+        let served = self.served(Arc::clone(stored))?;
+        let old = served.to_value().map_err(errors::document)?;
+        let mut request = self.admission(Operation::Delete, key, Some(&old), None, options.is_dry_run());
+        self.server.admit(&mut request).await?;
+        self.server.validate(&request).await?;
+        let place = keys::object_key(&self.resource.info.resource, key);
+        let marked = self.marked(&old, options);
+        if marked.as_ref() == Some(&old) {
+            return Ok(Ok(Deleted::Waiting(served)));
+        }
+        let (op, waiting) = match marked {
+            None => (Op::Delete { key: place.clone() }, None),
+            Some(mut new) => {
+                self.resource.strategy.to_stored(&mut new)?;
+                let value = keys::encode(&new).map_err(Status::internal)?;
+                (Op::Put { key: place.clone(), value: value.clone(), lease: None }, Some(value))
+            }
+        };
+        let revision = if options.is_dry_run() {
+            revision_of(stored)
+        } else {
+            let txn = Txn { guards: vec![Guard::ModRevision(place, revision_of(stored))], ops: vec![op] };
+            match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+                TxnOutcome::Committed { revision } => revision,
+                TxnOutcome::Failed { current, .. } => return Ok(Err(raced(current)?)),
+            }
+        };
+        Ok(Ok(match waiting {
+            None => Deleted::Gone(served),
+            Some(value) => {
+                let object = keys::with_revision(&value, revision).map_err(errors::document)?;
+                Deleted::Waiting(self.served(object.shared())?)
+            }
+        }))
+    }
+
+    fn check_delete_preconditions(&self, stored: &Object, options: &DeleteOptions) -> Result<(), Status> {
+        let Some(wanted) = &options.preconditions else { return Ok(()) };
+        let named = &self.resource.info.resource;
+        let refuse = |what: &str, given: &str, found: &str, then: &str| {
+            let why = format!(
+                "the {what} in the precondition ({given}) does not match the {what} in record ({found}). The object might \
+                 have been {then}"
+            );
+            Err(Status::conflict(&named.group, &named.plural, stored.name(), &why))
+        };
+        match (&wanted.uid, &wanted.resource_version) {
+            (Some(uid), _) if uid != stored.uid() => refuse("UID", uid, stored.uid(), "deleted and then recreated"),
+            (_, Some(version)) if version != stored.resource_version() => {
+                refuse("ResourceVersion", version, stored.resource_version(), "modified")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The object with its deletion mark, or `None` when nothing keeps it and it can go at once.
+    fn marked(&self, old: &Value, options: &DeleteOptions) -> Option<Value> {
+        let strategy = &self.resource.strategy;
+        let mut new = old.clone();
+        let policy = match (&options.propagation_policy, options.orphan_dependents) {
+            (Some(policy), _) => policy.as_str(),
+            (None, Some(true)) => "Orphan",
+            (None, Some(false)) => "Background",
+            (None, None) => strategy.default_propagation(),
+        };
+        let mut finalizers: Vec<Value> = old["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
+        finalizers.retain(|name| name != "orphan" && name != "foregroundDeletion");
+        match policy {
+            "Orphan" => finalizers.push("orphan".into()),
+            "Foreground" => finalizers.push("foregroundDeletion".into()),
+            _ => {}
+        }
+        let grace = strategy.grace_seconds(old).map_or(0, |default| {
+            let asked = options.grace_period_seconds.unwrap_or(default);
+            if asked < 0 { 1 } else { asked }
+        });
+        let is_namespace = self.info.resource == "namespaces" && self.resource.info.resource.group.is_empty();
+        let held = is_namespace && old["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        if finalizers.is_empty() && grace == 0 && !held {
+            return None;
+        }
+        let metadata = new["metadata"].as_object_mut()?;
+        if finalizers.is_empty() {
+            metadata.remove("finalizers");
+        } else {
+            metadata.insert("finalizers".into(), finalizers.into());
+        }
+        let already = metadata.get("deletionTimestamp").is_some_and(Value::is_string);
+        let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(i64::MAX);
+        if !already || grace < running {
+            let at = self.now.timestamp() + jiff::SignedDuration::from_secs(grace);
+            metadata.insert("deletionTimestamp".into(), json!(apimachinery::meta::Time::new(at)));
+            metadata.insert("deletionGracePeriodSeconds".into(), grace.into());
+        }
+        if !already && strategy.has_generation() {
+            let generation = metadata.get("generation").and_then(Value::as_i64).unwrap_or(0) + 1;
+            metadata.insert("generation".into(), generation.into());
+        }
+        if is_namespace {
+            new["status"]["phase"] = "Terminating".into();
+        }
+        Some(new)
+    }
+}

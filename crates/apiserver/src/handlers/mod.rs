@@ -1,0 +1,185 @@
+//! One handler for every resource: what a verb does is decided by the resource's description.
+
+mod body;
+mod create;
+mod delete;
+mod options;
+mod patch;
+mod read;
+mod scale;
+mod update;
+mod watch;
+
+use std::sync::Arc;
+
+use apimachinery::meta::Time;
+use apimachinery::resource::{RequestContext, Resource, Subresource};
+use apimachinery::{Object, ObjectKey, Status, StatusReason};
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use transport::{Body, Identity, Response};
+
+use crate::admission::{AdmissionRequest, Operation};
+use crate::cache::ResourceCache;
+use crate::negotiate::{self, Accepted, Shape};
+use crate::request::RequestInfo;
+use crate::respond;
+use crate::server::Shared;
+use crate::shape::{self, Include};
+
+/// One authorized request for a served resource.
+pub(crate) struct Call<'a> {
+    pub server: &'a Shared,
+    pub info: &'a RequestInfo,
+    pub resource: &'a Resource,
+    pub user: &'a Identity,
+    pub headers: &'a HeaderMap,
+    /// The caller takes shared objects instead of bytes.
+    pub shared: bool,
+    pub accepted: Accepted,
+    pub now: Time,
+}
+
+/// Answers a request for a resource that is served.
+pub(crate) async fn handle(
+    server: &Shared,
+    info: &RequestInfo,
+    resource: &Resource,
+    user: &Identity,
+    parts: &http::request::Parts,
+    body: Body,
+) -> Result<Response, Status> {
+    let list = matches!(info.verb, "list" | "deletecollection");
+    let call = Call {
+        server,
+        info,
+        resource,
+        user,
+        headers: &parts.headers,
+        shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
+        accepted: negotiate::accepted(&parts.headers, list)?,
+        now: Time::new(server.world.now()),
+    };
+    call.check_scope()?;
+    let subresource = call.subresource()?;
+    match (info.verb, &subresource) {
+        ("get", None | Some(Subresource::Status)) => call.get().await,
+        ("list", None) => call.list().await,
+        ("watch", None) => call.watch().await,
+        ("create", None) if info.name.is_empty() => call.create(body).await,
+        ("update", None | Some(Subresource::Status)) => call.update(body).await,
+        ("update", Some(Subresource::Other { name, .. })) if name == "finalize" => call.update(body).await,
+        ("patch", None | Some(Subresource::Status)) => call.patch(body).await,
+        ("delete", None) => call.delete(body).await,
+        ("deletecollection", None) => call.delete_collection(body).await,
+        ("get" | "update" | "patch", Some(Subresource::Scale { .. })) => call.scale(body).await,
+        _ => Err(method_not_allowed()),
+    }
+}
+
+pub(crate) fn method_not_allowed() -> Status {
+    Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
+}
+
+pub(crate) fn no_such_resource() -> Status {
+    Status::failure(StatusReason::NotFound, "the server could not find the requested resource")
+        .with_details(apimachinery::status::StatusDetails::default())
+}
+
+impl Call<'_> {
+    fn subresource(&self) -> Result<Option<Subresource>, Status> {
+        if self.info.subresource.is_empty() {
+            return Ok(None);
+        }
+        let wanted = self.info.subresource.as_str();
+        let found = self.resource.info.subresources.iter().find(|subresource| match subresource {
+            Subresource::Status => wanted == "status",
+            Subresource::Scale { .. } => wanted == "scale",
+            Subresource::Other { name, .. } => name == wanted,
+        });
+        found.cloned().map(Some).ok_or_else(no_such_resource)
+    }
+
+    /// A namespaced object has a namespace in its URL, a cluster-scoped one has none.
+    fn check_scope(&self) -> Result<(), Status> {
+        let namespaced = self.resource.info.resource.namespaced;
+        let given = !self.info.namespace.is_empty() && self.info.resource != "namespaces";
+        match (namespaced, given) {
+            (false, true) => Err(no_such_resource()),
+            (true, false) if !matches!(self.info.verb, "list" | "watch") => Err(method_not_allowed()),
+            _ => Ok(()),
+        }
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        (self.resource.info.resource.namespaced && !self.info.namespace.is_empty()).then_some(&self.info.namespace)
+    }
+
+    fn key(&self) -> ObjectKey {
+        self.key_of(&self.info.name)
+    }
+
+    fn key_of(&self, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(self.namespace().unwrap_or_default(), name)
+    }
+
+    fn cache(&self) -> Arc<ResourceCache> {
+        let named = &self.resource.info.resource;
+        self.server.cache.resource(&crate::keys::group_resource(&named.group, &named.plural))
+    }
+
+    /// The form in which this version serves a stored object.
+    fn served(&self, stored: Arc<Object>) -> Result<Arc<Object>, Status> {
+        Ok(self.resource.strategy.from_stored(&stored)?.map_or(stored, Object::shared))
+    }
+
+    fn context(&self, dry_run: bool) -> RequestContext {
+        RequestContext {
+            now: self.now,
+            user: self.user.user.clone(),
+            groups: self.user.groups.clone(),
+            subresource: self.info.subresource.clone(),
+            dry_run,
+        }
+    }
+
+    fn admission<'a>(
+        &'a self,
+        operation: Operation,
+        key: &'a ObjectKey,
+        old: Option<&'a Value>,
+        object: Option<&'a mut Value>,
+        dry_run: bool,
+    ) -> AdmissionRequest<'a> {
+        AdmissionRequest {
+            operation,
+            info: &self.resource.info,
+            key,
+            subresource: &self.info.subresource,
+            old,
+            object,
+            user: self.user,
+            dry_run,
+            now: self.now,
+        }
+    }
+
+    fn not_found(&self, name: &str) -> Status {
+        let named = &self.resource.info.resource;
+        Status::not_found(&named.group, &named.plural, name)
+    }
+
+    fn include(&self) -> Result<Include, Status> {
+        Include::parse(self.info.query.text("includeObject"))
+    }
+
+    /// The reply that shows one object.
+    fn reply(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, Status> {
+        if self.shared || self.accepted.shape == Shape::Whole {
+            return Ok(respond::object(code, object, self.accepted.encoding, self.shared));
+        }
+        let tree = shape::shaped(self.resource, object, self.accepted.shape, self.include()?, self.now)?;
+        let json = serde_json::to_vec(&tree).map_err(Status::internal)?;
+        Ok(respond::document(code, json.into(), self.accepted.encoding))
+    }
+}

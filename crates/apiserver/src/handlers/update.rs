@@ -1,0 +1,262 @@
+//! update, and the compare-and-swap loop under every change of an existing object.
+
+use std::sync::Arc;
+
+use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::{Object, ObjectKey, Status, names};
+use http::StatusCode;
+use serde_json::{Value, json};
+use storage::{Guard, Op, Txn, TxnOutcome};
+use transport::{Body, Response};
+
+use super::Call;
+use crate::admission::Operation;
+use crate::{errors, keys, respond};
+
+/// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
+const TRIES: usize = 5;
+
+/// What a write did to an object.
+pub(super) struct Changed {
+    pub object: Arc<Object>,
+    pub warnings: Vec<String>,
+}
+
+impl Call<'_> {
+    pub(super) async fn update(&self, body: Body) -> Result<Response, Status> {
+        let mut object = self.object(body).await?;
+        let dry_run = self.dry_run()?;
+        self.check_name(&mut object)?;
+        self.check_namespace(&mut object)?;
+        if self.cache().get(&self.key()).is_none() {
+            self.server.cache.catch_up().await?;
+        }
+        if self.cache().get(&self.key()).is_none() {
+            if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
+                return Err(self.not_found(&self.info.name));
+            }
+            let (created, warnings) = self.create_object(object, dry_run).await?;
+            let mut response = self.reply(StatusCode::CREATED, &created)?;
+            respond::warn(&mut response, &warnings);
+            return Ok(response);
+        }
+        self.require_version(&object)?;
+        let changed = self.modify(&self.key(), dry_run, |_| Ok(object.clone())).await?;
+        let mut response = self.reply(StatusCode::OK, &changed.object)?;
+        respond::warn(&mut response, &changed.warnings);
+        Ok(response)
+    }
+
+    pub(super) fn check_name(&self, object: &mut Value) -> Result<(), Status> {
+        let given = object["metadata"]["name"].as_str().unwrap_or_default();
+        if given.is_empty() {
+            object["metadata"]["name"] = self.info.name.as_str().into();
+            return Ok(());
+        }
+        if given == self.info.name {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({})",
+            self.info.name
+        )))
+    }
+
+    fn require_version(&self, object: &Value) -> Result<(), Status> {
+        let given = object["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        if !given.is_empty() || self.resource.strategy.allows_unconditional_update() {
+            return Ok(());
+        }
+        let path = Path::new("metadata").child("resourceVersion");
+        let error = FieldError::invalid(&path, 0, "must be specified for an update");
+        self.refuse_invalid(&self.info.name, &[error])
+    }
+
+    /// Reads, applies `change`, and writes if nobody wrote in between; again otherwise, unless the change names the
+    /// version it is based on.
+    pub(super) async fn modify(
+        &self,
+        key: &ObjectKey,
+        dry_run: bool,
+        change: impl Fn(&Value) -> Result<Value, Status>,
+    ) -> Result<Changed, Status> {
+        let mut stored = match self.cache().get(key) {
+            Some(found) => found,
+            None => {
+                self.server.cache.catch_up().await?;
+                self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?
+            }
+        };
+        for _ in 0..TRIES {
+            let served = self.served(Arc::clone(&stored))?;
+            let old = served.to_value().map_err(errors::document)?;
+            let new = change(&old)?;
+            let named_version = self.check_preconditions(&old, &new)?;
+            match self.write(key, &stored, &served, &old, new, dry_run).await? {
+                Written::Done(changed) => return Ok(changed),
+                Written::Raced(_) if named_version => return Err(self.conflict(key)),
+                Written::Raced(None) => return Err(self.not_found(&key.name)),
+                Written::Raced(Some(newer)) => stored = newer,
+            }
+        }
+        Err(self.conflict(key))
+    }
+
+    fn conflict(&self, key: &ObjectKey) -> Status {
+        let named = &self.resource.info.resource;
+        Status::modified(&named.group, &named.plural, &key.name)
+    }
+
+    /// Whether the new object says which version it is based on; an error if that is not the stored one.
+    fn check_preconditions(&self, old: &Value, new: &Value) -> Result<bool, Status> {
+        let named = &self.resource.info.resource;
+        let (was, is) = (&old["metadata"], &new["metadata"]);
+        let uid = is["uid"].as_str().unwrap_or_default();
+        if !uid.is_empty() && Some(uid) != was["uid"].as_str() {
+            let why = format!(
+                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
+                was["uid"].as_str().unwrap_or_default()
+            );
+            return Err(Status::conflict(&named.group, &named.plural, &self.info.name, &why));
+        }
+        let version = is["resourceVersion"].as_str().unwrap_or_default();
+        if version.is_empty() || version == "0" {
+            return Ok(false);
+        }
+        if Some(version) != was["resourceVersion"].as_str() {
+            return Err(Status::modified(&named.group, &named.plural, &self.info.name));
+        }
+        Ok(true)
+    }
+
+    async fn write(
+        &self,
+        key: &ObjectKey,
+        stored: &Arc<Object>,
+        served: &Arc<Object>,
+        old: &Value,
+        mut new: Value,
+        dry_run: bool,
+    ) -> Result<Written, Status> {
+        let strategy = &self.resource.strategy;
+        self.restore(old, &mut new);
+        strategy.default(&mut new);
+        strategy.prepare_update(&self.context(dry_run), old, &mut new);
+        let operation = Operation::Update;
+        self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
+        if strategy.has_generation() && self.info.subresource != "status" && strategy.raises_generation(old, &new) {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
+            new["metadata"]["generation"] = generation.into();
+        }
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        if new == *old {
+            return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
+        }
+        let mut wrong = names::validate_object_meta_update(&new["metadata"], &old["metadata"], &Path::new("metadata"));
+        wrong.extend(strategy.validate_update(old, &new));
+        self.refuse_invalid(&key.name, &wrong)?;
+        self.server.validate(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
+        let warnings = strategy.warnings(&new);
+        strategy.to_stored(&mut new)?;
+        let encoded = keys::encode(&new).map_err(Status::internal)?;
+        if dry_run {
+            let object = keys::with_revision(&encoded, revision_of(stored)).map_err(errors::document)?;
+            return Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }));
+        }
+        let place = keys::object_key(&self.resource.info.resource, key);
+        // The last finalizer of a deleted object takes the object with it; the client still sees what it wrote.
+        let op = if self.is_finished(&new) {
+            Op::Delete { key: place.clone() }
+        } else {
+            Op::Put { key: place.clone(), value: encoded.clone(), lease: None }
+        };
+        let txn = Txn { guards: vec![Guard::ModRevision(place, revision_of(stored))], ops: vec![op] };
+        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+            TxnOutcome::Committed { revision } => {
+                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
+                Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }))
+            }
+            TxnOutcome::Failed { current, .. } => Ok(Written::Raced(raced(current)?)),
+        }
+    }
+
+    /// Puts back what this endpoint may not change.
+    fn restore(&self, old: &Value, new: &mut Value) {
+        match self.info.subresource.as_str() {
+            "status" => {
+                let status = new["status"].take();
+                let annotations = (!self.resource.info.custom).then(|| new["metadata"]["annotations"].take());
+                *new = old.clone();
+                set_or_remove(new, "status", status);
+                if let Some(annotations) = annotations.filter(|annotations| !annotations.is_null()) {
+                    new["metadata"]["annotations"] = annotations;
+                }
+            }
+            "finalize" => {
+                let finalizers = new["spec"]["finalizers"].take();
+                *new = old.clone();
+                new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
+            }
+            _ => {
+                if self.resource.info.has_status() {
+                    set_or_remove(new, "status", old["status"].clone());
+                }
+            }
+        }
+        let was = &old["metadata"];
+        let Some(metadata) = new["metadata"].as_object_mut() else { return };
+        metadata.retain(|_, value| !value.is_null());
+        metadata.remove("selfLink");
+        for field in ["uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"] {
+            match was.get(field) {
+                Some(value) => drop(metadata.insert(field.into(), value.clone())),
+                None => drop(metadata.remove(field)),
+            }
+        }
+        // An empty map and an absent one are the same; the stored form has neither.
+        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            let empty = metadata.get(field).is_some_and(|value| match value {
+                Value::Object(map) => map.is_empty(),
+                Value::Array(list) => list.is_empty(),
+                _ => false,
+            });
+            if empty && was.get(field).is_none() {
+                metadata.remove(field);
+            }
+        }
+    }
+
+    /// Whether a deleted object has nothing left to wait for.
+    fn is_finished(&self, object: &Value) -> bool {
+        let metadata = &object["metadata"];
+        let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
+        metadata["deletionTimestamp"].is_string()
+            && none(&metadata["finalizers"])
+            && metadata["deletionGracePeriodSeconds"].as_i64().unwrap_or(0) == 0
+            && (self.info.resource != "namespaces" || none(&object["spec"]["finalizers"]))
+    }
+}
+
+pub(super) enum Written {
+    Done(Changed),
+    /// Somebody else wrote; the object as it is now, if it still is.
+    Raced(Option<Arc<Object>>),
+}
+
+pub(super) fn raced(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Arc<Object>>, Status> {
+    let Some(Some(newer)) = current.into_iter().next() else { return Ok(None) };
+    keys::with_revision(&newer.value, newer.mod_revision).map(|object| Some(object.shared())).map_err(errors::document)
+}
+
+pub(super) fn revision_of(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or(0)
+}
+
+fn set_or_remove(object: &mut Value, field: &str, value: Value) {
+    let Some(map) = object.as_object_mut() else { return };
+    if value.is_null() {
+        map.remove(field);
+    } else {
+        map.insert(field.into(), value);
+    }
+}

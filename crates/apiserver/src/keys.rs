@@ -1,0 +1,129 @@
+//! Where objects live in the store, and how they are written there.
+//!
+//! Keys are `/registry/GROUP/PLURAL/[NAMESPACE/]NAME`, with `core` for the core group; a resource has one key whatever
+//! the version it is served in. Values are JSON without a resourceVersion: that is the revision of the write, known
+//! only afterwards, and spliced in where the object is read.
+
+use apimachinery::gvk::ApiResource;
+use apimachinery::{Object, ObjectKey};
+use bytes::Bytes;
+use serde_json::Value;
+use storage::Revision;
+
+pub const ROOT: &str = "/registry/";
+
+/// `GROUP/PLURAL`: names a resource among all, whatever its version.
+pub fn group_resource(group: &str, plural: &str) -> String {
+    format!("{}/{plural}", if group.is_empty() { "core" } else { group })
+}
+
+pub fn object_key(resource: &ApiResource, key: &ObjectKey) -> Bytes {
+    let place = group_resource(&resource.group, &resource.plural);
+    match key.namespace() {
+        Some(ns) => format!("{ROOT}{place}/{ns}/{}", key.name),
+        None => format!("{ROOT}{place}/{}", key.name),
+    }
+    .into()
+}
+
+/// All keys of a resource, or of one namespace of it.
+pub fn prefix(resource: &ApiResource, namespace: Option<&str>) -> String {
+    let place = group_resource(&resource.group, &resource.plural);
+    match namespace {
+        Some(ns) => format!("{ROOT}{place}/{ns}/"),
+        None => format!("{ROOT}{place}/"),
+    }
+}
+
+/// Splits a store key into its resource (`GROUP/PLURAL`) and the object's key.
+pub fn split(key: &[u8]) -> Option<(&str, ObjectKey)> {
+    let rest = std::str::from_utf8(key).ok()?.strip_prefix(ROOT)?;
+    let mut slashes = rest.match_indices('/').map(|(at, _)| at);
+    let (_, second) = (slashes.next()?, slashes.next()?);
+    let (place, object) = (&rest[..second], &rest[second + 1..]);
+    Some(match object.split_once('/') {
+        Some((ns, name)) => (place, ObjectKey::namespaced(ns, name)),
+        None => (place, ObjectKey::cluster(object)),
+    })
+}
+
+const METADATA: &[u8] = b"\"metadata\":{";
+
+/// The stored form. `apiVersion`, `kind` and `metadata` come first, so that [`with_revision`] finds its place without
+/// looking into the rest.
+pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
+    let mut out = Vec::with_capacity(1024);
+    out.push(b'{');
+    for field in ["apiVersion", "kind"] {
+        serde_json::to_writer(&mut out, field)?;
+        out.push(b':');
+        serde_json::to_writer(&mut out, &object[field])?;
+        out.push(b',');
+    }
+    out.extend_from_slice(METADATA);
+    let mut first = true;
+    for (key, value) in object["metadata"].as_object().into_iter().flatten() {
+        if key == "resourceVersion" {
+            continue;
+        }
+        entry(&mut out, &mut first, key, value)?;
+    }
+    out.push(b'}');
+    first = false;
+    for (key, value) in object.as_object().into_iter().flatten() {
+        if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+            entry(&mut out, &mut first, key, value)?;
+        }
+    }
+    out.push(b'}');
+    Ok(out.into())
+}
+
+fn entry(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> Result<(), serde_json::Error> {
+    if !std::mem::take(first) {
+        out.push(b',');
+    }
+    serde_json::to_writer(&mut *out, key)?;
+    out.push(b':');
+    serde_json::to_writer(out, value)
+}
+
+/// The object as clients see it: stored bytes with the revision spliced in, parsed once.
+pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_json::Error> {
+    let at = stored.windows(METADATA.len()).position(|window| window == METADATA).map(|at| at + METADATA.len());
+    let Some(at) = at else { return Object::parse(Bytes::copy_from_slice(stored)) };
+    let comma = if stored.get(at) == Some(&b'}') { "" } else { "," };
+    let mut out = Vec::with_capacity(stored.len() + 32);
+    out.extend_from_slice(&stored[..at]);
+    out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"{comma}").as_bytes());
+    out.extend_from_slice(&stored[at..]);
+    Object::parse(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_revision_goes_into_the_objects_own_metadata() {
+        let tree = json!({"apiVersion": "v1", "kind": "X", "data": {"metadata": {"name": "inner"}},
+                          "metadata": {"name": "a", "resourceVersion": "1"}});
+        let stored = encode(&tree).expect("a tree encodes");
+        assert!(!stored.windows(15).any(|w| w == b"resourceVersion"));
+        let object = with_revision(&stored, 42).expect("what was encoded parses");
+        assert_eq!((object.name(), object.resource_version()), ("a", "42"));
+        assert_eq!(object.to_value().expect("json")["data"], tree["data"]);
+    }
+
+    #[test]
+    fn keys_split_into_what_made_them() {
+        let deployments = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
+        let key = ObjectKey::namespaced("ns", "a");
+        assert_eq!(split(&object_key(&deployments, &key)), Some(("apps/deployments", key)));
+        let nodes = ApiResource::cluster("", "v1", "Node", "nodes");
+        assert_eq!(split(&object_key(&nodes, &ObjectKey::cluster("n"))), Some(("core/nodes", ObjectKey::cluster("n"))));
+        assert_eq!(split(b"/other"), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! What the server serves: a snapshot of resources that custom resource definitions change at run time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apimachinery::resource::Resource;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+/// Group, version and plural.
+type Name = (String, String, String);
+
+/// The resources served at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    resources: BTreeMap<Name, Resource>,
+    /// Grows with every change.
+    pub generation: u64,
+}
+
+impl Served {
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
+        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    /// By group, version and plural.
+    pub fn iter(&self) -> impl Iterator<Item = &Resource> {
+        self.resources.values()
+    }
+
+    pub fn has_version(&self, group: &str, version: &str) -> bool {
+        let start = (group.to_owned(), version.to_owned(), String::new());
+        self.resources.range(start..).next().is_some_and(|((g, v, _), _)| g == group && v == version)
+    }
+}
+
+#[derive(Debug)]
+pub struct Registry {
+    served: ArcSwap<Served>,
+    writer: Mutex<()>,
+    changed: watch::Sender<u64>,
+}
+
+impl Registry {
+    pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
+        let mut served = Served::default();
+        served.insert(resources);
+        Self { served: ArcSwap::from_pointee(served), writer: Mutex::default(), changed: watch::Sender::new(0) }
+    }
+
+    pub fn snapshot(&self) -> Arc<Served> {
+        self.served.load_full()
+    }
+
+    /// Takes every version of a resource out and puts `resources` (any versions of it, or none) in.
+    pub fn replace(&self, group: &str, plural: &str, resources: impl IntoIterator<Item = Resource>) {
+        let _one_at_a_time = self.writer.lock();
+        let mut served = Served::clone(&self.served.load());
+        served.resources.retain(|(g, _, p), _| g != group || p != plural);
+        served.insert(resources);
+        served.generation += 1;
+        let generation = served.generation;
+        self.served.store(Arc::new(served));
+        self.changed.send_replace(generation);
+    }
+
+    /// Tells of every change after this call.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+}
+
+impl Served {
+    fn insert(&mut self, resources: impl IntoIterator<Item = Resource>) {
+        for resource in resources {
+            let named = &resource.info.resource;
+            self.resources.insert((named.group.clone(), named.version.clone(), named.plural.clone()), resource);
+        }
+    }
+}

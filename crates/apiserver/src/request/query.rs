@@ -1,0 +1,53 @@
+//! The query string.
+
+use apimachinery::Status;
+
+use super::percent::decode;
+
+/// Parameters in their order; the first of a name counts.
+#[derive(Clone, Debug, Default)]
+pub struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| {
+                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+                    (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
+                })
+                .collect(),
+        )
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    /// The value, if it is there and not empty.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key).filter(|value| !value.is_empty())
+    }
+
+    pub fn set(&mut self, key: &str, value: &str) {
+        self.0.retain(|(name, _)| name != key);
+        self.0.push((key.to_owned(), value.to_owned()));
+    }
+
+    /// A boolean as Kubernetes reads it: present and neither `0` nor `false`.
+    pub fn flag(&self, key: &str) -> bool {
+        self.get(key).is_some_and(|value| !matches!(value, "0" | "false"))
+    }
+
+    /// A whole number, or 400 with the parameter's name.
+    pub fn number(&self, key: &str) -> Result<Option<u64>, Status> {
+        self.text(key)
+            .map(|text| {
+                text.parse().map_err(|_| {
+                    Status::bad_request(format!("strconv.ParseUint: parsing {text:?}: invalid syntax (parameter {key})"))
+                })
+            })
+            .transpose()
+    }
+}

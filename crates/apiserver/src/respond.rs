@@ -1,0 +1,89 @@
+//! Building replies.
+
+use std::sync::Arc;
+
+use apimachinery::Object;
+use apimachinery::Status;
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http::StatusCode;
+use serde_json::Value;
+use transport::{Payload, Response, empty, full};
+
+use crate::negotiate::Encoding;
+
+/// A document in the form the client accepts.
+pub fn document(code: StatusCode, json: Bytes, encoding: Encoding) -> Response {
+    let (bytes, media_type) = match encoding {
+        Encoding::Json => (json, "application/json"),
+        Encoding::Yaml => match to_yaml(&json) {
+            Ok(yaml) => (yaml, "application/yaml"),
+            Err(status) => return failure(&status),
+        },
+    };
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
+
+fn to_yaml(json: &[u8]) -> Result<Bytes, Status> {
+    let tree: Value = serde_json::from_slice(json).map_err(crate::errors::document)?;
+    serde_saphyr::to_string(&tree).map(Bytes::from).map_err(Status::internal)
+}
+
+pub fn value(code: StatusCode, value: &Value) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(json) => document(code, json.into(), Encoding::Json),
+        Err(error) => failure(&Status::internal(error)),
+    }
+}
+
+/// Shared objects instead of bytes, for callers in this process.
+pub fn payload(code: StatusCode, payload: Payload) -> Response {
+    let mut response = Response::new(empty());
+    *response.status_mut() = code;
+    response.extensions_mut().insert(payload);
+    response
+}
+
+pub fn object(code: StatusCode, object: &Arc<Object>, encoding: Encoding, shared: bool) -> Response {
+    if shared {
+        return payload(code, Payload::Object(Arc::clone(object)));
+    }
+    let mut json = object.json().to_vec();
+    json.push(b'\n');
+    document(code, json.into(), encoding)
+}
+
+/// A failure, as every client expects it.
+pub fn failure(status: &Status) -> Response {
+    let json = serde_json::to_vec(status).unwrap_or_default();
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = document(code, json.into(), Encoding::Json);
+    let seconds = status.details.as_ref().and_then(|details| details.retry_after_seconds);
+    if let Some(seconds) = seconds {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// kube-apiserver's answer to paths it does not know.
+pub fn page_not_found() -> Response {
+    let mut response = Response::new(full("404 page not found\n"));
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response
+}
+
+/// Adds one `Warning: 299` header per text.
+pub fn warn(response: &mut Response, warnings: &[String]) {
+    for text in warnings {
+        let quoted = text.replace('\\', "\\\\").replace('"', "\\\"").replace(['\n', '\r'], " ");
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{quoted}\"")) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The server as a value: configuration in, one service out.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::resource::Resource;
+use apimachinery::{ObjectKey, Status, StatusReason};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use http::header::HeaderValue;
+use storage::Store;
+use tokio_util::sync::CancellationToken;
+use transport::{ApiService, Identity, Request, Response};
+use world::World;
+
+use crate::admission::{Admission, AdmissionRequest};
+use crate::authn::{Authentication, Lookup, impersonate};
+use crate::authz::{self, Authorizer, Rbac};
+use crate::cache::Cache;
+use crate::handlers;
+use crate::health::{Gate, Health};
+use crate::registry::Registry;
+use crate::request::RequestInfo;
+use crate::respond;
+
+/// Requests that are not watches end after this long (`--request-timeout`).
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Answers requests the generic handlers do not: documents such as `/version`, and subresources with behaviour of
+/// their own.
+pub trait Route: Send + Sync + 'static {
+    /// Whether this request is the route's; asked in the order of registration, after authorization.
+    fn takes(&self, info: &RequestInfo) -> bool;
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>>;
+}
+
+/// How requests are authorized.
+pub enum Authorization {
+    AlwaysAllow,
+    /// From the server's own roles and bindings.
+    Rbac,
+}
+
+pub struct ServerConfig {
+    pub store: Arc<dyn Store>,
+    pub world: World,
+    /// Served besides custom resources.
+    pub resources: Vec<Resource>,
+    pub admission: Vec<Arc<dyn Admission>>,
+    /// Built with a [`Lookup`] into this server's store, for credentials that depend on objects.
+    pub authentication: Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>,
+    pub authorization: Authorization,
+    pub routes: Vec<Arc<dyn Route>>,
+}
+
+/// What every request sees.
+pub struct Shared {
+    pub cache: Arc<Cache>,
+    pub registry: Arc<Registry>,
+    pub world: World,
+    pub authentication: Authentication,
+    pub authorizer: Arc<dyn Authorizer>,
+    pub health: Health,
+    admission: Vec<Arc<dyn Admission>>,
+    routes: Vec<Arc<dyn Route>>,
+}
+
+/// A running API server. Dropping it does not stop its task; [`ApiServer::shutdown`] does.
+pub struct ApiServer {
+    shared: Arc<Shared>,
+    ready: Gate,
+    stop: CancellationToken,
+}
+
+impl ApiServer {
+    /// Loads the store and starts following it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn start(config: ServerConfig) -> Result<Self, storage::Error> {
+        let rbac = Arc::new(Rbac::default());
+        let observed = Arc::clone(&rbac);
+        let observer = move |place: &str, event: &crate::cache::Event| follow_rbac(&observed, place, event);
+        let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
+        let authorizer: Arc<dyn Authorizer> = match config.authorization {
+            Authorization::AlwaysAllow => Arc::new(authz::AlwaysAllow),
+            Authorization::Rbac => rbac,
+        };
+        let lookup = Arc::new(CacheLookup(Arc::clone(&cache)));
+        let health = Health::default();
+        let ready = health.ready_gate("informer-sync");
+        let stop = CancellationToken::new();
+        let stopped = stop.clone().cancelled_owned();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = follower.run() => {}
+                () = stopped => {}
+            }
+        });
+        let shared = Arc::new(Shared {
+            cache,
+            registry: Arc::new(Registry::new(config.resources)),
+            world: config.world,
+            authentication: (config.authentication)(lookup),
+            authorizer,
+            health,
+            admission: config.admission,
+            routes: config.routes,
+        });
+        ready.set(true);
+        Ok(Self { shared, ready, stop })
+    }
+
+    /// The server as a service; cheap to clone.
+    pub fn service(&self) -> ApiService {
+        let shared = Arc::clone(&self.shared);
+        ApiService::new(tower::service_fn(move |request: Request| {
+            let shared = Arc::clone(&shared);
+            async move { Ok::<_, Infallible>(respond_to(&shared, request).await) }
+        }))
+    }
+
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Stops following the store and says so in `/readyz`.
+    pub fn shutdown(&self) {
+        self.ready.set(false);
+        self.stop.cancel();
+    }
+}
+
+async fn respond_to(server: &Shared, request: Request) -> Response {
+    let info = RequestInfo::parse(request.method(), request.uri());
+    let audit_id = request.headers().get("audit-id").cloned();
+    // Watches and proxied connections last as long as they last.
+    let long = info.verb == "watch" || matches!(info.subresource.as_str(), "proxy" | "log" | "exec" | "attach" | "portforward");
+    let answer = std::panic::AssertUnwindSafe(answer(server, &info, request)).catch_unwind();
+    let outcome = if long { Ok(answer.await) } else { tokio::time::timeout(REQUEST_TIMEOUT, answer).await };
+    let mut response = match outcome {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(status))) => respond::failure(&status),
+        Ok(Err(_panic)) => {
+            tracing::error!(path = %info.path, "a handler panicked");
+            respond::failure(&Status::internal("the request handler failed unexpectedly"))
+        }
+        Err(_elapsed) => respond::failure(&Status::failure(
+            StatusReason::Timeout,
+            format!("Timeout: request did not complete within {}s", REQUEST_TIMEOUT.as_secs()),
+        )),
+    };
+    if let Some(id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
+        response.headers_mut().insert("audit-id", id);
+    }
+    response
+}
+
+async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result<Response, Status> {
+    let (mut parts, body) = request.into_parts();
+    let now = server.world.now().as_second();
+    let caller = server.authentication.authenticate(&parts, now).await?;
+    let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
+    authz::check(server.authorizer.as_ref(), &user, &info.attributes())?;
+    if let Some(response) = server.health.answer(&info.path, parts.uri.query().unwrap_or_default()) {
+        return Ok(response);
+    }
+    if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
+        return route.call(server, info, &user, Request::from_parts(parts, body)).await;
+    }
+    if !info.is_resource {
+        return Ok(respond::page_not_found());
+    }
+    let served = server.registry.snapshot();
+    match served.get(&info.group, &info.version, &info.resource) {
+        Some(resource) => handlers::handle(server, info, resource, &user, &parts, body).await,
+        None if served.has_version(&info.group, &info.version) => Err(handlers::no_such_resource()),
+        None => Ok(respond::page_not_found()),
+    }
+}
+
+impl Shared {
+    pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        for plugin in &self.admission {
+            plugin.mutate(request).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        crate::namespaces::check(self, request).await?;
+        for plugin in &self.admission {
+            plugin.validate(request).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the table of rules as the store has it.
+fn follow_rbac(rbac: &Rbac, place: &str, event: &crate::cache::Event) {
+    if !place.starts_with("rbac.authorization.k8s.io/") {
+        return;
+    }
+    match (&event.current, &event.previous) {
+        (Some(object), _) => rbac.update(|table| table.put(object)),
+        (None, Some(object)) => rbac.update(|table| table.remove(object.kind(), &object.key())),
+        (None, None) => {}
+    }
+}
+
+/// Live reads for credentials.
+struct CacheLookup(Arc<Cache>);
+
+impl Lookup for CacheLookup {
+    fn get(
+        &self,
+        resource: &'static str,
+        key: ObjectKey,
+    ) -> BoxFuture<'_, Result<Option<Arc<apimachinery::Object>>, Status>> {
+        Box::pin(async move {
+            self.0.catch_up().await?;
+            Ok(self.0.resource(&crate::keys::group_resource("", resource)).get(&key))
+        })
+    }
+}

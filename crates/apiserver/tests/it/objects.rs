@@ -1,0 +1,156 @@
+//! The verbs on objects, through the real client in this process.
+
+use std::sync::Arc;
+
+use apimachinery::resource::Resource;
+use apimachinery::{ApiResource, ObjectKey, StatusReason};
+use apiserver::authn::Authentication;
+use apiserver::{ApiServer, Authorization, ServerConfig};
+use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
+use futures::StreamExt;
+use serde_json::{Value, json};
+use storage::memory::MemoryStore;
+use transport::{Identity, WatchEvent};
+use world::World;
+
+fn config_maps() -> ApiResource {
+    ApiResource::namespaced("", "v1", "ConfigMap", "configmaps")
+}
+
+fn namespaces() -> ApiResource {
+    ApiResource::cluster("", "v1", "Namespace", "namespaces")
+}
+
+fn deployments() -> ApiResource {
+    ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
+}
+
+async fn server() -> (ApiServer, Client) {
+    let resources: Vec<Resource> = kubernetes_api::resources();
+    let server = ApiServer::start(ServerConfig {
+        store: Arc::new(MemoryStore::new()),
+        world: World::system(),
+        resources,
+        admission: Vec::new(),
+        authentication: Box::new(|_| Authentication::default()),
+        authorization: Authorization::Rbac,
+        routes: Vec::new(),
+    })
+    .await
+    .expect("an empty store");
+    let client = Client::in_process(server.service(), Identity::system("test"));
+    let namespace = json!({"metadata": {"name": "default"}});
+    client.create(&namespaces(), &namespace).await.expect("a namespace");
+    (server, client)
+}
+
+fn config_map(name: &str, data: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": {"k": data}})
+}
+
+#[tokio::test]
+async fn what_is_created_is_read_listed_and_watched() {
+    let (_server, client) = server().await;
+    let created = client.create(&config_maps(), &config_map("a", "1")).await.expect("create");
+    assert!(!created.uid().is_empty() && !created.resource_version().is_empty());
+    let again = client.create(&config_maps(), &config_map("a", "1")).await;
+    assert!(again.is_err_and(|e| e.is_already_exists()));
+
+    let key = ObjectKey::namespaced("default", "a");
+    let read = client.get(&config_maps(), &key).await.expect("get");
+    assert_eq!(read.json(), created.json());
+    let list = client.list(&config_maps(), Some("default"), &ListOptions::default()).await.expect("list");
+    assert_eq!(list.items.len(), 1);
+
+    let options = client::WatchOptions { resource_version: Some(list.resource_version.to_string()), ..Default::default() };
+    let mut events = client.watch(&config_maps(), Some("default"), &options).await.expect("watch");
+    let patch = Patch::Merge(json!({"data": {"k": "2"}}));
+    let patched = client.patch(&config_maps(), &key, &patch, &PatchOptions::default()).await.expect("patch");
+    let unchanged = client.patch(&config_maps(), &key, &patch, &PatchOptions::default()).await.expect("patch");
+    assert_eq!(patched.resource_version(), unchanged.resource_version(), "a patch that changes nothing writes nothing");
+    client.delete(&config_maps(), &key, &DeleteOptions::default()).await.expect("delete");
+    match events.next().await {
+        Some(WatchEvent::Modified(object)) => assert_eq!(object.json(), patched.json()),
+        other => panic!("{other:?}"),
+    }
+    match events.next().await {
+        Some(WatchEvent::Deleted(object)) => {
+            let revision = |text: &str| text.parse::<u64>().expect("a revision");
+            assert!(revision(object.resource_version()) > revision(patched.resource_version()));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(client.get_opt(&config_maps(), &key).await.expect("get").is_none());
+}
+
+#[tokio::test]
+async fn stale_updates_conflict_and_finalizers_hold_objects() {
+    let (_server, client) = server().await;
+    let mut object = config_map("a", "1");
+    object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let created = client.create(&config_maps(), &object).await.expect("create");
+    let mut stale = created.to_value().expect("json");
+    stale["metadata"]["resourceVersion"] = "1".into();
+    stale["data"]["k"] = "x".into();
+    let refused = client.update(&config_maps(), &stale).await.expect_err("a stale update");
+    assert_eq!(refused.reason(), Some(StatusReason::Conflict));
+
+    let key = ObjectKey::namespaced("default", "a");
+    client.delete(&config_maps(), &key, &DeleteOptions::default()).await.expect("delete");
+    let held = client.get(&config_maps(), &key).await.expect("it waits for its finalizer");
+    assert!(held.is_deleting());
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    client.patch(&config_maps(), &key, &release, &PatchOptions::default()).await.expect("patch");
+    assert!(client.get_opt(&config_maps(), &key).await.expect("get").is_none());
+}
+
+#[tokio::test]
+async fn generation_follows_the_spec_and_the_deletion_mark() {
+    let (_server, client) = server().await;
+    let object = json!({"metadata": {"name": "d", "namespace": "default", "finalizers": ["example.com/hold"]},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+                 "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+    let created = client.create(&deployments(), &object).await.expect("create");
+    assert_eq!(created.generation(), 1);
+    let key = created.key();
+    let patch = |tree: Value| Patch::Merge(tree);
+    let options = PatchOptions::default();
+    let labelled = client.patch(&deployments(), &key, &patch(json!({"metadata": {"labels": {"x": "y"}}})), &options).await;
+    assert_eq!(labelled.expect("patch").generation(), 1);
+    let scaled = client.patch(&deployments(), &key, &patch(json!({"spec": {"replicas": 2}})), &options).await;
+    assert_eq!(scaled.expect("patch").generation(), 2);
+    client.delete(&deployments(), &key, &DeleteOptions::default()).await.expect("delete");
+    assert_eq!(client.get(&deployments(), &key).await.expect("get").generation(), 3);
+}
+
+#[tokio::test]
+async fn a_missing_namespace_and_a_missing_object_are_named() {
+    let (_server, client) = server().await;
+    let mut object = config_map("a", "1");
+    object["metadata"]["namespace"] = "nowhere".into();
+    let error = client.create(&config_maps(), &object).await.expect_err("no namespace");
+    assert_eq!(error.to_string(), "namespaces \"nowhere\" not found");
+    let error = client.get(&deployments(), &ObjectKey::namespaced("default", "none")).await.expect_err("no object");
+    assert_eq!(error.to_string(), "deployments.apps \"none\" not found");
+}
+
+#[tokio::test]
+async fn pages_continue_where_they_stopped() {
+    let (_server, client) = server().await;
+    for name in ["a", "b", "c", "d", "e"] {
+        client.create(&config_maps(), &config_map(name, "1")).await.expect("create");
+    }
+    let mut options = ListOptions { limit: 2, ..ListOptions::default() };
+    let mut names = Vec::new();
+    loop {
+        let page = client.list(&config_maps(), Some("default"), &options).await.expect("list");
+        names.extend(page.items.iter().map(|item| item.name().to_owned()));
+        if page.continue_token.is_empty() {
+            break;
+        }
+        // What is written in between belongs to a later snapshot.
+        let _ = client.create(&config_maps(), &config_map("bb", "1")).await;
+        options.continue_token = Some(page.continue_token);
+    }
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+}
