@@ -1,0 +1,82 @@
+//! How a command fails: what is printed on stderr, in kubectl's forms.
+
+use apimachinery::Status;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Printed as `error: MESSAGE`.
+    #[error("{0}")]
+    Message(String),
+    /// Several failures that do not stop each other; each on its own line, without `error:` when there are many.
+    #[error("{}", .0.join("\n"))]
+    Many(Vec<String>),
+    /// The server said no.
+    #[error("{0}")]
+    Server(Box<Status>),
+    /// The server could not be reached, or answered nonsense.
+    #[error("{attempt}: {source}")]
+    Client { attempt: String, source: client::Error },
+}
+
+impl Error {
+    pub fn message(text: impl Into<String>) -> Self {
+        Self::Message(text.into())
+    }
+
+    /// Keeps a Status as the server's own words, names the attempt otherwise.
+    pub fn client(attempt: impl Into<String>) -> impl FnOnce(client::Error) -> Self {
+        let attempt = attempt.into();
+        move |source| match source {
+            client::Error::Status(status) => Self::Server(status),
+            source => Self::Client { attempt, source },
+        }
+    }
+
+    /// What stands on stderr; ends with a newline.
+    pub fn render(&self) -> String {
+        match self {
+            Self::Server(status) => render_status(status),
+            Self::Many(lines) if lines.len() > 1 => format!("{}\n", lines.join("\n")),
+            other => format!("error: {other}\n"),
+        }
+    }
+}
+
+/// kubectl's wording: Invalid names the object and lists causes, everything else is `Error from server (Reason)`.
+fn render_status(status: &Status) -> String {
+    if status.is(apimachinery::StatusReason::Invalid)
+        && let Some(details) = &status.details
+        && !details.causes.is_empty()
+    {
+        let causes: Vec<String> = details.causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        return match causes.as_slice() {
+            [one] => format!("The {} \"{}\" is invalid: {one}\n", details.kind, details.name),
+            many => format!(
+                "The {} \"{}\" is invalid: \n{}\n",
+                details.kind,
+                details.name,
+                many.iter().map(|cause| format!("* {cause}")).collect::<Vec<_>>().join("\n")
+            ),
+        };
+    }
+    match status.reason.as_str() {
+        "" => format!("Error from server: {}\n", status.message),
+        reason => format!("Error from server ({reason}): {}\n", status.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_errors_read_like_kubectls() {
+        let status = Status::not_found("cluster.karmada.io", "clusters", "nosuch");
+        assert_eq!(
+            Error::Server(Box::new(status)).render(),
+            "Error from server (NotFound): clusters.cluster.karmada.io \"nosuch\" not found\n"
+        );
+        assert_eq!(Error::message("cluster name is required").render(), "error: cluster name is required\n");
+        assert_eq!(Error::Many(vec!["a".into(), "b".into()]).render(), "a\nb\n");
+    }
+}

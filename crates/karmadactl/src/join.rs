@@ -1,0 +1,337 @@
+//! `join`: register a member cluster in push mode.
+//!
+//! In the member it makes the service accounts whose tokens the control plane will use; in the control plane it stores
+//! those tokens and creates the Cluster. Every step is create-if-absent, so an interrupted join can be run again.
+
+use std::time::Duration;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::Client;
+use serde_json::{Value, json};
+
+use crate::error::Error;
+use crate::{Context, resources};
+
+/// Upstream's bound; execution namespaces are `karmada-es-NAME` and labels hold 63 characters.
+const MAX_CLUSTER_NAME: usize = 48;
+const SYSTEM_LABEL: &str = "karmada.io/system";
+const IMPERSONATOR: &str = "karmada-impersonator";
+/// How long the member's token controller may take to fill a token Secret.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
+const TOKEN_POLL: Duration = Duration::from_millis(200);
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub cluster_namespace: String,
+    pub provider: String,
+    pub region: String,
+    pub zones: Vec<String>,
+    pub dry_run: bool,
+}
+
+/// Checks the arguments of `join` in upstream's order and words.
+pub fn cluster_name(args: &[String]) -> Result<&str, Error> {
+    let name = match args {
+        [] => return Err(Error::message("cluster name is required")),
+        [name] => name.as_str(),
+        _ => return Err(Error::message("only the cluster name is allowed as an argument")),
+    };
+    if name.len() > MAX_CLUSTER_NAME {
+        return Err(Error::message(format!(
+            "invalid cluster name({name}): must be no more than {MAX_CLUSTER_NAME} characters"
+        )));
+    }
+    if !is_dns1123_label(name) {
+        return Err(Error::message(format!(
+            "invalid cluster name({name}): a lowercase RFC 1123 label must consist of lower case alphanumeric characters \
+             or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used \
+             for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+        )));
+    }
+    Ok(name)
+}
+
+fn is_dns1123_label(name: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    !name.is_empty()
+        && name.chars().all(|c| alphanumeric(c) || c == '-')
+        && name.starts_with(alphanumeric)
+        && name.ends_with(alphanumeric)
+}
+
+/// A member cluster as its kubeconfig describes it.
+pub struct Member {
+    pub client: Client,
+    /// The URL of its API server.
+    pub endpoint: String,
+    pub insecure_skip_tls_verify: bool,
+    pub proxy_url: Option<String>,
+}
+
+/// Joins `name`. The caller prints the success line.
+pub async fn join(control: &Client, member: &Member, name: &str, options: &Options) -> Result<(), Error> {
+    let id = cluster_id(&member.client).await?;
+    refuse_registered(control, name, &id).await?;
+    let credentials = prepare_member(&member.client, name, options).await?;
+    if options.dry_run {
+        return Ok(());
+    }
+    register(control, member, name, &id, &credentials, options).await
+}
+
+/// A cluster is known by the UID of its kube-system namespace.
+async fn cluster_id(member: &Client) -> Result<String, Error> {
+    let namespace = member
+        .get(&resources::NAMESPACE, &ObjectKey::cluster("kube-system"))
+        .await
+        .map_err(Error::client("get namespace kube-system of the member cluster"))?;
+    Ok(namespace.uid().to_owned())
+}
+
+async fn refuse_registered(control: &Client, name: &str, id: &str) -> Result<(), Error> {
+    let clusters = control
+        .list(&resources::CLUSTER, None, &client::ListOptions::default())
+        .await
+        .map_err(Error::client("list clusters"))?;
+    for cluster in &clusters.items {
+        let tree = decoded(cluster)?;
+        if cluster.name() == name || tree["spec"]["id"] == id {
+            return Err(Error::message(format!(
+                "the cluster ID {id} or the cluster name {name} has been registered"
+            )));
+        }
+    }
+    Ok(())
+}
+
+struct Credentials {
+    /// Base64, as it stands in the Secret.
+    ca_bundle: String,
+    token: String,
+    impersonator_token: String,
+}
+
+async fn prepare_member(member: &Client, name: &str, options: &Options) -> Result<Credentials, Error> {
+    let ns = options.cluster_namespace.as_str();
+    let account = format!("karmada-{name}");
+    if !options.dry_run {
+        for (resource, object) in member_objects(ns, name, &account) {
+            create_if_absent(member, resource, &object).await?;
+        }
+    }
+    let impersonator = token_secret(member, ns, IMPERSONATOR, "impersonation").await?;
+    let cluster = token_secret(member, ns, &account, "management").await?;
+    Ok(Credentials {
+        ca_bundle: text(&cluster["data"]["ca.crt"]),
+        token: text(&cluster["data"]["token"]),
+        impersonator_token: text(&impersonator["data"]["token"]),
+    })
+}
+
+/// What must exist in the member, in the order of creation.
+fn member_objects(ns: &str, name: &str, account: &str) -> Vec<(&'static ApiResource, Value)> {
+    let rbac_name = format!("karmada-controller-manager:karmada-{name}");
+    let service_account = |account: &str| {
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {
+            "name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"}}})
+    };
+    let token = |account: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": {
+            "name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"},
+            "annotations": {"kubernetes.io/service-account.name": account}}})
+    };
+    vec![
+        (
+            &resources::NAMESPACE,
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns, "labels": {SYSTEM_LABEL: "true"}}}),
+        ),
+        (&resources::SERVICE_ACCOUNT, service_account(IMPERSONATOR)),
+        (&resources::SECRET, token(IMPERSONATOR)),
+        (&resources::SERVICE_ACCOUNT, service_account(account)),
+        (
+            &resources::CLUSTER_ROLE,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+                "metadata": {"name": rbac_name, "labels": {SYSTEM_LABEL: "true"}},
+                "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+                          {"nonResourceURLs": ["*"], "verbs": ["get"]}]}),
+        ),
+        (
+            &resources::CLUSTER_ROLE_BINDING,
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": {"name": rbac_name, "labels": {SYSTEM_LABEL: "true"}},
+                "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ns}],
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": rbac_name}}),
+        ),
+        (&resources::SECRET, token(account)),
+    ]
+}
+
+/// Waits until the member's token controller has filled a token Secret.
+async fn token_secret(member: &Client, ns: &str, name: &str, purpose: &str) -> Result<Value, Error> {
+    let key = ObjectKey::namespaced(ns, name);
+    let deadline = tokio::time::Instant::now() + TOKEN_TIMEOUT;
+    loop {
+        let why = match member.get_opt(&resources::SECRET, &key).await {
+            Ok(Some(secret)) => {
+                let tree = decoded(&secret)?;
+                if !text(&tree["data"]["token"]).is_empty() {
+                    return Ok(tree);
+                }
+                "context deadline exceeded".to_owned()
+            }
+            Ok(None) => "context deadline exceeded".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if tokio::time::Instant::now() >= deadline {
+            return Err(Error::message(format!(
+                "failed to get serviceAccount secret for {purpose} from cluster: secret {key} holds no token after {}s, \
+                 error: failed to get serviceAccount secret, error: {why}",
+                TOKEN_TIMEOUT.as_secs()
+            )));
+        }
+        tokio::time::sleep(TOKEN_POLL).await;
+    }
+}
+
+async fn register(
+    control: &Client,
+    member: &Member,
+    name: &str,
+    id: &str,
+    credentials: &Credentials,
+    options: &Options,
+) -> Result<(), Error> {
+    let ns = options.cluster_namespace.as_str();
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
+    create_if_absent(control, &resources::NAMESPACE, &namespace).await?;
+    let impersonator = format!("{name}-impersonator");
+    let data = [
+        (impersonator.as_str(), json!({"token": credentials.impersonator_token})),
+        (name, json!({"caBundle": credentials.ca_bundle, "token": credentials.token})),
+    ];
+    for (secret_name, data) in &data {
+        put_secret(control, ns, secret_name, data).await?;
+    }
+    let cluster = control
+        .create(&resources::CLUSTER, &cluster_object(member, name, id, options), &client::CreateOptions::default())
+        .await
+        .map_err(Error::client(format!("create cluster {name}")))?;
+    // The Secrets go with the Cluster.
+    for (secret_name, _) in &data {
+        let owner = json!({"metadata": {"ownerReferences": [{
+            "apiVersion": cluster.api_version(), "kind": "Cluster", "name": name, "uid": cluster.uid(),
+            "controller": true, "blockOwnerDeletion": true}]}});
+        control
+            .patch(
+                &resources::SECRET,
+                &ObjectKey::namespaced(ns, *secret_name),
+                &client::Patch::Merge(owner),
+                &client::PatchOptions::default(),
+            )
+            .await
+            .map_err(Error::client(format!("patch secret {ns}/{secret_name}")))?;
+    }
+    Ok(())
+}
+
+fn cluster_object(member: &Member, name: &str, id: &str, options: &Options) -> Value {
+    let ns = &options.cluster_namespace;
+    let mut spec = json!({
+        "syncMode": "Push",
+        "apiEndpoint": member.endpoint,
+        "id": id,
+        "secretRef": {"namespace": ns, "name": name},
+        "impersonatorSecretRef": {"namespace": ns, "name": format!("{name}-impersonator")},
+    });
+    let mut set = |field: &str, value: Value, present: bool| {
+        if present {
+            spec[field] = value;
+        }
+    };
+    set("provider", json!(options.provider), !options.provider.is_empty());
+    set("region", json!(options.region), !options.region.is_empty());
+    set("zones", json!(options.zones), !options.zones.is_empty());
+    set("insecureSkipTLSVerification", json!(true), member.insecure_skip_tls_verify);
+    set("proxyURL", json!(member.proxy_url), member.proxy_url.is_some());
+    json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec})
+}
+
+async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Value) -> Result<(), Error> {
+    match client.create(resource, object, &client::CreateOptions::default()).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_already_exists() => Ok(()),
+        Err(error) => {
+            let name = text(&object["metadata"]["name"]);
+            Err(Error::client(format!("create {} {name}", resource.plural))(error))
+        }
+    }
+}
+
+/// A Secret left by an earlier attempt may hold a token that is no longer good.
+async fn put_secret(control: &Client, ns: &str, name: &str, data: &Value) -> Result<(), Error> {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": name, "namespace": ns}, "data": data});
+    match control.create(&resources::SECRET, &secret, &client::CreateOptions::default()).await {
+        Err(error) if error.is_already_exists() => control
+            .patch(
+                &resources::SECRET,
+                &ObjectKey::namespaced(ns, name),
+                &client::Patch::Merge(json!({"data": data})),
+                &client::PatchOptions::default(),
+            )
+            .await
+            .map(drop),
+        other => other.map(drop),
+    }
+    .map_err(Error::client(format!("create secret {ns}/{name}")))
+}
+
+fn decoded(object: &Object) -> Result<Value, Error> {
+    object.to_value().map_err(|e| Error::message(format!("{} {} cannot be decoded: {e}", object.kind(), object.key())))
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The command: reads the member's kubeconfig, joins, reports.
+pub async fn run(
+    context: &Context,
+    args: &[String],
+    kubeconfig: Option<&str>,
+    kube_context: Option<&str>,
+    options: &Options,
+) -> Result<(), Error> {
+    let name = cluster_name(args)?;
+    let control = context.control_plane()?;
+    let member = context.member(kubeconfig, kube_context)?;
+    if options.cluster_namespace == "karmada-system" {
+        context.warn("karmada-system is always reserved for Karmada control plane. We do not recommend using karmada-system in member clusters\n");
+    }
+    join(&control, &member, name, options).await?;
+    context.print(&format!("cluster({name}) is joined successfully\n"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_checked_in_upstreams_order() {
+        let message = |names: &[&str]| cluster_name(&args(names)).map(str::to_owned).map_err(|e| e.to_string());
+        assert_eq!(message(&["member1"]), Ok("member1".into()));
+        assert_eq!(message(&[]), Err("cluster name is required".into()));
+        assert_eq!(message(&["a", "b"]), Err("only the cluster name is allowed as an argument".into()));
+        assert!(message(&["Bad_Name"]).is_err_and(|text| text.starts_with("invalid cluster name(Bad_Name): a lowercase")));
+        let long = "a".repeat(49);
+        assert_eq!(
+            message(&[&long]),
+            Err(format!("invalid cluster name({long}): must be no more than 48 characters"))
+        );
+    }
+}
