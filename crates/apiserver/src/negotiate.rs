@@ -80,7 +80,11 @@ mod tests {
     fn the_first_form_we_know_wins() {
         check("application/json", false, Some((Encoding::Json, Shape::Whole)));
         check("application/vnd.kubernetes.protobuf,application/json", false, Some((Encoding::Json, Shape::Whole)));
-        check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", true, Some((Encoding::Json, Shape::Table)));
+        check(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+            true,
+            Some((Encoding::Json, Shape::Table)),
+        );
         check("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", true, None);
         check("text/html", false, None);
         check("*/*", true, Some((Encoding::Json, Shape::Whole)));

@@ -84,11 +84,23 @@ impl RequestInfo {
         let named = !self.name.is_empty();
         match (method, self.is_resource) {
             (&Method::GET | &Method::HEAD, true) if self.query.flag("watch") => "watch",
-            (&Method::GET | &Method::HEAD, true) => if named { "get" } else { "list" },
+            (&Method::GET | &Method::HEAD, true) => {
+                if named {
+                    "get"
+                } else {
+                    "list"
+                }
+            }
             (&Method::POST, true) => "create",
             (&Method::PUT, true) => "update",
             (&Method::PATCH, true) => "patch",
-            (&Method::DELETE, true) => if named { "delete" } else { "deletecollection" },
+            (&Method::DELETE, true) => {
+                if named {
+                    "delete"
+                } else {
+                    "deletecollection"
+                }
+            }
             (&Method::GET, false) => "get",
             (&Method::HEAD, false) => "head",
             (&Method::POST, false) => "post",
@@ -134,7 +146,14 @@ mod tests {
         let info = RequestInfo::parse(&method, &url.parse().expect("a URL"));
         let shown = format!(
             "{} {}/{} ns={} {} name={} sub={} rest={}",
-            info.verb, info.group, info.version, info.namespace, info.resource, info.name, info.subresource, info.subpath
+            info.verb,
+            info.group,
+            info.version,
+            info.namespace,
+            info.resource,
+            info.name,
+            info.subresource,
+            info.subpath
         );
         assert_eq!(shown, expected, "{url}");
     }

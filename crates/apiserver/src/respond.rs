@@ -5,8 +5,8 @@ use std::sync::Arc;
 use apimachinery::Object;
 use apimachinery::Status;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use http::StatusCode;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
 use serde_json::Value;
 use transport::{Payload, Response, empty, full};
 

@@ -58,7 +58,13 @@ pub fn table_row(resource: &Resource, object: &Value, include: Include, now: Tim
 }
 
 /// One object in a shape other than whole.
-pub fn shaped(resource: &Resource, object: &Object, shape: Shape, include: Include, now: Time) -> Result<Value, Status> {
+pub fn shaped(
+    resource: &Resource,
+    object: &Object,
+    shape: Shape,
+    include: Include,
+    now: Time,
+) -> Result<Value, Status> {
     let tree = object.to_value().map_err(errors::document)?;
     Ok(match shape {
         Shape::Whole => tree,

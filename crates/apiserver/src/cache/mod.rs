@@ -33,7 +33,10 @@ pub struct Cache {
 
 impl Cache {
     /// Reads everything there is and follows the store from there.
-    pub async fn start(store: Arc<dyn Store>, observers: Vec<Observer>) -> Result<(Arc<Self>, Follower), storage::Error> {
+    pub async fn start(
+        store: Arc<dyn Store>,
+        observers: Vec<Observer>,
+    ) -> Result<(Arc<Self>, Follower), storage::Error> {
         let cache = Arc::new(Self {
             store: Arc::clone(&store),
             resources: RwLock::default(),

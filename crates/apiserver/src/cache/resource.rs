@@ -61,7 +61,12 @@ impl ResourceCache {
         state.history_from = revision;
     }
 
-    pub(super) fn absorb(&self, key: ObjectKey, revision: Revision, change: &Change) -> Result<Event, serde_json::Error> {
+    pub(super) fn absorb(
+        &self,
+        key: ObjectKey,
+        revision: Revision,
+        change: &Change,
+    ) -> Result<Event, serde_json::Error> {
         let current = match change {
             Change::Put { current, .. } => Some(keys::with_revision(&current.value, revision)?.shared()),
             Change::Delete { .. } => None,

@@ -51,7 +51,8 @@ impl Call<'_> {
         }
         let named = &self.resource.info.resource;
         let mut status = Status::already_exists(&named.group, &named.plural, &base);
-        status.message = format!("{}, the server was not able to generate a unique name for the object", status.message);
+        status.message =
+            format!("{}, the server was not able to generate a unique name for the object", status.message);
         Err(status)
     }
 

@@ -118,9 +118,7 @@ impl Call<'_> {
     fn check_list_options(&self, how: Option<&str>, revision: Option<u64>) -> Result<(), Status> {
         let wrong = match (how, revision) {
             (None, _) => None,
-            (Some("Exact"), Some(0)) => {
-                Some("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\"")
-            }
+            (Some("Exact"), Some(0)) => Some("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""),
             (Some("Exact" | "NotOlderThan"), Some(_)) => None,
             (Some("Exact" | "NotOlderThan"), None) => {
                 Some("resourceVersionMatch is forbidden unless resourceVersion is provided")
@@ -151,7 +149,8 @@ impl Call<'_> {
         let after = ObjectKey::namespaced(from.namespace.as_str(), from.name.as_str());
         if from.rv == 0 {
             let at = self.server.cache.catch_up().await?;
-            let (items, rest) = self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
+            let (items, rest) =
+                self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
             return self.reply_list(items, rest, at, filter);
         }
         match self.list_at(from.rv, Some(&after), limit, filter).await {

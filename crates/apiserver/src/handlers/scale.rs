@@ -19,8 +19,9 @@ impl Call<'_> {
         }
         let bytes = super::body::read(body).await?;
         let wanted: Value = match super::body::media_type(self.headers) {
-            "application/merge-patch+json" | "application/strategic-merge-patch+json" => serde_json::from_slice(&bytes)
-                .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?,
+            "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
+                serde_json::from_slice(&bytes).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?
+            }
             _ => super::body::decode(self.headers, &bytes)?,
         };
         let (spec_replicas, ..) = self.scale_paths()?;

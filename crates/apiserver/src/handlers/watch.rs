@@ -198,7 +198,14 @@ fn at_revision(object: &Object, revision: u64) -> Result<Arc<Object>, serde_json
     Object::from_value(&tree).map(Object::shared)
 }
 
-fn line(resource: &Resource, event: WatchEvent, form: Shape, include: Include, now: apimachinery::meta::Time, first: bool) -> Vec<u8> {
+fn line(
+    resource: &Resource,
+    event: WatchEvent,
+    form: Shape,
+    include: Include,
+    now: apimachinery::meta::Time,
+    first: bool,
+) -> Vec<u8> {
     let (type_, object) = match event {
         WatchEvent::Added(object) => ("ADDED", object),
         WatchEvent::Modified(object) => ("MODIFIED", object),

@@ -45,7 +45,9 @@ impl Query {
         self.text(key)
             .map(|text| {
                 text.parse().map_err(|_| {
-                    Status::bad_request(format!("strconv.ParseUint: parsing {text:?}: invalid syntax (parameter {key})"))
+                    Status::bad_request(format!(
+                        "strconv.ParseUint: parsing {text:?}: invalid syntax (parameter {key})"
+                    ))
                 })
             })
             .transpose()

@@ -2,6 +2,6 @@
 
 mod authn;
 mod authz;
+mod objects;
 mod reviews;
 mod serve;
-mod objects;

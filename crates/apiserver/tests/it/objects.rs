@@ -62,7 +62,8 @@ async fn what_is_created_is_read_listed_and_watched() {
     let list = client.list(&config_maps(), Some("default"), &ListOptions::default()).await.expect("list");
     assert_eq!(list.items.len(), 1);
 
-    let options = client::WatchOptions { resource_version: Some(list.resource_version.to_string()), ..Default::default() };
+    let options =
+        client::WatchOptions { resource_version: Some(list.resource_version.to_string()), ..Default::default() };
     let mut events = client.watch(&config_maps(), Some("default"), &options).await.expect("watch");
     let patch = Patch::Merge(json!({"data": {"k": "2"}}));
     let patched = client.patch(&config_maps(), &key, &patch, &PatchOptions::default()).await.expect("patch");
@@ -115,7 +116,8 @@ async fn generation_follows_the_spec_and_the_deletion_mark() {
     let key = created.key();
     let patch = |tree: Value| Patch::Merge(tree);
     let options = PatchOptions::default();
-    let labelled = client.patch(&deployments(), &key, &patch(json!({"metadata": {"labels": {"x": "y"}}})), &options).await;
+    let labelled =
+        client.patch(&deployments(), &key, &patch(json!({"metadata": {"labels": {"x": "y"}}})), &options).await;
     assert_eq!(labelled.expect("patch").generation(), 1);
     let scaled = client.patch(&deployments(), &key, &patch(json!({"spec": {"replicas": 2}})), &options).await;
     assert_eq!(scaled.expect("patch").generation(), 2);
