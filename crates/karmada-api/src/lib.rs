@@ -1,6 +1,7 @@
 //! The `*.karmada.io` API groups: Rust types, CustomResourceDefinitions generated from them, names and constants, and
 //! the rules of admission as pure functions.
 
+pub mod admission;
 pub mod apps;
 pub mod autoscaling;
 pub mod cluster;

@@ -1,0 +1,167 @@
+//! The rules of admission, as functions of the request: what is filled in, what is refused.
+//!
+//! Nothing here draws a UUID or reads another object; what a rule needs comes in the [`Request`].
+
+mod deletion;
+mod mutating;
+mod overrides;
+mod policies;
+mod taints;
+
+use apimachinery::field::ErrorList;
+use apimachinery::status::{Status, StatusReason};
+use serde_json::Value;
+
+pub use mutating::mutate;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+}
+
+/// What a rule may look at besides the object.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub operation: Operation,
+    pub group: &'a str,
+    pub kind: &'a str,
+    /// Empty for cluster-scoped kinds.
+    pub namespace: &'a str,
+    /// The stored object, on update and delete.
+    pub old: Option<&'a Value>,
+    /// A fresh UUID (version 4), used where an object gets a permanent id.
+    pub uuid: &'a str,
+    pub options: Options,
+}
+
+/// Capabilities an administrator switches on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// `--allow-no-execute-taint-policy`.
+    pub allow_no_execute_taint_policy: bool,
+    /// Feature gate MultiplePodTemplatesScheduling.
+    pub multiple_pod_templates: bool,
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Denied {
+    /// A rule that is about no field.
+    #[error("{0}")]
+    Rule(String),
+    #[error("{}", text(.0))]
+    Fields(ErrorList),
+    /// The object cannot be read as its kind.
+    #[error("{0}")]
+    Undecodable(String),
+}
+
+impl Denied {
+    /// The answer to the client; `webhook` is the name clients know the rules by, see [`webhook_name`].
+    pub fn to_status(&self, webhook: &str) -> Status {
+        let message = format!("admission webhook \"{webhook}\" denied the request: {self}");
+        match self {
+            Self::Undecodable(_) => Status::failure(StatusReason::BadRequest, message),
+            Self::Rule(_) | Self::Fields(_) => Status::failure(StatusReason::Forbidden, message),
+        }
+    }
+
+    /// `Ok` if no field is wrong.
+    fn unless_empty(errors: ErrorList) -> Result<(), Self> {
+        if errors.is_empty() { Ok(()) } else { Err(Self::Fields(errors)) }
+    }
+}
+
+/// Several errors are listed, each text once.
+fn text(errors: &ErrorList) -> String {
+    let mut texts: Vec<String> = Vec::new();
+    for error in errors {
+        let text = error.to_string();
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    match texts.as_slice() {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    }
+}
+
+/// The name of the webhook that holds a kind's rules, as it stands in refusals.
+pub fn webhook_name(operation: Operation, group: &str, kind: &str) -> String {
+    if operation == Operation::Delete {
+        return "resourcedeletionprotection.karmada.io".to_owned();
+    }
+    match (group, kind) {
+        ("multicluster.x-k8s.io", _) => "karmada.io".to_owned(),
+        _ => format!("{}.karmada.io", kind.to_lowercase()),
+    }
+}
+
+/// Whether [`mutate`] or [`validate`] has rules for a request, so that others need not be decoded. Deletions of every
+/// kind have one.
+pub fn has_rules(operation: Operation, group: &str, kind: &str) -> bool {
+    let ours = matches!(
+        (group, kind),
+        (
+            "policy.karmada.io",
+            "PropagationPolicy"
+                | "ClusterPropagationPolicy"
+                | "OverridePolicy"
+                | "ClusterOverridePolicy"
+                | "ClusterTaintPolicy"
+        ) | ("work.karmada.io", "ResourceBinding" | "ClusterResourceBinding" | "Work")
+            | ("networking.karmada.io", "MultiClusterService")
+    );
+    ours || operation == Operation::Delete
+}
+
+/// Checks an object after it was mutated and validated against its schema. On delete, `object` is the stored one.
+pub fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
+    if request.operation == Operation::Delete {
+        return deletion::validate(object);
+    }
+    match (request.group, request.kind) {
+        ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => policies::validate(request, object),
+        ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => overrides::validate(request, object),
+        ("policy.karmada.io", "ClusterTaintPolicy") => taints::validate(request, object),
+        ("work.karmada.io", "ResourceBinding") => bindings(request, object),
+        _ => Ok(()),
+    }
+}
+
+fn bindings(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
+    use apimachinery::field::{Error, Path};
+
+    use crate::config::v1alpha1::DependentObjectReference;
+    use crate::constants::annotations::DEPENDENCIES;
+
+    let mut errors = ErrorList::new();
+    if let Some(text) = object["metadata"]["annotations"][DEPENDENCIES].as_str()
+        && serde_json::from_str::<Option<Vec<DependentObjectReference>>>(text).is_err()
+    {
+        let path = Path::new("metadata").child("annotations").child(DEPENDENCIES);
+        errors.push(Error::invalid(&path, text, "annotation value must be a valid JSON"));
+    }
+    if request.options.multiple_pod_templates {
+        let mut seen = std::collections::BTreeSet::new();
+        let components = object["spec"]["components"].as_array().map_or(&[][..], Vec::as_slice);
+        for (index, component) in components.iter().enumerate() {
+            let name = component["name"].as_str().unwrap_or_default();
+            let path = Path::new("spec").child("components").index(index).child("name");
+            if name.is_empty() {
+                errors.push(Error::invalid(&path, name, "component names must be non-empty"));
+            } else if !seen.insert(name) {
+                errors.push(Error::invalid(&path, name, "component names must be unique"));
+            }
+        }
+    }
+    Denied::unless_empty(errors)
+}
+
+/// Reads an object as its type; the schema was checked before, so this fails for callers without schemas only.
+fn decode<'a, T: serde::Deserialize<'a>>(object: &'a Value) -> Result<T, Denied> {
+    T::deserialize(object).map_err(|error| Denied::Undecodable(error.to_string()))
+}

@@ -1,0 +1,210 @@
+//! What admission fills in. It works on the tree, before the schema is checked, so any shape must be borne.
+
+use serde_json::{Value, json};
+
+use super::{Denied, Operation, Request};
+use crate::Scope;
+use crate::constants::labels;
+use crate::manifest::{self, metadata_map};
+
+/// Seconds a gracefully purged copy may stay when nothing is said.
+const GRACE_PERIOD: i64 = 600;
+
+/// Changes an object on its way in. Kinds without rules pass untouched.
+pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
+    if request.operation == Operation::Delete || !object.is_object() {
+        return Ok(());
+    }
+    let creating = request.operation == Operation::Create;
+    match (request.group, request.kind) {
+        ("policy.karmada.io", "PropagationPolicy") => {
+            own_namespace(request.namespace, object);
+            policy(object);
+            if creating {
+                claim(Scope::Namespaced, request.uuid, object);
+            }
+        }
+        ("policy.karmada.io", "ClusterPropagationPolicy") => {
+            policy(object);
+            if creating {
+                claim(Scope::Cluster, request.uuid, object);
+            }
+        }
+        ("policy.karmada.io", "OverridePolicy") => {
+            own_namespace(request.namespace, object);
+        }
+        ("work.karmada.io", "ResourceBinding") if creating => identify(labels::BINDING_ID, request.uuid, object),
+        ("work.karmada.io", "ClusterResourceBinding") if creating => {
+            identify(labels::CLUSTER_BINDING_ID, request.uuid, object);
+        }
+        ("work.karmada.io", "Work") => {
+            identify(labels::WORK_ID, request.uuid, object);
+            work(object)?;
+        }
+        ("networking.karmada.io", "MultiClusterService") => {
+            identify(labels::MULTI_CLUSTER_SERVICE_ID, request.uuid, object);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// A namespaced policy selects in its own namespace.
+fn own_namespace(namespace: &str, object: &mut Value) {
+    let selectors = object.pointer_mut("/spec/resourceSelectors").and_then(Value::as_array_mut);
+    for selector in selectors.into_iter().flatten().filter_map(Value::as_object_mut) {
+        if selector.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty) {
+            selector.insert("namespace".to_owned(), json!(namespace));
+        }
+    }
+}
+
+fn policy(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let pulls_slices = spec.get("resourceSelectors").and_then(Value::as_array).is_some_and(|selectors| {
+        selectors.iter().any(|it| it["kind"] == "ServiceImport" && it["apiVersion"] == "multicluster.x-k8s.io/v1alpha1")
+    });
+    if pulls_slices {
+        spec.insert("propagateDeps".to_owned(), json!(true));
+    }
+    let placement = spec.entry("placement").or_insert_with(|| json!({}));
+    let constraints = placement.get_mut("spreadConstraints").and_then(Value::as_array_mut);
+    for constraint in constraints.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let empty = |key: &str| constraint.get(key).and_then(Value::as_str).is_none_or(str::is_empty);
+        if empty("spreadByField") && empty("spreadByLabel") {
+            constraint.insert("spreadByField".to_owned(), json!("cluster"));
+        }
+        if constraint.get("minGroups").and_then(Value::as_i64).unwrap_or_default() == 0 {
+            constraint.insert("minGroups".to_owned(), json!(1));
+        }
+    }
+    if let Some(strategy) = placement.get_mut("replicaScheduling").and_then(Value::as_object_mut) {
+        // The schema's default may not have been filled in yet: absent is Divided.
+        let divided = strategy.get("replicaSchedulingType").and_then(Value::as_str).is_none_or(|it| it == "Divided");
+        if divided && strategy.get("replicaDivisionPreference").and_then(Value::as_str).is_none_or(str::is_empty) {
+            strategy.insert("replicaDivisionPreference".to_owned(), json!("Weighted"));
+        }
+    }
+    let application = spec.get_mut("failover").and_then(|it| it.get_mut("application")).and_then(Value::as_object_mut);
+    if let Some(application) = application {
+        let gracefully = application.get("purgeMode").and_then(Value::as_str).is_none_or(|it| it == "Gracefully");
+        if gracefully && application.get("gracePeriodSeconds").is_none_or(Value::is_null) {
+            application.insert("gracePeriodSeconds".to_owned(), json!(GRACE_PERIOD));
+        }
+    }
+}
+
+/// A new policy gets an id nobody chose, and the finalizer by which its claims are cleaned.
+fn claim(scope: Scope, uuid: &str, object: &mut Value) {
+    metadata_map(object, "labels").insert(scope.policy_id_label().to_owned(), json!(uuid));
+    let finalizer = scope.policy_finalizer();
+    let finalizers = &mut object["metadata"]["finalizers"];
+    match finalizers.as_array_mut() {
+        Some(list) => {
+            if !list.iter().any(|known| known == finalizer) {
+                list.push(json!(finalizer));
+            }
+        }
+        None => *finalizers = json!([finalizer]),
+    }
+}
+
+/// Gives the object an id if it has none.
+fn identify(label: &str, uuid: &str, object: &mut Value) {
+    if object["metadata"]["labels"][label].as_str().is_none_or(str::is_empty) {
+        metadata_map(object, "labels").insert(label.to_owned(), json!(uuid));
+    }
+}
+
+fn work(object: &mut Value) -> Result<(), Denied> {
+    let id = object["metadata"]["labels"][labels::WORK_ID].as_str().unwrap_or_default().to_owned();
+    let manifests = object.pointer_mut("/spec/workload/manifests").and_then(Value::as_array_mut);
+    for manifest in manifests.into_iter().flatten() {
+        if !manifest.is_object() {
+            return Err(Denied::Undecodable("spec.workload.manifests: every manifest must be an object".to_owned()));
+        }
+        manifest::prepare(manifest, &id);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Options;
+    use super::*;
+
+    fn request<'a>(operation: Operation, group: &'a str, kind: &'a str) -> Request<'a> {
+        Request { operation, group, kind, namespace: "ns", old: None, uuid: "uuid-1", options: Options::default() }
+    }
+
+    fn check(operation: Operation, group: &str, kind: &str, before: Value, after: Value) {
+        let mut object = before;
+        mutate(&request(operation, group, kind), &mut object).unwrap();
+        assert_eq!(object, after);
+    }
+
+    #[test]
+    fn policies() {
+        let group = "policy.karmada.io";
+        check(
+            Operation::Create,
+            group,
+            "PropagationPolicy",
+            json!({
+                "metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "mine"}},
+                "spec": {
+                    "resourceSelectors": [{"kind": "Deployment"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
+                    "placement": {"spreadConstraints": [{"maxGroups": 2}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {}},
+                    "failover": {"application": {}},
+                },
+            }),
+            json!({
+                "metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "uuid-1"}, "finalizers": ["karmada.io/propagation-policy-controller"]},
+                "spec": {
+                    "resourceSelectors": [{"kind": "Deployment", "namespace": "ns"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
+                    "placement": {"spreadConstraints": [{"maxGroups": 2, "spreadByField": "cluster", "minGroups": 1}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {"replicaDivisionPreference": "Weighted"}},
+                    "failover": {"application": {"gracePeriodSeconds": 600}},
+                    "propagateDeps": true,
+                },
+            }),
+        );
+        check(
+            Operation::Update,
+            group,
+            "ClusterPropagationPolicy",
+            json!({"spec": {"resourceSelectors": [{}], "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}, "failover": {"application": {"purgeMode": "Never"}}}}),
+            json!({"spec": {"resourceSelectors": [{}], "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}, "failover": {"application": {"purgeMode": "Never"}}}}),
+        );
+    }
+
+    #[test]
+    fn ids_are_kept() {
+        let group = "work.karmada.io";
+        for (kind, label) in [
+            ("ResourceBinding", "resourcebinding.karmada.io/permanent-id"),
+            ("ClusterResourceBinding", "clusterresourcebinding.karmada.io/permanent-id"),
+            ("Work", "work.karmada.io/permanent-id"),
+        ] {
+            let with = |id: &str| json!({"metadata": {"labels": {label: id}}});
+            check(Operation::Create, group, kind, json!({"metadata": {}}), with("uuid-1"));
+            check(Operation::Create, group, kind, with("known"), with("known"));
+        }
+    }
+
+    #[test]
+    fn shapes_of_no_kind_are_borne() {
+        for kind in ["PropagationPolicy", "OverridePolicy"] {
+            for object in [
+                json!(null),
+                json!({"spec": 1}),
+                json!({"spec": {"resourceSelectors": {}, "placement": []}}),
+                json!({"metadata": []}),
+            ] {
+                let mut object = object;
+                mutate(&request(Operation::Create, "policy.karmada.io", kind), &mut object).unwrap();
+            }
+        }
+        let mut work = json!({"spec": {"workload": {"manifests": [1]}}});
+        assert!(mutate(&request(Operation::Create, "work.karmada.io", "Work"), &mut work).is_err());
+    }
+}
