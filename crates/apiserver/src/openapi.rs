@@ -1,0 +1,226 @@
+//! `/openapi/v2` and `/openapi/v3`, rendered from the types of the served resources.
+//!
+//! Nothing is rendered before somebody asks; what was rendered is kept as long as its snapshot. The hashes in the v3
+//! index are of what goes into a document, so that the index does not cost the rendering of all of them.
+
+mod paths;
+mod protobuf;
+mod schema;
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use apimachinery::GroupVersion;
+use apimachinery::resource::Resource;
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use parking_lot::Mutex;
+use serde_json::{Map, Value, json};
+use sha2::Digest;
+use transport::Response;
+
+use crate::discovery::{is_current, negotiated};
+use schema::{Dialect, Renderer};
+
+const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
+/// OpenAPI documents of one snapshot.
+pub struct OpenApi {
+    /// By the path below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
+    groups: BTreeMap<String, GroupDocument>,
+    version: String,
+    etag: OnceLock<String>,
+    v2_json: OnceLock<Bytes>,
+    v2_protobuf: OnceLock<Bytes>,
+    rendered: Mutex<BTreeMap<String, Bytes>>,
+}
+
+struct GroupDocument {
+    group_version: GroupVersion,
+    resources: Vec<Resource>,
+    hash: OnceLock<String>,
+}
+
+impl OpenApi {
+    /// `version` is the server's `gitVersion`; it stands in the documents and in their hashes.
+    pub fn new(resources: impl IntoIterator<Item = Resource>, version: &str) -> Self {
+        let mut groups: BTreeMap<String, GroupDocument> = BTreeMap::new();
+        for resource in resources {
+            let group_version = resource.info.resource.group_version();
+            let path = group_version.url_prefix().trim_start_matches('/').to_owned();
+            let document = groups.entry(path).or_insert_with(|| GroupDocument {
+                group_version,
+                resources: Vec::new(),
+                hash: OnceLock::new(),
+            });
+            document.resources.push(resource);
+        }
+        Self {
+            groups,
+            version: version.to_owned(),
+            etag: OnceLock::new(),
+            v2_json: OnceLock::new(),
+            v2_protobuf: OnceLock::new(),
+            rendered: Mutex::default(),
+        }
+    }
+
+    /// Answers a GET below `/openapi`, `None` when the path is not one that is served.
+    pub fn get(&self, uri: &http::Uri, headers: &http::HeaderMap) -> Option<Response> {
+        match uri.path().strip_prefix("/openapi/")? {
+            "v2" => Some(self.v2(headers)),
+            "v3" | "v3/" => Some(self.v3_index()),
+            path => self.v3(path.strip_prefix("v3/")?, uri.query().unwrap_or_default(), headers),
+        }
+    }
+
+    fn hash(&self, document: &GroupDocument) -> String {
+        document.hash.get_or_init(|| fingerprint(&self.version, &document.resources)).clone()
+    }
+
+    fn etag(&self) -> &str {
+        self.etag.get_or_init(|| {
+            let hashes: Vec<String> = self.groups.values().map(|document| self.hash(document)).collect();
+            crate::discovery::entity_tag(hashes.concat().as_bytes())
+        })
+    }
+
+    fn v2(&self, headers: &http::HeaderMap) -> Response {
+        let Some(protobuf) = wants_protobuf(headers) else {
+            return negotiated(StatusCode::NOT_ACCEPTABLE, "text/plain", Bytes::new());
+        };
+        let mut response = if is_current(headers, self.etag()) {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else if protobuf {
+            let body = self.v2_protobuf.get_or_init(|| protobuf::encode_document(&self.v2_document()).into());
+            negotiated(StatusCode::OK, V2_PROTOBUF, body.clone())
+        } else {
+            let body = self.v2_json.get_or_init(|| self.v2_document().to_string().into());
+            negotiated(StatusCode::OK, "application/json", body.clone())
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        if let Ok(etag) = HeaderValue::from_str(self.etag()) {
+            headers.insert(header::ETAG, etag);
+        }
+        response
+    }
+
+    fn v2_document(&self) -> Value {
+        let mut renderer = Renderer::new(Dialect::V2);
+        let mut paths = Map::new();
+        for document in self.groups.values() {
+            for resource in &document.resources {
+                paths::add(resource, &mut renderer, &mut paths);
+            }
+        }
+        json!({
+            "swagger": "2.0", "info": {"title": "Kubernetes", "version": self.version},
+            "paths": paths, "definitions": renderer.finish(),
+        })
+    }
+
+    fn v3_index(&self) -> Response {
+        let paths: Map<String, Value> = self
+            .groups
+            .iter()
+            .map(|(path, document)| {
+                let url = format!("/openapi/v3/{path}?hash={}", self.hash(document));
+                (path.clone(), json!({"serverRelativeURL": url}))
+            })
+            .collect();
+        negotiated(StatusCode::OK, "application/json", json!({"paths": paths}).to_string().into())
+    }
+
+    fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
+        let document = self.groups.get(path)?;
+        let hash = self.hash(document);
+        let asked = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
+        if asked.is_some_and(|asked| asked != hash) {
+            let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, "text/plain", Bytes::new());
+            let location = format!("/openapi/v3/{path}?hash={hash}");
+            response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
+            return Some(response);
+        }
+        let etag = format!("\"{hash}\"");
+        let mut response = if is_current(headers, &etag) {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            response
+        } else {
+            negotiated(StatusCode::OK, "application/json", self.v3_document(path, document))
+        };
+        let headers = response.headers_mut();
+        headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        // With the hash in its address the document cannot change.
+        let caching = if asked.is_some() { "public, immutable, max-age=31536000" } else { "no-cache, private" };
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+        Some(response)
+    }
+
+    fn v3_document(&self, path: &str, document: &GroupDocument) -> Bytes {
+        if let Some(body) = self.rendered.lock().get(path) {
+            return body.clone();
+        }
+        let mut renderer = Renderer::new(Dialect::V3);
+        let mut paths = Map::new();
+        for resource in &document.resources {
+            paths::add(resource, &mut renderer, &mut paths);
+        }
+        let value = json!({
+            "openapi": "3.0.0",
+            "info": {"title": format!("Kubernetes {}", document.group_version), "version": self.version},
+            "paths": paths, "components": {"schemas": renderer.finish()},
+        });
+        let body = Bytes::from(value.to_string());
+        self.rendered.lock().insert(path.to_owned(), body.clone());
+        body
+    }
+}
+
+/// `None`: neither form is acceptable.
+fn wants_protobuf(headers: &http::HeaderMap) -> Option<bool> {
+    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if accept.trim().is_empty() {
+        return Some(false);
+    }
+    accept.split(',').find_map(|alternative| match alternative.split(';').next().unwrap_or_default().trim() {
+        V2_PROTOBUF | "application/com.github.proto-openapi.spec.v2@v1.0+protobuf" => Some(true),
+        "application/json" | "application/*" | "*/*" => Some(false),
+        _ => None,
+    })
+}
+
+/// A hash of everything a document is made from. Built-in types change with the version only; custom ones are walked.
+fn fingerprint(version: &str, resources: &[Resource]) -> String {
+    use std::fmt::Write;
+    struct Sink(sha2::Sha256);
+    impl Write for Sink {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut sink = Sink(sha2::Sha256::new());
+    let mut feed = |arguments: std::fmt::Arguments<'_>| {
+        // Writing into a hash cannot fail.
+        let _ = sink.write_fmt(arguments);
+    };
+    feed(format_args!("{version}\n"));
+    for resource in resources {
+        let info = &resource.info;
+        feed(format_args!("{:?} {:?} {:?}\n", info.resource, info.verbs, info.subresources));
+        if info.custom {
+            for (id, node) in info.schema.schemas.iter() {
+                feed(format_args!("{id:?} {node:?}\n"));
+            }
+        }
+    }
+    hex::encode_upper(sink.0.finalize())
+}
+
+#[cfg(test)]
+mod tests;

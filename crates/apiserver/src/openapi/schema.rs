@@ -1,0 +1,323 @@
+//! Type nodes as OpenAPI schemas, in the dialect of version 2 or 3.
+
+use apimachinery::GroupVersionKind;
+use apimachinery::resource::Resource;
+use apimachinery::schema::{Constraints, ListType, Property, Schema, SchemaId, Type, TypeOf};
+use serde_json::{Map, Value, json};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    V2,
+    V3,
+}
+
+/// Inline nodes deeper than this are rendered as anything; real types stay below 60.
+const MAX_DEPTH: usize = 100;
+
+/// Collects the definitions that the rendered schemas refer to.
+pub struct Renderer {
+    pub dialect: Dialect,
+    definitions: Map<String, Value>,
+    depth: usize,
+}
+
+impl Renderer {
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, definitions: Map::new(), depth: 0 }
+    }
+
+    pub fn finish(self) -> Map<String, Value> {
+        self.definitions
+    }
+
+    /// Defines the kind of a resource and its list, and returns both names.
+    pub fn define(&mut self, resource: &Resource) -> (String, String) {
+        let info = &resource.info;
+        let gvk = info.resource.gvk();
+        let name = match &info.schema.node().definition {
+            Some(name) => name.to_string(),
+            None => custom_name(&gvk),
+        };
+        self.define_as(&name, &info.schema);
+        self.mark(&name, &gvk);
+        let list = if info.custom {
+            custom_name(&GroupVersionKind { kind: info.list_kind.clone(), ..gvk.clone() })
+        } else {
+            format!("{name}List")
+        };
+        self.define_list(&list, &name, resource);
+        self.mark(&list, &GroupVersionKind { kind: info.list_kind.clone(), ..gvk });
+        (name, list)
+    }
+
+    /// Defines a kind that is not a served resource of its own, such as the kind of a subresource.
+    pub fn define_kind(&mut self, gvk: &GroupVersionKind) -> Option<String> {
+        let type_ = kubernetes_api::schema_for(gvk)?;
+        let name = type_.node().definition.as_deref()?.to_owned();
+        self.define_as(&name, &type_);
+        self.mark(&name, gvk);
+        Some(name)
+    }
+
+    pub fn reference_to(&self, name: &str) -> Value {
+        match self.dialect {
+            Dialect::V2 => json!({"$ref": format!("#/definitions/{name}")}),
+            Dialect::V3 => json!({"$ref": format!("#/components/schemas/{name}")}),
+        }
+    }
+
+    fn mark(&mut self, name: &str, gvk: &GroupVersionKind) {
+        let Some(definition) = self.definitions.get_mut(name) else { return };
+        let entry = json!({"group": gvk.group, "kind": gvk.kind, "version": gvk.version});
+        let kinds = &mut definition["x-kubernetes-group-version-kind"];
+        match kinds.as_array_mut() {
+            Some(known) if known.contains(&entry) => {}
+            Some(known) => known.push(entry),
+            None => *kinds = json!([entry]),
+        }
+    }
+
+    fn define_list(&mut self, list: &str, item: &str, resource: &Resource) {
+        if self.definitions.contains_key(list) {
+            return;
+        }
+        let meta = self
+            .define_kind_by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
+            .map_or(json!({"type": "object"}), |name| self.reference_to(&name));
+        let text = json!({"type": "string"});
+        let value = json!({
+            "type": "object", "required": ["items"],
+            "description": format!("{} is a list of {}", resource.info.list_kind, resource.info.resource.kind),
+            "properties": {
+                "apiVersion": text, "kind": text, "metadata": meta,
+                "items": {"type": "array", "items": self.reference_to(item)},
+            },
+        });
+        self.definitions.insert(list.to_owned(), value);
+    }
+
+    fn define_kind_by_name(&mut self, name: &str) -> Option<String> {
+        if !self.definitions.contains_key(name) {
+            let schemas = kubernetes_api::schemas();
+            let (root, _) = schemas.iter().find(|(_, node)| node.definition.as_deref() == Some(name))?;
+            self.define_as(name, &TypeOf { schemas: schemas.clone(), root });
+        }
+        Some(name.to_owned())
+    }
+
+    fn define_as(&mut self, name: &str, type_: &TypeOf) {
+        if !self.definitions.contains_key(name) {
+            // Reserved first: recursive types meet their own name on the way.
+            self.definitions.insert(name.to_owned(), Value::Null);
+            let body = self.body(type_, type_.node());
+            self.definitions.insert(name.to_owned(), Value::Object(body));
+        }
+    }
+
+    fn node(&mut self, type_: &TypeOf, id: SchemaId) -> Map<String, Value> {
+        let node = type_.schemas.get(id);
+        let Some(name) = &node.definition else {
+            if self.depth >= MAX_DEPTH {
+                return Map::new();
+            }
+            self.depth += 1;
+            let body = self.body(type_, node);
+            self.depth -= 1;
+            return body;
+        };
+        self.define_as(name, &type_.at(id));
+        let reference = self.reference_to(name);
+        let mut map = Map::new();
+        match self.dialect {
+            // In version 3 nothing may stand beside a reference, so it is wrapped everywhere.
+            Dialect::V3 => {
+                map.insert("allOf".into(), json!([reference]));
+            }
+            Dialect::V2 => map.extend(reference.as_object().cloned().unwrap_or_default()),
+        }
+        map
+    }
+
+    fn body(&mut self, type_: &TypeOf, node: &Schema) -> Map<String, Value> {
+        let mut map = Map::new();
+        set(&mut map, "description", node.description.as_deref());
+        if node.int_or_string {
+            self.int_or_string(node, &mut map);
+            return map;
+        }
+        // Version 2 cannot say nullable, and old clients reject what they do not find in properties: say nothing.
+        let loose =
+            self.dialect == Dialect::V2 && (node.nullable || node.preserve_unknown_fields) && node.definition.is_none();
+        if !loose {
+            set(&mut map, "type", type_name(node.type_));
+            set(&mut map, "format", node.format.as_deref());
+            self.children(type_, node, &mut map);
+        }
+        if node.preserve_unknown_fields && node.definition.is_none() {
+            map.insert("x-kubernetes-preserve-unknown-fields".into(), true.into());
+        }
+        if node.embedded_resource {
+            map.insert("x-kubernetes-embedded-resource".into(), true.into());
+        }
+        if node.map_atomic {
+            map.insert("x-kubernetes-map-type".into(), "atomic".into());
+        }
+        list_type(&node.list_type, &mut map);
+        if self.dialect == Dialect::V3 {
+            if node.nullable {
+                map.insert("nullable".into(), true.into());
+            }
+            set(&mut map, "default", node.default.clone());
+        }
+        if let Some(constraints) = &node.constraints {
+            self.constraints(type_, constraints, &mut map);
+        }
+        map
+    }
+
+    fn int_or_string(&self, node: &Schema, map: &mut Map<String, Value>) {
+        match (&node.definition, self.dialect) {
+            (None, _) => {
+                map.insert("x-kubernetes-int-or-string".into(), true.into());
+            }
+            (Some(_), Dialect::V2) => {
+                map.insert("type".into(), "string".into());
+                map.insert("format".into(), "int-or-string".into());
+            }
+            (Some(_), Dialect::V3) => {
+                map.insert("format".into(), "int-or-string".into());
+                map.insert("oneOf".into(), json!([{"type": "integer"}, {"type": "string"}]));
+            }
+        }
+    }
+
+    fn children(&mut self, type_: &TypeOf, node: &Schema, map: &mut Map<String, Value>) {
+        if !node.properties.is_empty() {
+            let mut properties = Map::new();
+            for (name, property) in &node.properties {
+                properties.insert(name.to_string(), Value::Object(self.property(type_, property)));
+            }
+            map.insert("properties".into(), properties.into());
+        }
+        if !node.required.is_empty() {
+            map.insert("required".into(), json!(node.required));
+        }
+        if let Some(id) = node.additional_properties {
+            let values = self.node(type_, id);
+            map.insert("additionalProperties".into(), values.into());
+        }
+        if let Some(id) = node.items {
+            let items = self.node(type_, id);
+            map.insert("items".into(), items.into());
+        }
+    }
+
+    fn property(&mut self, type_: &TypeOf, property: &Property) -> Map<String, Value> {
+        let mut map = self.node(type_, property.schema);
+        let strategy = [(property.patch.merge, "merge"), (property.patch.retain_keys, "retainKeys")];
+        let words: Vec<&str> = strategy.iter().filter(|(is_set, _)| *is_set).map(|(_, word)| *word).collect();
+        if !words.is_empty() {
+            map.insert("x-kubernetes-patch-strategy".into(), words.join(",").into());
+        }
+        set(&mut map, "x-kubernetes-patch-merge-key", property.patch.merge_key.as_deref());
+        if let Some(kind) = &property.list_type {
+            list_type(kind, &mut map);
+            if *kind == ListType::Atomic {
+                map.insert("x-kubernetes-list-type".into(), "atomic".into());
+            }
+        }
+        if property.map_atomic == Some(true) {
+            map.insert("x-kubernetes-map-type".into(), "atomic".into());
+        }
+        if self.dialect == Dialect::V3 {
+            set(&mut map, "default", property.default.clone());
+        }
+        map
+    }
+
+    fn constraints(&mut self, type_: &TypeOf, constraints: &Constraints, map: &mut Map<String, Value>) {
+        if !constraints.enum_values.is_empty() {
+            map.insert("enum".into(), constraints.enum_values.clone().into());
+        }
+        for (name, number) in [
+            ("minimum", constraints.minimum),
+            ("maximum", constraints.maximum),
+            ("multipleOf", constraints.multiple_of),
+        ] {
+            set(map, name, number);
+        }
+        for (name, count) in [
+            ("minLength", constraints.min_length),
+            ("maxLength", constraints.max_length),
+            ("minItems", constraints.min_items),
+            ("maxItems", constraints.max_items),
+            ("minProperties", constraints.min_properties),
+            ("maxProperties", constraints.max_properties),
+        ] {
+            set(map, name, count);
+        }
+        for (name, flag) in [
+            ("exclusiveMinimum", constraints.exclusive_minimum),
+            ("exclusiveMaximum", constraints.exclusive_maximum),
+            ("uniqueItems", constraints.unique_items),
+        ] {
+            set(map, name, flag.then_some(true));
+        }
+        set(map, "pattern", constraints.pattern.as_deref());
+        if !constraints.rules.is_empty() {
+            map.insert("x-kubernetes-validations".into(), constraints.rules.clone().into());
+        }
+        if self.dialect == Dialect::V2 {
+            return;
+        }
+        for (name, ids) in
+            [("allOf", &constraints.all_of), ("anyOf", &constraints.any_of), ("oneOf", &constraints.one_of)]
+        {
+            if !ids.is_empty() {
+                let parts: Vec<Value> = ids.iter().map(|id| self.node(type_, *id).into()).collect();
+                map.insert(name.into(), parts.into());
+            }
+        }
+        if let Some(id) = constraints.not {
+            let not = self.node(type_, id);
+            map.insert("not".into(), not.into());
+        }
+    }
+}
+
+/// `com.example.wire.v1.Widget` for `wire.example.com/v1, Kind=Widget`.
+fn custom_name(gvk: &GroupVersionKind) -> String {
+    let reversed: Vec<&str> = gvk.group.rsplit('.').collect();
+    format!("{}.{}.{}", reversed.join("."), gvk.version, gvk.kind)
+}
+
+fn type_name(type_: Type) -> Option<&'static str> {
+    match type_ {
+        Type::Any => None,
+        Type::Object => Some("object"),
+        Type::Array => Some("array"),
+        Type::String => Some("string"),
+        Type::Integer => Some("integer"),
+        Type::Number => Some("number"),
+        Type::Boolean => Some("boolean"),
+    }
+}
+
+fn list_type(kind: &ListType, map: &mut Map<String, Value>) {
+    match kind {
+        ListType::Atomic => {}
+        ListType::Set => {
+            map.insert("x-kubernetes-list-type".into(), "set".into());
+        }
+        ListType::Map(keys) => {
+            map.insert("x-kubernetes-list-type".into(), "map".into());
+            map.insert("x-kubernetes-list-map-keys".into(), json!(keys));
+        }
+    }
+}
+
+fn set(map: &mut Map<String, Value>, key: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        map.insert(key.to_owned(), value.into());
+    }
+}

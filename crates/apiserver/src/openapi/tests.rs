@@ -1,0 +1,98 @@
+//! Documents over the built-in resources and a custom one.
+
+use apiextensions::{Compilation, CustomResourceDefinition};
+use http::HeaderMap;
+use http_body_util::BodyExt;
+
+use super::*;
+
+fn open_api() -> OpenApi {
+    let crd = json!({"metadata": {"name": "widgets.wire.example.com"}, "spec": {"group": "wire.example.com",
+        "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+            "properties": {"spec": {"type": "object", "description": "What is wanted.", "properties": {
+                "size": {"type": "integer", "nullable": true, "default": 1, "minimum": 0},
+                "port": {"x-kubernetes-int-or-string": true}}}}}}}]}});
+    let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+    let custom = apiextensions::resources(&crd, &Compilation::default());
+    OpenApi::new(kubernetes_api::resources().into_iter().chain(custom), "v1.36.0")
+}
+
+async fn get(open_api: &OpenApi, uri: &str) -> Value {
+    let response = open_api.get(&uri.parse().expect("a uri"), &HeaderMap::new()).expect("served");
+    assert_eq!(response.status(), StatusCode::OK, "{uri}");
+    let body = response.into_body().collect().await.expect("held in memory").to_bytes();
+    serde_json::from_slice(&body).expect("JSON")
+}
+
+/// Every `$ref` of a document must lead to a definition that is there.
+fn check_references(value: &Value, definitions: &Value, prefix: &str) {
+    match value {
+        Value::Object(map) => {
+            if let Some(target) = map.get("$ref").and_then(Value::as_str) {
+                let name = target.strip_prefix(prefix).unwrap_or_else(|| panic!("{target}"));
+                assert!(definitions[name].is_object(), "{name} is not defined");
+            }
+            map.values().for_each(|child| check_references(child, definitions, prefix));
+        }
+        Value::Array(items) => items.iter().for_each(|child| check_references(child, definitions, prefix)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn every_v3_document_is_whole_and_stays_at_its_address() {
+    let open_api = open_api();
+    let index = get(&open_api, "/openapi/v3").await;
+    let paths = index["paths"].as_object().expect("an object");
+    assert!(paths.contains_key("api/v1") && paths.contains_key("apis/wire.example.com/v1"));
+    for (path, entry) in paths {
+        let document = get(&open_api, entry["serverRelativeURL"].as_str().expect("an address")).await;
+        check_references(&document, &document["components"]["schemas"], "#/components/schemas/");
+        assert!(!document["paths"].as_object().expect("an object").is_empty(), "{path}");
+    }
+    let stale = open_api.get(&"/openapi/v3/apis/apps/v1?hash=OLD".parse().expect("a uri"), &HeaderMap::new());
+    let stale = stale.expect("served");
+    assert_eq!(stale.status(), StatusCode::MOVED_PERMANENTLY);
+    assert_eq!(stale.headers()[header::LOCATION], paths["apis/apps/v1"]["serverRelativeURL"].as_str().expect("text"));
+    assert!(open_api.get(&"/openapi/v3/apis/none/v1".parse().expect("a uri"), &HeaderMap::new()).is_none());
+}
+
+#[tokio::test]
+async fn kubectl_finds_what_it_looks_for() {
+    let document = get(&open_api(), "/openapi/v3/apis/apps/v1").await;
+    let patch = &document["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]["patch"];
+    let gvk = json!({"group": "apps", "kind": "Deployment", "version": "v1"});
+    assert_eq!(patch["x-kubernetes-group-version-kind"], gvk);
+    let names: Vec<&str> =
+        patch["parameters"].as_array().expect("a list").iter().filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(names, ["dryRun", "fieldManager", "fieldValidation", "force"]);
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["io.k8s.api.apps.v1.Deployment"]["x-kubernetes-group-version-kind"], json!([gvk]));
+    let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
+    assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+}
+
+#[tokio::test]
+async fn v2_says_only_what_v2_can_say() {
+    let open_api = open_api();
+    let document = get(&open_api, "/openapi/v2").await;
+    check_references(&document, &document["definitions"], "#/definitions/");
+    let widget = &document["definitions"]["com.example.wire.v1.Widget"];
+    assert_eq!(widget["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
+    let spec = &widget["properties"]["spec"]["properties"];
+    assert_eq!(spec["size"], json!({"minimum": 0.0}));
+    assert_eq!(spec["port"], json!({"x-kubernetes-int-or-string": true}));
+    let mut headers = HeaderMap::new();
+    let accept = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    headers.insert(header::ACCEPT, accept.parse().expect("a header"));
+    let uri = "/openapi/v2?timeout=32s".parse().expect("a uri");
+    let response = open_api.get(&uri, &headers).expect("served");
+    assert_eq!(response.headers()[header::CONTENT_TYPE], V2_PROTOBUF);
+    headers.insert(header::IF_NONE_MATCH, response.headers()[header::ETAG].clone());
+    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_MODIFIED);
+    headers.insert(header::ACCEPT, "text/html".parse().expect("a header"));
+    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_ACCEPTABLE);
+}
