@@ -1,6 +1,6 @@
 //! Reading request bodies: size limit, media type, one decoded tree.
 
-use apimachinery::{Status, StatusReason};
+use apimachinery::{Status, StatusReason, strict};
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
@@ -58,11 +58,41 @@ pub(super) fn yaml(bytes: &[u8]) -> Result<Value, Status> {
 }
 
 impl Call<'_> {
-    /// The object of a create or update. Its kind may be absent; if it is there, it must be the resource's.
-    pub(super) async fn object(&self, body: Body) -> Result<Value, Status> {
-        let mut object = decode(self.headers, &read(body).await?)?;
+    /// The object of a create or update, and what the client should be warned of. Its kind may be absent; if it is
+    /// there, it must be the resource's.
+    pub(super) async fn object(&self, body: Body) -> Result<(Value, Vec<String>), Status> {
+        let bytes = read(body).await?;
+        let kind = self.resource.info.resource.kind.as_str();
+        let json = match media_type(self.headers) {
+            "application/json" | "" => bytes,
+            _ => serde_json::to_vec(&decode(self.headers, &bytes)?).map_err(Status::internal)?.into(),
+        };
+        let (mut object, findings) = strict::decode(&json, &self.resource.info.schema).map_err(|e| {
+            Status::bad_request(format!("{kind} in version {:?} cannot be handled as a {kind}: {e}", self.info.version))
+        })?;
         self.stamp(&mut object)?;
-        Ok(object)
+        Ok((object, self.field_findings(findings)?))
+    }
+
+    /// What becomes of unknown and duplicate fields: `fieldValidation`, by default warnings.
+    pub(super) fn field_findings(&self, findings: Vec<String>) -> Result<Vec<String>, Status> {
+        match self.info.query.text("fieldValidation") {
+            Some("Ignore") => Ok(Vec::new()),
+            Some("Strict") if !findings.is_empty() => {
+                let kind = self.resource.info.resource.kind.as_str();
+                Err(Status::bad_request(format!(
+                    "{kind} in version {:?} cannot be handled as a {kind}: {}",
+                    self.info.version,
+                    strict::error_text(&findings)
+                )))
+            }
+            None | Some("Warn" | "Strict") => Ok(findings),
+            Some(other) => {
+                let path = apimachinery::field::Path::new("fieldValidation");
+                let error = apimachinery::field::Error::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
+                Err(Status::invalid("meta.k8s.io", "CreateOptions", "", &[error]))
+            }
+        }
     }
 
     /// Puts the resource's kind and version where the body left them out.

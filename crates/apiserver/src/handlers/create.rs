@@ -10,6 +10,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
+use super::ownership::Owners;
 use crate::admission::Operation;
 use crate::{errors, keys, respond};
 
@@ -19,9 +20,10 @@ const SUFFIX: usize = 5;
 
 impl Call<'_> {
     pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
-        let object = self.object(body).await?;
+        let (object, mut warnings) = self.object(body).await?;
         let dry_run = self.dry_run()?;
-        let (created, warnings) = self.create_object(object, dry_run).await?;
+        let (created, more) = self.create_object(object, Owners::Track, dry_run).await?;
+        warnings.extend(more);
         let mut response = self.reply(StatusCode::CREATED, &created)?;
         respond::warn(&mut response, &warnings);
         Ok(response)
@@ -31,6 +33,7 @@ impl Call<'_> {
     pub(super) async fn create_object(
         &self,
         mut object: Value,
+        owners: Owners,
         dry_run: bool,
     ) -> Result<(Arc<Object>, Vec<String>), Status> {
         if object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
@@ -44,7 +47,7 @@ impl Call<'_> {
                 let suffix = self.server.world.random_suffix(SUFFIX);
                 object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
             }
-            match self.create_named(object.clone(), dry_run).await {
+            match self.create_named(object.clone(), owners, dry_run).await {
                 Err(status) if generated && status.is(StatusReason::AlreadyExists) => {}
                 other => return other,
             }
@@ -56,13 +59,21 @@ impl Call<'_> {
         Err(status)
     }
 
-    async fn create_named(&self, mut object: Value, dry_run: bool) -> Result<(Arc<Object>, Vec<String>), Status> {
+    async fn create_named(
+        &self,
+        mut object: Value,
+        owners: Owners,
+        dry_run: bool,
+    ) -> Result<(Arc<Object>, Vec<String>), Status> {
         let strategy = &self.resource.strategy;
         let context = self.context(dry_run);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = self.key_of(&name);
         self.own_metadata(&mut object);
         strategy.default(&mut object);
+        if owners == Owners::Track {
+            self.track(None, &mut object);
+        }
         strategy.prepare_create(&context, &mut object);
         let operation = Operation::Create;
         self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;

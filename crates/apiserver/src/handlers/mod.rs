@@ -4,6 +4,7 @@ mod body;
 mod create;
 mod delete;
 mod options;
+mod ownership;
 mod patch;
 mod read;
 mod scale;
@@ -38,6 +39,8 @@ pub(crate) struct Call<'a> {
     pub shared: bool,
     pub accepted: Accepted,
     pub now: Time,
+    /// The resource's group and version as objects say it.
+    pub api_version: String,
 }
 
 /// Answers a request for a resource that is served.
@@ -59,6 +62,7 @@ pub(crate) async fn handle(
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
         accepted: negotiate::accepted(&parts.headers, list)?,
         now: Time::new(server.world.now()),
+        api_version: resource.info.resource.api_version(),
     };
     call.check_scope()?;
     let subresource = call.subresource()?;

@@ -14,6 +14,7 @@ use transport::{ObjectList, Payload, Response};
 
 use super::Call;
 use crate::negotiate::Shape;
+use crate::request::Query;
 use crate::{errors, keys, respond, shape};
 
 /// What a list continues from, as the opaque token says it.
@@ -64,9 +65,13 @@ impl Filter {
 
 impl Call<'_> {
     pub(super) fn filter(&self) -> Result<Filter, Status> {
-        let labels = Selector::parse(self.info.query.get("labelSelector").unwrap_or_default())
+        self.filter_of(&self.info.query)
+    }
+
+    pub(super) fn filter_of(&self, query: &Query) -> Result<Filter, Status> {
+        let labels = Selector::parse(query.get("labelSelector").unwrap_or_default())
             .map_err(|e| Status::bad_request(format!("unable to parse requirement: {e}")))?;
-        let fields = FieldSelector::parse(self.info.query.get("fieldSelector").unwrap_or_default())
+        let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
             .map_err(|e| Status::bad_request(e.to_string()))?;
         for (path, ..) in fields.requirements() {
             let path = path.as_str();

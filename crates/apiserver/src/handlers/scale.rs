@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use transport::{Body, Response};
 
 use super::Call;
+use super::ownership::Owners;
 use crate::{errors, respond};
 
 impl Call<'_> {
@@ -27,7 +28,7 @@ impl Call<'_> {
         let (spec_replicas, ..) = self.scale_paths()?;
         let is_patch = self.info.verb == "patch";
         let changed = self
-            .modify(&self.key(), self.dry_run()?, |old| {
+            .modify(&self.key(), Owners::Track, self.dry_run()?, |old| {
                 let object = Object::from_value(old).map_err(errors::document)?;
                 let mut scale = self.scale_of(&object)?;
                 if is_patch {

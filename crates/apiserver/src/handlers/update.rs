@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use apimachinery::field::{Error as FieldError, Path};
-use apimachinery::{Object, ObjectKey, Status, names};
+use apimachinery::{Object, ObjectKey, Status, managed_fields, names};
 use http::StatusCode;
 use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
+use super::ownership::Owners;
 use crate::admission::Operation;
 use crate::{errors, keys, respond};
 
@@ -24,7 +25,7 @@ pub(super) struct Changed {
 
 impl Call<'_> {
     pub(super) async fn update(&self, body: Body) -> Result<Response, Status> {
-        let mut object = self.object(body).await?;
+        let (mut object, mut warnings) = self.object(body).await?;
         let dry_run = self.dry_run()?;
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
@@ -35,15 +36,17 @@ impl Call<'_> {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
-            let (created, warnings) = self.create_object(object, dry_run).await?;
+            let (created, more) = self.create_object(object, Owners::Track, dry_run).await?;
+            warnings.extend(more);
             let mut response = self.reply(StatusCode::CREATED, &created)?;
             respond::warn(&mut response, &warnings);
             return Ok(response);
         }
         self.require_version(&object)?;
-        let changed = self.modify(&self.key(), dry_run, |_| Ok(object.clone())).await?;
+        let changed = self.modify(&self.key(), Owners::Track, dry_run, |_| Ok(object.clone())).await?;
+        warnings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
-        respond::warn(&mut response, &changed.warnings);
+        respond::warn(&mut response, &warnings);
         Ok(response)
     }
 
@@ -77,6 +80,7 @@ impl Call<'_> {
     pub(super) async fn modify(
         &self,
         key: &ObjectKey,
+        owners: Owners,
         dry_run: bool,
         change: impl Fn(&Value) -> Result<Value, Status>,
     ) -> Result<Changed, Status> {
@@ -92,7 +96,7 @@ impl Call<'_> {
             let old = served.to_value().map_err(errors::document)?;
             let new = change(&old)?;
             let named_version = self.check_preconditions(&old, &new)?;
-            match self.write(key, &stored, &served, &old, new, dry_run).await? {
+            match self.write(key, &stored, &served, &old, new, owners, dry_run).await? {
                 Written::Done(changed) => return Ok(changed),
                 Written::Raced(_) if named_version => return Err(self.conflict(key)),
                 Written::Raced(None) => return Err(self.not_found(&key.name)),
@@ -129,6 +133,7 @@ impl Call<'_> {
         Ok(true)
     }
 
+    #[allow(clippy::too_many_arguments, reason = "one write has these parts, and one caller")]
     async fn write(
         &self,
         key: &ObjectKey,
@@ -136,11 +141,15 @@ impl Call<'_> {
         served: &Arc<Object>,
         old: &Value,
         mut new: Value,
+        owners: Owners,
         dry_run: bool,
     ) -> Result<Written, Status> {
         let strategy = &self.resource.strategy;
         self.restore(old, &mut new);
         strategy.default(&mut new);
+        if owners == Owners::Track {
+            self.track(Some(old), &mut new);
+        }
         strategy.prepare_update(&self.context(dry_run), old, &mut new);
         let operation = Operation::Update;
         self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
@@ -149,6 +158,7 @@ impl Call<'_> {
             new["metadata"]["generation"] = generation.into();
         }
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
+        managed_fields::keep_old_times(old, &mut new);
         if new == *old {
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }

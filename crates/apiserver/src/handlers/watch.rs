@@ -74,9 +74,9 @@ impl Call<'_> {
     }
 
     fn named_filter(&self) -> Result<Filter, Status> {
-        let mut info = self.info.clone();
-        info.query.set("fieldSelector", &format!("metadata.name={}", self.info.name));
-        Call { info: &info, headers: self.headers, ..*self }.filter()
+        let mut query = self.info.query.clone();
+        query.set("fieldSelector", &format!("metadata.name={}", self.info.name));
+        self.filter_of(&query)
     }
 
     fn watch_timeout(&self) -> Result<Duration, Status> {

@@ -1,0 +1,58 @@
+//! Who owns which field: the bridge from a request to `apimachinery::managed_fields`.
+
+use std::sync::LazyLock;
+
+use apimachinery::managed_fields::{self, FieldSet, ManagerContext, NO_FIELDS};
+use http::header::USER_AGENT;
+use serde_json::Value;
+
+use super::Call;
+
+/// Names longer than this are cut; kube-apiserver's bound.
+const MAX_MANAGER: usize = 128;
+
+static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["status"]]));
+static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spec"]]));
+
+/// Whether a write's owners are still to be worked out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owners {
+    /// The changed fields go to the writer.
+    Track,
+    /// Server-side apply has already settled them.
+    Settled,
+}
+
+impl Call<'_> {
+    /// `fieldManager`, or what the User-Agent says up to its first slash.
+    fn manager(&self) -> String {
+        let agent = self.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown");
+        let name = self.info.query.text("fieldManager").unwrap_or_else(|| agent.split('/').next().unwrap_or(agent));
+        name.chars().take(MAX_MANAGER).collect()
+    }
+
+    /// Runs `with` in the context of this request's manager.
+    pub(super) fn as_manager<T>(&self, with: impl FnOnce(&ManagerContext<'_>) -> T) -> T {
+        let reset_fields = match self.info.subresource.as_str() {
+            "status" => &SPEC,
+            _ if self.resource.info.has_status() => &STATUS,
+            _ => return with(&self.context_for(&self.manager(), &NO_FIELDS)),
+        };
+        with(&self.context_for(&self.manager(), reset_fields))
+    }
+
+    fn context_for<'c>(&'c self, manager: &'c str, reset_fields: &'c FieldSet) -> ManagerContext<'c> {
+        ManagerContext {
+            manager,
+            api_version: &self.api_version,
+            subresource: &self.info.subresource,
+            now: self.now,
+            reset_fields,
+        }
+    }
+
+    /// Gives the fields that a create or update changed to its writer.
+    pub(super) fn track(&self, old: Option<&Value>, new: &mut Value) {
+        self.as_manager(|context| managed_fields::update(old, new, context, &self.resource.info.schema));
+    }
+}
