@@ -4,9 +4,11 @@
 //! selector, a patch and an error are; it knows no kind in particular (built-in kinds are in `kubernetes-api`,
 //! Karmada's in `karmada-api`).
 
+pub mod duration;
 pub mod field;
 pub mod gvk;
 pub mod hash;
+pub mod int_or_string;
 pub mod json_patch;
 pub mod managed_fields;
 pub mod merge_patch;
@@ -14,12 +16,14 @@ pub mod meta;
 pub mod names;
 pub mod object;
 pub mod patch;
+pub mod quantity;
 pub mod resource;
 pub mod schema;
 pub mod selector;
 pub mod status;
 pub mod strategic;
 pub mod strict;
+pub mod yaml;
 
 #[cfg(test)]
 mod test_schemas;

@@ -3,7 +3,7 @@
 //! Whether the findings are ignored, become warnings or refuse the request is up to `fieldValidation`. Types of values
 //! are not checked here.
 
-use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::managed_fields::place::Place;
@@ -205,14 +205,6 @@ pub fn decode_untyped(json: &[u8]) -> Result<Value, serde_json::Error> {
     let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
-}
-
-/// The document must be a JSON object.
-pub fn decode_object(json: &[u8], type_: &TypeOf) -> Result<(Map<String, Value>, Vec<String>), serde_json::Error> {
-    match decode(json, type_)? {
-        (Value::Object(map), findings) => Ok((map, findings)),
-        _ => Err(serde_json::Error::custom("the document is not a JSON object")),
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,72 @@
+//! Fields that hold a number or a text, mostly a percentage.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum IntOrString {
+    Int(i32),
+    String(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PercentError {
+    #[error("invalid value for IntOrString: invalid type: string is not a percentage")]
+    NotAPercentage,
+    #[error("invalid value for IntOrString: invalid value {0:?}: not a number")]
+    NotANumber(String),
+}
+
+impl IntOrString {
+    /// The number itself, or the percentage of `total`, rounded up or down.
+    pub fn scaled(&self, total: i64, round_up: bool) -> Result<i64, PercentError> {
+        let text = match self {
+            Self::Int(number) => return Ok((*number).into()),
+            Self::String(text) => text,
+        };
+        let percent = text.strip_suffix('%').ok_or(PercentError::NotAPercentage)?;
+        let percent: i32 = percent.parse().map_err(|_| PercentError::NotANumber(text.clone()))?;
+        let product = i128::from(percent) * i128::from(total);
+        let value = if round_up { -(-product).div_euclid(100) } else { product.div_euclid(100) };
+        Ok(i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX }))
+    }
+}
+
+impl fmt::Display for IntOrString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(number) => write!(f, "{number}"),
+            Self::String(text) => f.write_str(text),
+        }
+    }
+}
+
+impl From<i32> for IntOrString {
+    fn from(number: i32) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<&str> for IntOrString {
+    fn from(text: &str) -> Self {
+        Self::String(text.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages() {
+        for (value, total, up, down) in [("25%", 10, 3, 2), ("0%", 10, 0, 0), ("100%", 7, 7, 7), ("150%", 3, 5, 4)] {
+            let value = IntOrString::from(value);
+            assert_eq!((value.scaled(total, true), value.scaled(total, false)), (Ok(up), Ok(down)), "{value}");
+        }
+        assert_eq!(IntOrString::from(4).scaled(10, true), Ok(4));
+        assert!(IntOrString::from("4").scaled(10, true).is_err() && IntOrString::from("x%").scaled(1, true).is_err());
+        assert_eq!(serde_json::from_str::<IntOrString>("\"a\"").ok(), Some(IntOrString::from("a")));
+    }
+}

@@ -1,0 +1,152 @@
+//! Scalars as kubectl reads them, layout as it prints them.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+
+#[test]
+fn scalars_are_read_as_yaml_1_1() {
+    for (text, expected) in [
+        ("yes", json!(true)),
+        ("Off", json!(false)),
+        ("0644", json!(420)),
+        ("0x1F", json!(31)),
+        ("1_000", json!(1000)),
+        ("1e3", json!(1000)),
+        ("1.0", json!(1)),
+        ("1.5", json!(1.5)),
+        ("~", json!(null)),
+        ("'1'", json!("1")),
+        ("1.2.3", json!("1.2.3")),
+        ("2024-01-01", json!("2024-01-01")),
+        ("[1, 'a']", json!([1, "a"])),
+    ] {
+        let document = format!("a: {text}\n");
+        assert_eq!(to_json_value(document.as_bytes()), Ok(json!({"a": expected})), "{text}");
+    }
+    let merged = to_json_value(b"base: &b {x: 1, y: 2}\nother:\n  <<: *b\n  y: 3\n").expect("valid");
+    assert_eq!(merged["other"], json!({"x": 1, "y": 3}));
+    assert_eq!(to_json_value(b"# nothing\n---\n"), Ok(Value::Null));
+    assert_eq!(to_json_value(br#"{"a": 1.0}"#), Ok(json!({"a": 1})));
+}
+
+#[test]
+fn duplicates_are_told() {
+    let document = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yy\ndata:\n  k: 'v'\n  k: 'w'\n";
+    let (value, warnings) = to_json_value_warned(document).expect("valid");
+    assert_eq!(value["data"], json!({"k": "w"}));
+    assert_eq!(warnings, [r#"line 7: key "k" already set in map"#]);
+    assert_eq!(to_json_value_warned(b"a: 1\nb: 2\n").map(|(_, warnings)| warnings), Ok(Vec::new()));
+}
+
+#[test]
+fn hostile_documents_are_refused() {
+    let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for n in 1..10 {
+        let aliases = vec![format!("*a{}", n - 1); 10].join(",");
+        bomb.push_str(&format!("a{n}: &a{n} [{aliases}]\n"));
+    }
+    assert!(to_json_value(bomb.as_bytes()).is_err());
+    for open in ["[", "- ", "{a: ", "? "] {
+        for depth in [60, 70, 5000] {
+            let _ = to_json_value(open.repeat(depth).as_bytes());
+        }
+        assert!(to_json_value(open.repeat(5000).as_bytes()).is_err(), "{open}");
+    }
+    assert!(to_json_value(b"a: [").is_err() && to_json_value(b"\xff\xfe\x00").is_err());
+}
+
+#[test]
+fn streams_are_split() {
+    let stream = b"a: 1\n---\n# only a comment\n---\nb: |\n  ---x\n--- \n{\"c\": 1}\n{\"d\": 2}\n";
+    assert_eq!(documents(stream), Ok(vec![json!({"a": 1}), json!({"b": "---x\n"}), json!({"c": 1}), json!({"d": 2})]));
+}
+
+#[test]
+fn layout_is_kubectls() {
+    let value = json!({
+        "metadata": {"name": "a", "creationTimestamp": "2024-01-01T00:00:00Z", "annotations": {"j": "{\"a\":1}\n", "e": ""}},
+        "list": [{"b": 1, "a": [1, [2, 3]]}, "x", [], {}],
+        "key10": "yes", "key9": "0644", "m": "a: b", "n": null, "t": "tab\there", "s": "it's", "q": "'x'", "p": 1.5,
+        "multi": "one\n\n  two", "version": "1.2.3", "image": "nginx:1.19", "time": "12:30", "-": "- x", "hash": "a #b",
+    });
+    let expected = r#"'-': '- x'
+hash: 'a #b'
+image: nginx:1.19
+key9: "0644"
+key10: "yes"
+list:
+- a:
+  - 1
+  - - 2
+    - 3
+  b: 1
+- x
+- []
+- {}
+m: 'a: b'
+metadata:
+  annotations:
+    e: ""
+    j: |
+      {"a":1}
+  creationTimestamp: "2024-01-01T00:00:00Z"
+  name: a
+multi: |-
+  one
+
+    two
+"n": null
+p: 1.5
+q: '''x'''
+s: it's
+t: "tab\there"
+time: "12:30"
+version: 1.2.3
+"#;
+    assert_eq!(to_string(&value), expected);
+    let long = json!({"status": {"message": "word ".repeat(20).trim_end()}});
+    let printed = to_string(&long);
+    assert_eq!(printed.lines().count(), 3, "{printed}");
+    assert!(printed.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{printed}");
+    assert_eq!(to_json_value(printed.as_bytes()), Ok(long));
+}
+
+fn document() -> impl Strategy<Value = Value> {
+    let text = prop_oneof![
+        "[a-c0-9:#'\"\\-. \n]{0,12}",
+        "\\PC{0,6}",
+        Just("true".to_owned()),
+        Just("1e3".to_owned()),
+        Just("0x1".to_owned()),
+        Just("null".to_owned()),
+        "[a-d ]{60,120}",
+    ];
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i32>().prop_map(Value::from),
+        Just(Value::Null),
+        text.clone().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 16, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[a-z0-9:'\\- .]{0,5}", inner, 0..4).prop_map(|m| m.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back(value in document()) {
+        let printed = to_string(&json!({"v": value}));
+        prop_assert_eq!(to_json_value(printed.as_bytes()), Ok(json!({"v": value})), "{}", printed);
+    }
+
+    #[test]
+    fn reading_never_panics(text in "[a-c:&*<\\-\\[\\]{}'\"|>!\n ]{0,40}") {
+        let _ = to_json_value_warned(text.as_bytes());
+        let _ = documents(text.as_bytes());
+    }
+}
