@@ -77,8 +77,10 @@ impl Inner {
     /// Queues a request and sees to it that somebody works on it. Must be called within a tokio runtime.
     pub(super) fn submit(self: &Arc<Self>, request: Request) -> Result<()> {
         let mut queue = self.queue.lock();
-        if let Some(error) = &queue.refuses {
-            return Err(error.clone());
+        match (&queue.refuses, &request) {
+            // A store that failed can still be closed.
+            (None, _) | (Some(Error::Failed(_)), Request::Close(_)) => {}
+            (Some(error), _) => return Err(error.clone()),
         }
         queue.requests.push_back(request);
         let idle = !std::mem::replace(&mut queue.running, true);
@@ -98,7 +100,23 @@ impl Inner {
     }
 
     fn refuse(&self, error: Error) {
-        self.queue.lock().refuses.get_or_insert(error);
+        let mut queue = self.queue.lock();
+        if !matches!(queue.refuses, Some(Error::Closed)) {
+            queue.refuses = Some(error);
+        }
+    }
+
+    /// After a failed sync nobody knows what is on the disk, and a later success would prove nothing: no more writes
+    /// until the file is opened, and thereby recovered, again.
+    fn stop_on_failure(&self, error: &Error) {
+        if matches!(error, Error::Failed(_)) {
+            tracing::error!(%error, "the store refuses writes until it is opened again");
+            self.refuse(error.clone());
+        }
+    }
+
+    fn may_write(&self) -> Result<()> {
+        self.queue.lock().refuses.clone().map_or(Ok(()), Err)
     }
 
     /// Up to [`BATCH_REQUESTS`] transactions, or one other request; nothing if the queue is empty.
@@ -184,12 +202,9 @@ impl Inner {
         transactions: &[Txn],
         ended: Option<LeaseId>,
     ) -> Result<Vec<Result<TxnOutcome>>> {
-        let (outcomes, revisions) = self.write_durably(writer, transactions, ended).inspect_err(|error| {
-            if matches!(error, Error::Failed(_)) {
-                tracing::error!(%error, "the store refuses writes until it is opened again");
-                self.refuse(error.clone());
-            }
-        })?;
+        self.may_write()?;
+        let written = self.write_durably(writer, transactions, ended);
+        let (outcomes, revisions) = written.inspect_err(|error| self.stop_on_failure(error))?;
         for (revision, changes) in revisions {
             let mut shared = self.shared.lock();
             changes.iter().for_each(|change| shared.leases.follow(change));
@@ -243,12 +258,13 @@ impl Inner {
 
     /// Runs `statements` in a durable transaction of its own.
     fn aside(&self, writer: &mut Writer, statements: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+        self.may_write()?;
         let attempt = || -> rusqlite::Result<()> {
             let db = writer.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             statements(&db)?;
             db.commit()
         };
-        attempt().map_err(database::failed(&self.path))?;
+        attempt().map_err(database::failed(&self.path)).inspect_err(|error| self.stop_on_failure(error))?;
         self.note_commit(writer, 0, 0);
         Ok(())
     }
@@ -344,5 +360,39 @@ fn stored_bytes(change: &Change) -> u64 {
     match change {
         Change::Put { current, .. } => (current.key.len() + current.value.len()) as u64,
         Change::Delete { previous } => previous.key.len() as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use crate::embedded::{EmbeddedStore, Options};
+
+    fn put(key: &'static str) -> Txn {
+        Txn { guards: vec![], ops: vec![Op::Put { key: key.into(), value: "1".into(), lease: None }] }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_failure_it_reads_but_does_not_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = EmbeddedStore::open(dir.path(), Options::default()).await.unwrap();
+        store.txn(put("/a")).await.unwrap();
+        let pragma = |value: &str| {
+            let writer = store.0.writer.lock();
+            writer.as_ref().unwrap().db.execute_batch(&format!("PRAGMA query_only={value}")).unwrap();
+        };
+        // Any error that is not a full disk will do.
+        pragma("1");
+        let Err(Error::Failed(message)) = store.txn(put("/b")).await else { panic!("it wrote") };
+        assert!(message.contains("store.sqlite"), "{message}");
+        pragma("0");
+        assert_eq!(store.txn(put("/b")).await, Err(Error::Failed(Arc::clone(&message))), "until it is opened again");
+        assert_eq!(store.grant_lease(1).await, Err(Error::Failed(message)));
+        assert!(store.get("/a".into(), None).await.unwrap().is_some());
+        store.close().await.unwrap();
+        assert_eq!(store.txn(put("/b")).await, Err(Error::Closed));
+        let store = EmbeddedStore::open(dir.path(), Options::default()).await.unwrap();
+        assert_eq!(store.txn(put("/b")).await, Ok(TxnOutcome::Committed { revision: 3 }));
     }
 }

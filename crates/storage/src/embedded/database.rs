@@ -72,6 +72,7 @@ pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Resu
         let cache_kib = if role == Role::Writer { 2048 } else { 512 };
         db.execute_batch(&format!(
             "PRAGMA busy_timeout=10000; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;
+             PRAGMA journal_size_limit=16777216;
              PRAGMA cache_size=-{cache_kib}; PRAGMA query_only={};",
             role == Role::Reader
         ))?;
@@ -125,7 +126,12 @@ fn create(db: &mut Connection) -> rusqlite::Result<()> {
 /// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read.
 fn check_length(db: &Connection, path: &Path) -> Result<()> {
     // Moves what the last run left in the log file into the main file; a few megabytes at most.
-    checkpoint(db).map_err(failed(path))?;
+    match checkpoint(db).map_err(failed(path)) {
+        Ok(true) => {}
+        // The disk is full: the main file is rightly shorter than it will be, and reads work all the same.
+        Ok(false) | Err(Error::NoSpace) => return Ok(()),
+        Err(error) => return Err(error),
+    }
     let pages = |name| db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0)).map_err(failed(path));
     let expected = (pages("page_count")? * pages("page_size")?).cast_unsigned();
     let length = fs::metadata(path).map_or(0, |data| data.len());
@@ -146,7 +152,7 @@ fn read_state(db: &Connection) -> rusqlite::Result<Recovered> {
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let candidates = db
-        .prepare("SELECT DISTINCT key FROM log WHERE lease IS NOT NULL")?
+        .prepare("SELECT DISTINCT key FROM log INDEXED BY log_by_lease WHERE lease IS NOT NULL")?
         .query_map((), |row| Ok(Bytes::from(row.get::<_, Vec<u8>>(0)?)))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let leased = candidates.iter().map(|key| get(db, key, Revision::MAX)).collect::<rusqlite::Result<Vec<_>>>()?;

@@ -192,3 +192,34 @@ async fn a_full_store_refuses_writes_until_there_is_space() {
     }
     store.verify().await.unwrap();
 }
+
+/// Run it on a file system of a few megabytes:
+/// `unshare -rm sh -c 'mount -t tmpfs -o size=12m none /mnt && STORAGE_TEST_SMALL_DISK=/mnt cargo test -p storage -- --ignored'`
+#[tokio::test]
+#[ignore = "needs a small file system, named by STORAGE_TEST_SMALL_DISK"]
+async fn a_full_disk_refuses_writes_until_there_is_space() {
+    let root = std::path::PathBuf::from(std::env::var("STORAGE_TEST_SMALL_DISK").unwrap());
+    let (dir, ballast) = (root.join("store"), root.join("ballast"));
+    std::fs::write(&ballast, vec![1; 4 << 20]).unwrap();
+    let store = open(&dir).await;
+    let mut written = 0_u64;
+    let mut refusals = 0;
+    while refusals < 20 {
+        match write(&store, put(&format!("/{written}"), 20_000)).await {
+            Ok(_) => written += 1,
+            Err(Error::NoSpace) => refusals += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
+    assert_eq!(store.range(all.clone()).await.unwrap().count as u64, written);
+    std::fs::remove_file(&ballast).unwrap();
+    for _ in 0..20 {
+        write(&store, put("/again", 20_000)).await.unwrap();
+    }
+    store.verify().await.unwrap();
+    store.close().await.unwrap();
+    let store = open(&dir).await;
+    assert_eq!(store.range(all).await.unwrap().count as u64, written + 1);
+    assert_eq!(store.revision().await, Ok(written + 21));
+}
