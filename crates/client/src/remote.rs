@@ -11,7 +11,7 @@ use transport::{Request, Response};
 use crate::{Client, Error, MAX_LIST_BYTES, Result, Transport};
 
 /// What a Cluster object and its secret say about a member's API server.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// `https://host:port[/path]`
     pub server: String,

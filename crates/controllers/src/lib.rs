@@ -1,1 +1,26 @@
 //! Every reconciler of the control plane, one module each, and the table that lists them.
+//!
+//! A reconciler gets a key, reads caches, asks a pure function of `propagation` what to write, and writes it. It knows
+//! no transport: the control plane and the members are [`client::Client`]s.
+
+mod binding;
+mod binding_status;
+mod cluster;
+mod cluster_status;
+mod context;
+mod detector;
+mod error;
+mod execution;
+mod members;
+mod namespace;
+mod skip;
+mod stores;
+mod table;
+mod templates;
+mod unified_auth;
+
+pub use context::{Context, Settings};
+pub use error::Error;
+pub use members::{Connector, Member, MemberError, Members};
+pub use skip::{Skip, SkipError};
+pub use table::{CONTROLLERS, Controller, Place, SelectionError, start};

@@ -1,0 +1,210 @@
+//! From bindings to Works: one for each cluster of a binding, and none elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{Object, ObjectKey};
+use client::{DeleteOptions, Patch, PatchOptions};
+use controller_runtime::{Event, Informer, Involved, Next, Priority, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::constants::events;
+use karmada_api::policy::v1alpha1::ResourceSelector;
+use karmada_api::scope::{Binding, Override, Scope};
+use karmada_api::work::v1alpha1::Work;
+use propagation::template::Template;
+use propagation::works::{self, Inputs};
+use serde_json::json;
+
+use crate::error::{During, Error, Result, all, decoded};
+use crate::{Context, templates};
+
+/// While a copy that is purged directly is still there, nothing is dispatched (upstream's period).
+const PURGE_POLL: Duration = Duration::from_secs(5);
+
+pub(crate) async fn run(context: Context) {
+    let queue = Arc::new(WorkQueue::new());
+    for scope in Scope::ALL {
+        let keys = queue.clone();
+        context.bindings(scope).subscribe(move |event| {
+            let initial = matches!(event, Event::Added { initial: true, .. });
+            if event.changes_generation() {
+                let priority = if initial { Priority::Low } else { Priority::Normal };
+                keys.add_with(event.object().key(), priority);
+            }
+        });
+        let bindings = Scope::ALL.map(|scope| context.bindings(scope));
+        let keys = queue.clone();
+        context.control.informer(&Override::api_resource(scope)).subscribe(move |event| {
+            // At the start every binding is looked at anyway.
+            if matches!(event, Event::Added { initial: true, .. }) || !event.changes_generation() {
+                return;
+            }
+            let versions: &[&Arc<Object>] = match event {
+                Event::Updated { old, new } => &[old, new],
+                other => &[other.object()],
+            };
+            for policy in versions.iter().filter_map(|object| Override::decode(object).ok()) {
+                enqueue_concerned(&policy, &bindings, &keys);
+            }
+        });
+    }
+    if !context.synced().await {
+        return;
+    }
+    let (stop, workers) = (context.stop.clone(), context.settings.workers);
+    run_workers("binding", queue, workers, stop, move |key| {
+        let context = context.clone();
+        async move { reconcile(&context, &key).await }
+    })
+    .await;
+}
+
+/// Queues the bindings whose template an override policy may select. Labels are not looked at: one pass too many
+/// writes nothing.
+fn enqueue_concerned(policy: &Override, bindings: &[Informer; 2], queue: &WorkQueue<ObjectKey>) {
+    let namespace = (policy.scope == Scope::Namespaced).then_some(policy.metadata.namespace.as_str());
+    let selectors = &policy.spec.resource_selectors;
+    for object in bindings.iter().flat_map(|informer| informer.cache().list(namespace)) {
+        let Ok(binding) = Binding::decode(&object) else { continue };
+        let resource = &binding.spec.resource;
+        let may_match = |selector: &ResourceSelector| {
+            let any = |wanted: &str, have: &str| wanted.is_empty() || wanted == have;
+            selector.api_version == resource.api_version
+                && selector.kind == resource.kind
+                && any(&selector.namespace, &resource.namespace)
+                && any(&selector.name, &resource.name)
+        };
+        if selectors.is_empty() || selectors.iter().any(may_match) {
+            queue.add_with(object.key(), Priority::Low);
+        }
+    }
+}
+
+async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+    let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else { return Ok(Next::Done) };
+    let binding = Binding::decode(&object)?;
+    let works = works_of(context, &binding);
+    let keys: Vec<ObjectKey> = works.iter().map(|work| work.key()).collect();
+    if object.is_deleting() {
+        delete_works(context, keys.iter()).await?;
+        remove_finalizer(context, &binding).await?;
+        return Ok(Next::Done);
+    }
+    let recorder = context.recorder.for_component("binding-controller");
+    let orphans = works::orphans(&binding.spec, &keys).map_err(Error::Wait)?;
+    if let Err(error) = delete_works(context, orphans.into_iter()).await {
+        recorder.warning(&*object, events::CLEANUP_WORK_FAILED, error.to_string());
+        return Err(error);
+    }
+    if works::waits_for_purge(&binding.spec, &keys) {
+        return Ok(Next::After(PURGE_POLL));
+    }
+    // Without targets there is nothing to render; with them, a template that is gone takes its binding along.
+    if works::targets(&binding.spec).is_empty() {
+        return Ok(Next::Done);
+    }
+    let Some(template) = templates::referenced(context, &binding.spec.resource).await? else { return Ok(Next::Done) };
+    let subjects = [Involved::from(&*object), Involved::from(&*template)];
+    let kind = Binding::kind(binding.scope);
+    match ensure_works(context, &binding, &template).await {
+        Ok(()) => {
+            for subject in subjects {
+                recorder.normal(subject, events::SYNC_WORK_SUCCEED, format!("Sync work of {kind}({key}) successful."));
+            }
+            Ok(Next::Done)
+        }
+        Err(error) => {
+            for subject in subjects {
+                recorder.warning(subject, events::SYNC_WORK_FAILED, error.to_string());
+            }
+            Err(error)
+        }
+    }
+}
+
+/// The Works of a binding, as the cache knows them.
+pub(crate) fn works_of(context: &Context, binding: &Binding) -> Vec<Arc<Object>> {
+    match binding.permanent_id() {
+        "" => Vec::new(),
+        id => context.works.cache().by_index(binding.scope.binding_id_label(), id),
+    }
+}
+
+async fn delete_works(context: &Context, keys: impl Iterator<Item = &ObjectKey>) -> Result<()> {
+    let mut errors = Vec::new();
+    for key in keys {
+        match context.client.delete(&Work::api_resource(), key, &DeleteOptions::default()).await {
+            Ok(()) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => errors.push(format!("deleting work {key}: {error}")),
+        }
+    }
+    all(errors)
+}
+
+async fn remove_finalizer(context: &Context, binding: &Binding) -> Result<()> {
+    let ours = binding.scope.binding_finalizer();
+    let finalizers = &binding.metadata.finalizers;
+    if !finalizers.iter().any(|finalizer| finalizer == ours) {
+        return Ok(());
+    }
+    let left: Vec<_> = finalizers.iter().filter(|finalizer| *finalizer != ours).collect();
+    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": binding.metadata.resource_version}});
+    let resource = Binding::api_resource(binding.scope);
+    match context.client.patch(&resource, &binding.key(), &Patch::Merge(patch), &PatchOptions::default()).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.map(|_| ()).during(|| format!("removing the finalizer of {} {}", resource.kind, binding.key())),
+    }
+}
+
+async fn ensure_works(context: &Context, binding: &Binding, template: &Object) -> Result<()> {
+    let tree = decoded(template, template.to_value())?;
+    let clusters: BTreeMap<_, _> =
+        context.clusters.all().into_iter().map(|cluster| (cluster.metadata.name.clone(), cluster)).collect();
+    let overrides = overrides_for(context, Template(&tree));
+    let inputs = Inputs { interpreter: &context.interpreter, clusters: &clusters, overrides: &overrides };
+    let rendered = works::render(binding, Template(&tree), inputs);
+    let writes = rendered.into_iter().map(|work| async {
+        match work {
+            Ok(work) => write_work(context, work.work).await,
+            Err(error) => Err(Error::Wait(error.to_string())),
+        }
+    });
+    let written = futures::future::join_all(writes).await;
+    all(written.into_iter().filter_map(|result| result.err().map(|error| error.to_string())).collect())
+}
+
+/// The override policies that can concern a template at all.
+pub(crate) fn overrides_for(context: &Context, template: Template<'_>) -> Vec<Override> {
+    let namespaced = match template.namespace() {
+        "" => Vec::new(),
+        namespace => context.overrides.of(Some(namespace)),
+    };
+    let policies = context.overrides.of(None).into_iter().chain(namespaced);
+    policies
+        .filter(|policy| propagation::overrides::concerns(policy, template))
+        .map(|policy| (*policy).clone())
+        .collect()
+}
+
+/// Creates a Work, or brings the existing one up to it; writes nothing when it is as it should be.
+pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<()> {
+    let resource = Work::api_resource();
+    let key = rendered.key();
+    let writing = || format!("writing work {key}");
+    let existing = match context.works.cache().get(&key) {
+        Some(existing) => existing,
+        None => match context.client.create(&resource, &rendered).await {
+            Ok(_) => return Ok(()),
+            Err(error) if error.is_already_exists() => context.client.get(&resource, &key).await.during(writing)?,
+            Err(error) => return Err(error).during(writing),
+        },
+    };
+    let work: Work = decoded(&existing, existing.decode())?;
+    match works::merge(&work, rendered) {
+        Ok(None) => Ok(()),
+        Ok(Some(merged)) => context.client.update(&resource, &merged).await.map(|_| ()).during(writing),
+        Err(error) => Err(Error::Wait(error.to_string())),
+    }
+}

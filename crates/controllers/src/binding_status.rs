@@ -1,0 +1,130 @@
+//! The state of the Works back into their binding, and from there into the template.
+
+use std::sync::Arc;
+
+use apimachinery::ObjectKey;
+use client::{Patch, PatchOptions};
+use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use karmada_api::constants::events;
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha1::Work;
+use propagation::status;
+use serde_json::json;
+
+use crate::error::{During, Error, Result, decoded};
+use crate::{Context, binding, templates};
+
+/// Bindings by their permanent id, which their Works carry.
+const BY_ID: &str = "permanent-id";
+
+pub(crate) async fn run(context: Context) {
+    let queue = Arc::new(WorkQueue::new());
+    let settle = context.settings.settle;
+    for scope in Scope::ALL {
+        let informer = context.bindings(scope);
+        let label = scope.binding_id_label();
+        informer.cache().add_index(BY_ID, move |binding| binding.label(label).map(str::to_owned).into_iter().collect());
+        let keys = queue.clone();
+        informer.subscribe(move |event| {
+            if event.changes_generation() && !matches!(event, Event::Deleted(_)) {
+                keys.add_after(event.object().key(), settle);
+            }
+        });
+    }
+    let (keys, bindings) = (queue.clone(), Scope::ALL.map(|scope| (scope, context.bindings(scope))));
+    context.works.subscribe(move |event| {
+        for (scope, bindings) in &bindings {
+            let Some(id) = event.object().label(scope.binding_id_label()) else { continue };
+            for binding in bindings.cache().by_index(BY_ID, id) {
+                keys.add_after(binding.key(), settle);
+            }
+        }
+    });
+    if !context.synced().await {
+        return;
+    }
+    let (stop, workers) = (context.stop.clone(), context.settings.workers);
+    run_workers("bindingStatus", queue, workers, stop, move |key| {
+        let context = context.clone();
+        async move { reconcile(&context, &key).await }
+    })
+    .await;
+}
+
+async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+    let scope = Scope::of(key);
+    let Some(object) = context.bindings(scope).cache().get(key) else { return Ok(Next::Done) };
+    if object.is_deleting() {
+        return Ok(Next::Done);
+    }
+    let binding = Binding::decode(&object)?;
+    let works = binding::works_of(context, &binding);
+    if works.is_empty() && binding.status.last_scheduled_time.is_none() {
+        return Ok(Next::Done);
+    }
+    let mut decoded_works: Vec<Work> = Vec::with_capacity(works.len());
+    for work in &works {
+        decoded_works.push(decoded(work, work.decode())?);
+    }
+    let items = status::aggregate(&binding.spec.resource, &decoded_works).map_err(Error::Wait)?;
+    let mut wanted = binding.status.clone();
+    let condition = status::fully_applied(&binding.spec, &items);
+    status::set_condition(&mut wanted.conditions, condition, context.now());
+    wanted.aggregated_status = items;
+    let kind = Binding::kind(scope);
+    let recorder = context.recorder.for_component("binding-status-controller");
+    if wanted != binding.status {
+        // The scheduler writes conditions of the same list: only onto the version that was read.
+        let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()}, "status": {
+            "aggregatedStatus": wanted.aggregated_status, "conditions": wanted.conditions,
+        }});
+        let resource = Binding::api_resource(scope);
+        match context.client.patch(&resource, key, &Patch::Merge(patch), &PatchOptions::status()).await {
+            Ok(_) => {
+                let message = format!("Update {kind}({key}) with AggregatedStatus successfully.");
+                recorder.normal(&*object, events::AGGREGATE_STATUS_SUCCEED, message);
+            }
+            Err(error) if error.is_not_found() => return Ok(Next::Done),
+            Err(error) => return Err(error).during(|| format!("writing the status of {kind} {key}")),
+        }
+    }
+    fold_into_template(context, &binding, &wanted.aggregated_status).await?;
+    Ok(Next::Done)
+}
+
+async fn fold_into_template(
+    context: &Context,
+    binding: &Binding,
+    items: &[karmada_api::work::v1alpha2::AggregatedStatusItem],
+) -> Result<()> {
+    let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(()) };
+    let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(()) };
+    let tree = decoded(&template, template.to_value())?;
+    let recorder = context.recorder.for_component("binding-status-controller");
+    let failed = |error: &dyn std::fmt::Display| {
+        recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
+    };
+    let updated = match status::template_status(&tree, items, &context.interpreter, context.now()) {
+        Ok(Some(updated)) => updated,
+        Ok(None) => return Ok(()),
+        Err(error) => {
+            failed(&error);
+            return Err(error.into());
+        }
+    };
+    match context.client.update_status(&resource, &updated).await {
+        Ok(_) => {
+            let message = "Update Resource with AggregatedStatus successfully.";
+            recorder.normal(&*template, events::AGGREGATE_STATUS_SUCCEED, message);
+            Ok(())
+        }
+        // The template is gone, or its kind has no status of its own to write.
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => {
+            if !error.is_conflict() {
+                failed(&error);
+            }
+            Err(error).during(|| format!("writing the status of {} {key}", resource.kind))
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The life of a Cluster: its execution namespace, its finalizer, its taints, and the order in which it ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{DeleteOptions, Patch, PatchOptions};
+use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use karmada_api::constants::{events, finalizers, labels};
+use karmada_api::names;
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha1::Work;
+use propagation::taints;
+use serde_json::{Value, json};
+
+use crate::Context;
+use crate::error::{During, Result};
+
+/// How often a Cluster that is leaving looks whether it may (upstream's period).
+const LEAVE_POLL: Duration = Duration::from_secs(10);
+
+/// The first looks come sooner: usually everything is gone in a moment.
+const FIRST_LEAVE_POLL: Duration = Duration::from_millis(500);
+
+fn namespaces() -> ApiResource {
+    ApiResource::cluster("", "v1", "Namespace", "namespaces")
+}
+
+pub(crate) async fn run(context: Context) {
+    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let keys = queue.clone();
+    context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
+        if !matches!(event, Event::Deleted(_)) {
+            keys.add(event.object().name().to_owned());
+        }
+    });
+    let keys = queue.clone();
+    context.control.informer(&namespaces()).subscribe(move |event| {
+        if let Event::Deleted(namespace) = event
+            && let Some(cluster) = names::cluster_of_namespace(namespace.name())
+        {
+            keys.add(cluster.to_owned());
+        }
+    });
+    if !context.synced().await {
+        return;
+    }
+    let stop = context.stop.clone();
+    run_workers("cluster", queue, 16, stop, move |name| {
+        let context = context.clone();
+        async move { reconcile(&context, &name).await }
+    })
+    .await;
+}
+
+async fn reconcile(context: &Context, name: &str) -> Result<Next> {
+    let key = ObjectKey::cluster(name);
+    let Some(object) = context.control.informer(&Cluster::api_resource()).cache().get(&key) else {
+        return Ok(Next::Done);
+    };
+    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
+    if object.is_deleting() {
+        return leave(context, &cluster, &object).await;
+    }
+    ensure_namespace(context, name, &object).await?;
+    set_taints_and_finalizer(context, &cluster, &object).await?;
+    Ok(Next::Done)
+}
+
+async fn ensure_namespace(context: &Context, cluster: &str, object: &Object) -> Result<()> {
+    let name = names::execution_namespace(cluster);
+    if context.control.informer(&namespaces()).cache().get(&ObjectKey::cluster(name.as_str())).is_some() {
+        return Ok(());
+    }
+    let namespace = json!({
+        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {labels::SYSTEM: "true"}},
+    });
+    let recorder = context.recorder.for_component("cluster-controller");
+    match context.client.create(&namespaces(), &namespace).await {
+        Ok(_) => {
+            let message = format!("Created execution space({name}) for cluster({cluster}).");
+            recorder.normal(object, events::CREATE_EXECUTION_SPACE_SUCCEED, message);
+            Ok(())
+        }
+        Err(error) if error.is_already_exists() => Ok(()),
+        Err(error) => {
+            recorder.warning(object, events::CREATE_EXECUTION_SPACE_FAILED, error.to_string());
+            Err(error).during(|| format!("creating namespace {name}"))
+        }
+    }
+}
+
+/// Both in one write.
+async fn set_taints_and_finalizer(context: &Context, cluster: &Cluster, object: &Object) -> Result<()> {
+    let taints = taints::by_readiness(cluster, context.now());
+    let mut held = cluster.metadata.finalizers.clone();
+    let ours = finalizers::CLUSTER.to_owned();
+    let lacks = !held.contains(&ours);
+    if taints.is_none() && !lacks {
+        return Ok(());
+    }
+    let mut patch = json!({"metadata": {"resourceVersion": object.resource_version()}});
+    if lacks {
+        held.push(ours);
+        patch["metadata"]["finalizers"] = json!(held);
+    }
+    if let Some(taints) = &taints {
+        patch["spec"] = json!({"taints": taints});
+    }
+    write(context, cluster, patch).await?;
+    if let Some(taints) = &taints {
+        let recorder = context.recorder.for_component("cluster-controller");
+        recorder.normal(object, events::TAINT_CLUSTER_SUCCEED, taints::message(taints));
+    }
+    Ok(())
+}
+
+async fn write(context: &Context, cluster: &Cluster, patch: Value) -> Result<()> {
+    let (resource, key) = (Cluster::api_resource(), cluster.key());
+    let written = context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await;
+    written.map(|_| ()).during(|| format!("writing cluster {key}"))
+}
+
+/// First the Works, with their namespace; then the bindings let go; then the finalizer.
+async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<Next> {
+    if !cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER) {
+        return Ok(Next::Done);
+    }
+    let name = cluster.metadata.name.as_str();
+    if cluster.spec.sync_mode == SyncMode::Pull && !cluster.is_ready() {
+        release_works(context, name).await?;
+    }
+    let namespace = ObjectKey::cluster(names::execution_namespace(name));
+    let reading = || format!("reading namespace {namespace}");
+    let recorder = context.recorder.for_component("cluster-controller");
+    match context.client.get_opt(&namespaces(), &namespace).await.during(reading)? {
+        Some(existing) => {
+            if !existing.is_deleting() {
+                let deleted = context.client.delete(&namespaces(), &namespace, &DeleteOptions::default()).await;
+                if let Err(error) = deleted
+                    && !error.is_not_found()
+                {
+                    recorder.warning(object, events::REMOVE_EXECUTION_SPACE_FAILED, error.to_string());
+                    return Err(error).during(|| format!("deleting namespace {namespace}"));
+                }
+                let message = format!("Removed execution space for cluster({name}).");
+                recorder.normal(object, events::REMOVE_EXECUTION_SPACE_SUCCEED, message);
+                return Ok(Next::After(FIRST_LEAVE_POLL));
+            }
+            return Ok(Next::After(LEAVE_POLL));
+        }
+        None if is_targeted(context, name) => return Ok(Next::After(FIRST_LEAVE_POLL)),
+        None => {}
+    }
+    let held = &cluster.metadata.finalizers;
+    let left: Vec<_> = held.iter().filter(|finalizer| *finalizer != finalizers::CLUSTER).collect();
+    let patch = json!({"metadata": {"finalizers": left, "resourceVersion": object.resource_version()}});
+    write(context, cluster, patch).await?;
+    Ok(Next::Done)
+}
+
+/// Whether any binding still goes there; the scheduler takes a leaving cluster out of them.
+fn is_targeted(context: &Context, cluster: &str) -> bool {
+    let bindings = Scope::ALL.into_iter().flat_map(|scope| context.bindings(scope).cache().list(None));
+    bindings
+        .filter_map(|object| Binding::decode(&object).ok())
+        .any(|binding| binding.spec.clusters.iter().any(|target| target.name == cluster))
+}
+
+/// The agent that would finish these Works is gone, and what it put into the member stays there.
+async fn release_works(context: &Context, cluster: &str) -> Result<()> {
+    for work in context.works.cache().list(Some(&names::execution_namespace(cluster))) {
+        let held = work.finalizers();
+        if !held.iter().any(|finalizer| &**finalizer == finalizers::EXECUTION) {
+            continue;
+        }
+        let left: Vec<_> = held.iter().filter(|finalizer| &***finalizer != finalizers::EXECUTION).collect();
+        let patch = json!({"metadata": {"finalizers": left, "resourceVersion": work.resource_version()}});
+        let (resource, key) = (Work::api_resource(), work.key());
+        match context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await {
+            Err(error) if error.is_not_found() => {}
+            other => other.map(|_| ()).during(|| format!("releasing work {key}"))?,
+        }
+    }
+    Ok(())
+}

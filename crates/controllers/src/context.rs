@@ -1,0 +1,170 @@
+//! What the controllers of one process share: one cache per kind, the members, the recorder.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::ApiResource;
+use client::{Client, Mapper};
+use controller_runtime::{EventRecorder, Informer, InformerSet};
+use interpreter::Interpreter;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
+use karmada_api::work::v1alpha1::Work;
+use propagation::cluster_status::Thresholds;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::execution::Engine;
+use crate::members::{Connector, Members};
+use crate::skip::Skip;
+use crate::stores::Store;
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub skip: Skip,
+    /// `--cluster-status-update-frequency`
+    pub status_frequency: Duration,
+    pub thresholds: Thresholds,
+    /// `--cluster-api-qps`; 0 is no limit. Upstream's default is 40 with a burst of 60.
+    pub member_qps: f64,
+    pub member_burst: u32,
+    /// Passes at once over templates, over bindings, and over the Works of each member. Upstream's default is 5 for
+    /// each; here a pass is a task, not a thread, and 64 keep a member busy that answers within 10 ms.
+    pub workers: usize,
+    /// How long several changes of status are collected into one write.
+    pub settle: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            skip: Skip::default(),
+            status_frequency: Duration::from_secs(10),
+            thresholds: Thresholds::default(),
+            member_qps: 0.0,
+            member_burst: 60,
+            workers: 64,
+            settle: Duration::from_millis(100),
+        }
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Context(Arc<Shared>);
+
+/// What a [`Context`] shares; its parts are for this crate's controllers.
+pub struct Shared {
+    pub(crate) client: Client,
+    pub(crate) control: InformerSet,
+    pub(crate) mapper: Mapper,
+    pub(crate) members: Members,
+    pub(crate) interpreter: Interpreter,
+    pub(crate) world: World,
+    pub(crate) settings: Settings,
+    pub(crate) stop: CancellationToken,
+    pub(crate) policies: Store<Policy>,
+    pub(crate) overrides: Store<Override>,
+    pub(crate) clusters: Store<Cluster>,
+    pub(crate) works: Informer,
+    pub(crate) recorder: EventRecorder,
+    pub(crate) engine: Engine,
+}
+
+impl std::ops::Deref for Context {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Context {
+    /// `client` reaches the control plane; everything started stops with `stop`. Must be called inside a tokio runtime.
+    pub fn new(
+        client: Client,
+        world: World,
+        interpreter: Interpreter,
+        connector: Connector,
+        settings: Settings,
+        stop: CancellationToken,
+    ) -> Self {
+        let control = InformerSet::until(client.clone(), world.clone(), stop.clone());
+        let both = |resource: fn(Scope) -> ApiResource| Scope::ALL.map(|scope| control.informer(&resource(scope)));
+        let [policies, cluster_policies] = both(Policy::api_resource);
+        let [overrides, cluster_overrides] = both(Override::api_resource);
+        let clusters = control.informer(&Cluster::api_resource());
+        let clusters = Store::follow(&[&clusters], decode_cluster);
+        let works = control.informer(&Work::api_resource());
+        for scope in Scope::ALL {
+            works.cache().add_label_index(scope.binding_id_label());
+        }
+        for informer in both(Binding::api_resource) {
+            for scope in Scope::ALL {
+                informer.cache().add_label_index(scope.policy_id_label());
+            }
+        }
+        let members =
+            Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone());
+        let recorder = EventRecorder::start(client.clone(), world.clone(), "karmada-controller-manager", stop.clone());
+        Self(Arc::new(Shared {
+            mapper: Mapper::new(client.clone()),
+            policies: Store::follow(&[&policies, &cluster_policies], Policy::decode),
+            overrides: Store::follow(&[&overrides, &cluster_overrides], Override::decode),
+            clusters,
+            works,
+            members,
+            recorder,
+            engine: Engine::default(),
+            client,
+            control,
+            interpreter,
+            world,
+            settings,
+            stop,
+        }))
+    }
+
+    pub(crate) fn bindings(&self, scope: Scope) -> Informer {
+        self.control.informer(&Binding::api_resource(scope))
+    }
+
+    /// The time as the API writes it.
+    pub(crate) fn now(&self) -> apimachinery::meta::Time {
+        apimachinery::meta::Time::new(self.world.now())
+    }
+
+    pub fn members(&self) -> &Members {
+        &self.0.members
+    }
+
+    /// The caches of the control plane, for others in the same process.
+    pub fn informers(&self) -> &InformerSet {
+        &self.0.control
+    }
+
+    pub fn mapper(&self) -> &Mapper {
+        &self.0.mapper
+    }
+
+    /// Waits until the caches that every controller reads are complete. False when stopped before.
+    pub(crate) async fn synced(&self) -> bool {
+        let mut informers = vec![self.works.clone(), self.control.informer(&Cluster::api_resource())];
+        for scope in Scope::ALL {
+            for resource in [Policy::api_resource(scope), Override::api_resource(scope), Binding::api_resource(scope)] {
+                informers.push(self.control.informer(&resource));
+            }
+        }
+        for informer in informers {
+            if !informer.synced().await {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn decode_cluster(object: &apimachinery::Object) -> Result<Cluster, DecodeError> {
+    object.decode().map_err(|source| DecodeError { kind: "Cluster".into(), key: object.key(), source })
+}

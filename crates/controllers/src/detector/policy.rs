@@ -1,0 +1,185 @@
+//! One policy: what it no longer selects is released, what it selects is looked at again, what waited is woken.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use client::{ListOptions, MapError, Patch, PatchOptions};
+use controller_runtime::{Next, Priority};
+use karmada_api::policy::v1alpha1::ActivationPreference;
+use karmada_api::scope::{Binding, Policy, Scope};
+use propagation::template::Template;
+use propagation::{claim, selection};
+use serde_json::json;
+
+use super::{Detector, TemplateKey};
+use crate::error::{During, Result, all, decoded};
+use crate::templates;
+
+impl Detector {
+    pub(super) async fn reconcile_policy(&self, key: &ObjectKey) -> Result<Next> {
+        let Some(policy) = self.context.policies.get(key) else { return Ok(Next::Done) };
+        if policy.metadata.deletion_timestamp.is_some() {
+            self.release_all(&policy).await?;
+            self.remove_finalizer(&policy).await?;
+            return Ok(Next::Done);
+        }
+        self.refresh_bindings(&policy).await?;
+        self.wake_waiting(&policy)?;
+        Ok(Next::Done)
+    }
+
+    /// Takes the claims off templates and bindings; both stay, as do the copies in members.
+    async fn release_all(&self, policy: &Policy) -> Result<()> {
+        let (scope, id) = (policy.scope, policy.permanent_id());
+        let mut errors = Vec::new();
+        let selectors = policy.spec.resource_selectors.iter();
+        let kinds: BTreeSet<_> =
+            selectors.map(|s| (s.api_version.as_str(), s.kind.as_str(), s.namespace.as_str())).collect();
+        for (api_version, kind, namespace) in kinds {
+            let Ok(gvk) = GroupVersionKind::from_api_version(api_version, kind) else { continue };
+            let resource = match self.context.mapper.resource(&gvk).await {
+                Ok(resource) => resource,
+                Err(MapError::NoMatch(_)) => continue,
+                Err(error) => {
+                    errors.push(error.to_string());
+                    continue;
+                }
+            };
+            let namespace = (!namespace.is_empty()).then_some(namespace);
+            for key in self.claimed(&resource, namespace, scope, id).await? {
+                let binding = propagation_binding_key(&resource, &key);
+                let cleaned = async {
+                    self.clean_binding(&binding, scope, id).await?;
+                    self.clean_template(&resource, &key, scope, id).await
+                };
+                if let Err(error) = cleaned.await {
+                    errors.push(error.to_string());
+                }
+            }
+        }
+        all(errors)
+    }
+
+    async fn claimed(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        scope: Scope,
+        id: &str,
+    ) -> Result<Vec<ObjectKey>> {
+        let label = scope.policy_id_label();
+        if let Some(informer) = self.context.control.existing(resource).filter(|informer| informer.has_synced()) {
+            let claimed = |object: &Arc<Object>| object.label(label) == Some(id);
+            return Ok(informer.cache().list(namespace).iter().filter(|o| claimed(o)).map(|o| o.key()).collect());
+        }
+        let options = ListOptions::labels(format!("{label}={id}"));
+        let list = self.context.client.list(resource, namespace, &options).await;
+        let list = list.during(|| format!("listing claimed {}", resource.plural))?;
+        Ok(list.items.iter().map(|object| object.key()).collect())
+    }
+
+    async fn remove_finalizer(&self, policy: &Policy) -> Result<()> {
+        let finalizers = &policy.metadata.finalizers;
+        let ours = policy.scope.policy_finalizer();
+        if !finalizers.iter().any(|finalizer| finalizer == ours) {
+            return Ok(());
+        }
+        let left: Vec<_> = finalizers.iter().filter(|finalizer| *finalizer != ours).collect();
+        let patch = json!({"metadata": {"finalizers": left, "resourceVersion": policy.metadata.resource_version}});
+        let resource = Policy::api_resource(policy.scope);
+        let key = policy.key();
+        match self.context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(|_| ()).during(|| format!("removing the finalizer of {} {key}", resource.kind)),
+        }
+    }
+
+    /// Looks at every binding of the policy: those whose template it no longer selects are released, the templates of
+    /// the others are queued.
+    async fn refresh_bindings(&self, policy: &Policy) -> Result<()> {
+        let (scope, id) = (policy.scope, policy.permanent_id());
+        if id.is_empty() {
+            return Ok(());
+        }
+        let lazy = policy.spec.activation_preference == Some(ActivationPreference::Lazy);
+        let mut errors = Vec::new();
+        for of in Scope::ALL {
+            if scope == Scope::Namespaced && of == Scope::Cluster {
+                continue;
+            }
+            for object in self.context.bindings(of).cache().by_index(scope.policy_id_label(), id) {
+                if let Err(error) = self.refresh_binding(policy, &object, lazy).await {
+                    errors.push(error.to_string());
+                }
+            }
+        }
+        all(errors)
+    }
+
+    async fn refresh_binding(&self, policy: &Policy, object: &Object, lazy: bool) -> Result<()> {
+        let binding = Binding::decode(object)?;
+        let Some((resource, key)) = templates::locate(&self.context, &binding.spec.resource).await? else {
+            return Ok(());
+        };
+        let Some(template) = templates::fetch(&self.context, &resource, &key).await? else { return Ok(()) };
+        let tree = decoded(&template, template.to_value())?;
+        if selection::strongest(&policy.spec.resource_selectors, Template(&tree)).is_none() {
+            let (scope, id) = (policy.scope, policy.permanent_id());
+            self.clean_template(&resource, &key, scope, id).await?;
+            return self.clean_binding(&binding.key(), scope, id).await;
+        }
+        self.templates.add_with(TemplateKey { resource: Arc::new(resource), key, by_us: lazy }, Priority::Low);
+        Ok(())
+    }
+
+    fn wake_waiting(&self, policy: &Policy) -> Result<()> {
+        let lazy = policy.spec.activation_preference == Some(ActivationPreference::Lazy);
+        let waiting: Vec<_> = self.waiting.lock().iter().cloned().collect();
+        let mut checked = false;
+        for (resource, key) in waiting {
+            if policy.scope == Scope::Namespaced && key.namespace() != Some(policy.metadata.namespace.as_str()) {
+                continue;
+            }
+            let informer = self.context.control.existing(&resource);
+            let Some(object) = informer.and_then(|informer| informer.cache().get(&key)) else { continue };
+            let Ok(tree) = object.to_value() else { continue };
+            if selection::strongest(&policy.spec.resource_selectors, Template(&tree)).is_none() {
+                continue;
+            }
+            if !checked {
+                self.check_dependent_overrides(policy)?;
+                checked = true;
+            }
+            self.templates.add_with(TemplateKey { resource, key, by_us: lazy }, Priority::Low);
+        }
+        Ok(())
+    }
+
+    /// Takes a policy's claim off a template, if it still holds.
+    pub(super) async fn clean_template(
+        &self,
+        resource: &ApiResource,
+        key: &ObjectKey,
+        scope: Scope,
+        id: &str,
+    ) -> Result<()> {
+        let reading = || format!("reading {} {key}", resource.kind);
+        let Some(object) = self.context.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
+        let tree = decoded(&object, object.to_value())?;
+        if !claim::holds(Template(&tree), scope, id) {
+            return Ok(());
+        }
+        self.edit(resource, Template(&tree), &claim::clean(scope)).await.map(|_| ())
+    }
+
+    /// Takes a policy's claim off a binding, if it still holds.
+    pub(super) async fn clean_binding(&self, key: &ObjectKey, scope: Scope, id: &str) -> Result<()> {
+        self.clean_template(&Binding::api_resource(Scope::of(key)), key, scope, id).await
+    }
+}
+
+fn propagation_binding_key(resource: &ApiResource, template: &ObjectKey) -> ObjectKey {
+    let name = karmada_api::names::binding_name(&resource.kind, &template.name);
+    ObjectKey::namespaced(template.namespace().unwrap_or_default(), name)
+}

@@ -1,0 +1,197 @@
+//! One template: find its policy, claim it, write its binding.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Patch, PatchOptions};
+use controller_runtime::{Involved, Next};
+use karmada_api::constants::{events, labels};
+use karmada_api::policy::v1alpha1::ActivationPreference;
+use karmada_api::scope::{Binding, Policy, Scope};
+use propagation::binding;
+use propagation::claim::{self, Claim, MetadataEdits};
+use propagation::selection;
+use propagation::template::Template;
+use serde_json::{Value, json};
+
+use super::{Detector, TemplateKey};
+use crate::error::{During, Error, Result, decoded};
+use crate::templates;
+
+impl Detector {
+    pub(super) async fn reconcile_template(&self, key: &TemplateKey) -> Result<Next> {
+        let place = (key.resource.clone(), key.key.clone());
+        let Some(object) = templates::fetch(&self.context, &key.resource, &key.key).await? else {
+            self.waiting.lock().remove(&place);
+            return Ok(Next::Done);
+        };
+        if object.label(labels::CLAIMED_BY).is_some_and(|by| !by.is_empty()) {
+            self.waiting.lock().remove(&place);
+            return Ok(Next::Done);
+        }
+        let mut tree = decoded(&object, object.to_value())?;
+        if let Some(claim) = claim::claimed_by(Template(&tree)) {
+            return self.follow_claim(key, &object, &mut tree, &claim).await;
+        }
+        // Into the waiting set first, then the look at the policies: a policy that comes meanwhile sees it there.
+        self.waiting.lock().insert(place.clone());
+        let Some(policy) = self.best_policy(Template(&tree)) else { return Ok(Next::Done) };
+        self.check_dependent_overrides(&policy)?;
+        self.waiting.lock().remove(&place);
+        self.apply(key, &object, &mut tree, &policy).await
+    }
+
+    /// A namespaced policy goes before every cluster policy.
+    fn best_policy(&self, template: Template<'_>) -> Option<Arc<Policy>> {
+        let among = |policies: Vec<Arc<Policy>>| {
+            let best = selection::best(policies.iter().map(AsRef::as_ref), template)?.key();
+            policies.into_iter().find(|policy| policy.key() == best)
+        };
+        let namespace = template.namespace();
+        let namespaced = (!namespace.is_empty()).then(|| among(self.context.policies.of(Some(namespace)))).flatten();
+        namespaced.or_else(|| among(self.context.policies.of(None)))
+    }
+
+    async fn follow_claim(&self, key: &TemplateKey, object: &Object, tree: &mut Value, claim: &Claim) -> Result<Next> {
+        let policy = match self.context.policies.get(&claim.policy) {
+            Some(policy) => policy,
+            None => {
+                let resource = Policy::api_resource(claim.scope());
+                let live = self.context.client.get_opt(&resource, &claim.policy).await;
+                match live.during(|| format!("reading {} {}", resource.kind, claim.policy))? {
+                    Some(live) => Arc::new(Policy::decode(&live)?),
+                    None => {
+                        // The cleaned template comes back as an update and is matched anew.
+                        let (scope, id) = (claim.scope(), claim.policy_id.as_str());
+                        self.clean_binding(&binding::key(Template(tree)), scope, id).await?;
+                        self.clean_template(&key.resource, &key.key, scope, id).await?;
+                        return Ok(Next::Done);
+                    }
+                }
+            }
+        };
+        if policy.metadata.deletion_timestamp.is_some() {
+            return Err(Error::Wait(format!("policy({}) is being deleted", claim.policy)));
+        }
+        if selection::strongest(&policy.spec.resource_selectors, Template(tree)).is_none() {
+            return Ok(Next::Done);
+        }
+        self.check_dependent_overrides(&policy)?;
+        self.apply(key, object, tree, &policy).await
+    }
+
+    pub(super) fn check_dependent_overrides(&self, policy: &Policy) -> Result<()> {
+        let namespace = policy.metadata.namespace.as_str();
+        let missing = policy
+            .spec
+            .dependent_overrides
+            .iter()
+            .any(|name| self.context.overrides.get(&ObjectKey::namespaced(namespace, name)).is_none());
+        if missing { Err(Error::Wait("waiting for dependent overrides".to_owned())) } else { Ok(()) }
+    }
+
+    async fn apply(&self, key: &TemplateKey, object: &Object, tree: &mut Value, policy: &Policy) -> Result<Next> {
+        let words = policy.scope.policy_words();
+        let shown = match policy.scope {
+            Scope::Namespaced => format!("{}/{}", policy.metadata.namespace, policy.metadata.name),
+            Scope::Cluster => policy.metadata.name.clone(),
+        };
+        let recorder = self.context.recorder.for_component("resource-detector");
+        match self.try_apply(key, tree, policy).await {
+            Ok(written) => {
+                if written {
+                    recorder.normal(object, events::APPLY_POLICY_SUCCEED, format!("Apply {words}({shown}) succeed"));
+                }
+                Ok(Next::Done)
+            }
+            Err(error) => {
+                let message = format!("Apply {words}({shown}) failed: {error}");
+                recorder.warning(object, events::APPLY_POLICY_FAILED, message);
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns whether a binding was written.
+    async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy) -> Result<bool> {
+        if let Some(edits) = claim::claim(policy, Template(tree)) {
+            let claimed = self.edit(&key.resource, Template(tree), &edits).await?;
+            edits.apply(tree);
+            tree["metadata"]["resourceVersion"] = json!(claimed.resource_version());
+        }
+        if key.by_us && policy.spec.activation_preference == Some(ActivationPreference::Lazy) {
+            return Ok(false);
+        }
+        let context = binding::Context {
+            schedule_priority: self.schedule_priority(policy).await?,
+            ..binding::Context::default()
+        };
+        let template = Template(tree);
+        let built = match binding::build(policy, template, &self.context.interpreter, &context) {
+            Ok(built) => built,
+            Err(error) => {
+                let recorder = self.context.recorder.for_component("resource-detector");
+                recorder.warning(involved(template), events::GET_REPLICAS_FAILED, error.to_string());
+                return Err(error.into());
+            }
+        };
+        self.write_binding(built).await
+    }
+
+    async fn schedule_priority(&self, policy: &Policy) -> Result<Option<i32>> {
+        let Some(wanted) = policy.spec.schedule_priority.as_ref() else { return Ok(None) };
+        let resource = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
+        let key = ObjectKey::cluster(wanted.priority_class_name.as_str());
+        let Some(class) = templates::fetch(&self.context, &resource, &key).await? else {
+            return Err(Error::Wait(format!("PriorityClass {key} does not exist")));
+        };
+        let value = decoded(&class, class.to_value())?["value"].as_i64().unwrap_or_default();
+        Ok(Some(i32::try_from(value).unwrap_or(i32::MAX)))
+    }
+
+    async fn write_binding(&self, built: Binding) -> Result<bool> {
+        let (scope, key) = (built.scope, built.key());
+        let resource = Binding::api_resource(scope);
+        let writing = || format!("writing {} {key}", resource.kind);
+        let existing = match self.context.bindings(scope).cache().get(&key) {
+            Some(existing) => existing,
+            None => match self.context.client.create(&resource, &built).await {
+                Ok(_) => return Ok(true),
+                // The cache lags behind, or another pass was faster.
+                Err(error) if error.is_already_exists() => {
+                    self.context.client.get(&resource, &key).await.during(writing)?
+                }
+                Err(error) => return Err(error).during(writing),
+            },
+        };
+        let Some(merged) = binding::merge(&Binding::decode(&existing)?, built)? else { return Ok(false) };
+        self.context.client.update(&resource, &merged).await.during(writing)?;
+        Ok(true)
+    }
+
+    /// Writes label and annotation edits, provided the object is still the one that was read.
+    pub(super) async fn edit(
+        &self,
+        resource: &ApiResource,
+        template: Template<'_>,
+        edits: &MetadataEdits,
+    ) -> Result<Arc<Object>> {
+        let mut patch = edits.to_merge_patch();
+        patch["metadata"]["resourceVersion"] = json!(template.resource_version());
+        patch["metadata"]["uid"] = json!(template.uid());
+        let key = template.key();
+        let written = self.context.client.patch(resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await;
+        written.during(|| format!("writing the claim on {} {key}", resource.kind))
+    }
+}
+
+fn involved(template: Template<'_>) -> Involved {
+    Involved {
+        api_version: template.api_version().to_owned(),
+        kind: template.kind().to_owned(),
+        namespace: template.namespace().to_owned(),
+        name: template.name().to_owned(),
+        uid: template.uid().to_owned(),
+        resource_version: template.resource_version().to_owned(),
+    }
+}

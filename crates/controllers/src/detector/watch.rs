@@ -1,0 +1,187 @@
+//! Which resources are templates, and which of their changes count.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, Object};
+use controller_runtime::{Event, Priority};
+use karmada_api::constants::{annotations, labels};
+use karmada_api::policy::v1alpha1::ActivationPreference;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::{Detector, TemplateKey};
+use crate::stores::Store;
+use apimachinery::ObjectKey;
+use karmada_api::scope::Policy;
+
+/// Discovery is read this often (upstream's period), and at once when a definition changes.
+const REFRESH: Duration = Duration::from_secs(30);
+
+/// After a definition changed: how soon, and how often, discovery is read until the kind is served.
+const AFTER_CHANGE: [Duration; 3] = [Duration::from_millis(50), Duration::from_millis(250), Duration::from_secs(1)];
+
+impl Detector {
+    /// Follows discovery for ever: starts to watch what appears, stops to watch what is gone.
+    pub(super) async fn watch_resources(self: &Arc<Self>) {
+        let changed = Arc::new(Notify::new());
+        for resource in [
+            ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions"),
+            ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices"),
+        ] {
+            let changed = changed.clone();
+            let tell = move |event: &Event| {
+                if event.changes_generation() {
+                    changed.notify_one();
+                }
+            };
+            self.context.control.informer(&resource).subscribe(tell);
+        }
+        let mut watched = BTreeSet::new();
+        loop {
+            self.refresh(&mut watched).await;
+            if tokio::time::timeout(REFRESH, changed.notified()).await.is_ok() {
+                for pause in AFTER_CHANGE {
+                    tokio::time::sleep(pause).await;
+                    self.refresh(&mut watched).await;
+                }
+            }
+        }
+    }
+
+    async fn refresh(self: &Arc<Self>, watched: &mut BTreeSet<ApiResource>) {
+        let discovery = match self.context.mapper.refresh().await {
+            Ok(discovery) => discovery,
+            Err(error) => return tracing::warn!(%error, "discovery of the control plane failed"),
+        };
+        let served: BTreeSet<ApiResource> = discovery
+            .preferred()
+            .into_iter()
+            .filter(|found| ["delete", "list", "watch"].iter().all(|verb| found.can(verb)))
+            .map(|found| found.resource.clone())
+            .filter(|resource| !self.context.settings.skip.skips_kind(&resource.gvk()))
+            .collect();
+        for resource in served.difference(watched) {
+            self.watch(resource);
+        }
+        for resource in watched.difference(&served) {
+            tracing::info!(?resource, "resource is not served any more");
+            self.context.control.stop(resource);
+        }
+        *watched = served;
+    }
+
+    fn watch(self: &Arc<Self>, resource: &ApiResource) {
+        let detector = Arc::downgrade(self);
+        let resource = Arc::new(resource.clone());
+        self.context.control.informer(&resource.clone()).subscribe(move |event| {
+            if let Some(detector) = detector.upgrade() {
+                detector.note(&resource, event);
+            }
+        });
+    }
+
+    fn note(&self, resource: &Arc<ApiResource>, event: &Event) {
+        let object = event.object();
+        if self.context.settings.skip.skips_object(&resource.kind, &object.key()) {
+            return;
+        }
+        let (by_us, priority) = match event {
+            Event::Added { initial, .. } => (false, if *initial { Priority::Low } else { Priority::Normal }),
+            Event::Deleted(_) => (false, Priority::Normal),
+            Event::Updated { old, new } if is_change(old, new) => {
+                (is_lazy(&self.context.policies, new) && !is_users_change(old, new), Priority::Normal)
+            }
+            Event::Updated { .. } => return,
+        };
+        self.templates.add_with(TemplateKey { resource: resource.clone(), key: object.key(), by_us }, priority);
+    }
+}
+
+/// Whether anything but status and bookkeeping changed.
+fn is_change(old: &Object, new: &Object) -> bool {
+    if old.generation() != new.generation()
+        || old.uid() != new.uid()
+        || old.is_deleting() != new.is_deleting()
+        || old.labels() != new.labels()
+        || old.finalizers() != new.finalizers()
+        || old.owner_references() != new.owner_references()
+    {
+        return true;
+    }
+    match (trimmed(old), trimmed(new)) {
+        (Some(old), Some(new)) => old != new,
+        _ => true,
+    }
+}
+
+fn trimmed(object: &Object) -> Option<Value> {
+    let mut tree = object.to_value().ok()?;
+    tree.as_object_mut()?.remove("status");
+    let metadata = tree.get_mut("metadata")?.as_object_mut()?;
+    metadata.remove("managedFields");
+    metadata.remove("resourceVersion");
+    Some(tree)
+}
+
+/// Whether a change remains when what the system writes is left out as well.
+fn is_users_change(old: &Object, new: &Object) -> bool {
+    let users = |object| {
+        let mut tree = trimmed(object)?;
+        let metadata = tree.get_mut("metadata")?.as_object_mut()?;
+        metadata.remove("generation");
+        for field in ["labels", "annotations"] {
+            if let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+                map.retain(|key, _| !key.contains(".karmada.io") || key == labels::SKIP_AUTO_PROPAGATION);
+                if map.is_empty() {
+                    metadata.remove(field);
+                }
+            }
+        }
+        Some(tree)
+    };
+    users(old) != users(new)
+}
+
+/// Whether the object is claimed by a lazy policy.
+fn is_lazy(policies: &Store<Policy>, object: &Object) -> bool {
+    let claimed = object.label(labels::POLICY_ID).is_some() || object.label(labels::CLUSTER_POLICY_ID).is_some();
+    if !claimed {
+        return false;
+    }
+    let annotations = object.annotations();
+    let key = match (annotations.get(annotations::POLICY_NAMESPACE), annotations.get(annotations::POLICY_NAME)) {
+        (Some(namespace), Some(name)) => ObjectKey::namespaced(namespace, name),
+        _ => match annotations.get(annotations::CLUSTER_POLICY_NAME) {
+            Some(name) => ObjectKey::cluster(name),
+            None => return false,
+        },
+    };
+    policies.get(&key).is_some_and(|policy| policy.spec.activation_preference == Some(ActivationPreference::Lazy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(metadata: &str, rest: &str) -> Object {
+        Object::parse(format!(r#"{{"metadata":{{{metadata}}}{rest}}}"#)).expect("a document")
+    }
+
+    #[test]
+    fn which_changes_count() {
+        let old = object(r#""name":"a","resourceVersion":"1","generation":1"#, r#","spec":1,"status":1"#);
+        for (metadata, rest, change, users) in [
+            (r#""name":"a","resourceVersion":"2","generation":1"#, r#","spec":1,"status":2"#, false, false),
+            (r#""name":"a","resourceVersion":"2","generation":2"#, r#","spec":2,"status":1"#, true, true),
+            (r#""name":"a","generation":1,"annotations":{"x.karmada.io/y":"1"}"#, r#","spec":1"#, true, false),
+            (r#""name":"a","generation":1,"labels":{"x":"1"}"#, r#","spec":1"#, true, true),
+            (r#""name":"a","generation":2,"labels":{"p.karmada.io/x":"1"}"#, r#","spec":1"#, true, false),
+        ] {
+            let new = object(metadata, rest);
+            assert_eq!(is_change(&old, &new), change, "{metadata}");
+            assert_eq!(is_users_change(&old, &new), users, "{metadata}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Why a pass did not reach its end. Every such pass is repeated with growing pauses.
+
+use client::MapError;
+
+use crate::MemberError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{attempt}: {source}")]
+    Api { attempt: String, source: client::Error },
+    #[error(transparent)]
+    Kind(#[from] MapError),
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    #[error("{what} cannot be read: {source}")]
+    Decode { what: String, source: serde_json::Error },
+    #[error(transparent)]
+    Object(#[from] karmada_api::scope::DecodeError),
+    #[error(transparent)]
+    Binding(#[from] propagation::binding::Error),
+    #[error(transparent)]
+    Interpreter(#[from] interpreter::Error),
+    /// Something else must happen first.
+    #[error("{0}")]
+    Wait(String),
+    /// Several parts failed; the others were carried out.
+    #[error("{}", .0.join("; "))]
+    Several(Vec<String>),
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// Names the attempt in an error of the API.
+pub(crate) trait During<T> {
+    fn during(self, attempt: impl FnOnce() -> String) -> Result<T>;
+}
+
+impl<T> During<T> for client::Result<T> {
+    fn during(self, attempt: impl FnOnce() -> String) -> Result<T> {
+        self.map_err(|source| Error::Api { attempt: attempt(), source })
+    }
+}
+
+/// A tree or a typed value out of an object.
+pub(crate) fn decoded<T>(what: impl std::fmt::Debug, result: serde_json::Result<T>) -> Result<T> {
+    result.map_err(|source| Error::Decode { what: format!("{what:?}"), source })
+}
+
+/// `Ok` when nothing failed.
+pub(crate) fn all(errors: Vec<String>) -> Result<()> {
+    if errors.is_empty() { Ok(()) } else { Err(Error::Several(errors)) }
+}

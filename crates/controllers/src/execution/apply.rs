@@ -1,0 +1,89 @@
+//! One manifest into one member.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use karmada_api::raw::RawJson;
+use propagation::retain::{Update, plan_update};
+use propagation::template::Template;
+use serde_json::Value;
+
+use super::compare::covers;
+use crate::Context;
+use crate::error::{During, Error, Result, decoded};
+use crate::members::Member;
+
+/// A first pass waits this long for the member's cache, so that it need not ask for each object.
+const CACHE_WAIT: Duration = Duration::from_secs(2);
+
+/// How often a write is tried against newer versions of the object.
+const CONFLICTS: usize = 5;
+
+pub(super) struct Applied {
+    pub object: Arc<Object>,
+    pub wrote: bool,
+}
+
+/// A manifest with where it goes.
+pub(super) struct Manifest {
+    pub tree: Value,
+    pub resource: ApiResource,
+    pub key: ObjectKey,
+}
+
+impl Manifest {
+    /// The control plane's knowledge of kinds is used for members too, as upstream does.
+    pub(super) async fn read(context: &Context, raw: &RawJson) -> Result<Self> {
+        let tree = decoded("manifest", raw.to_value())?;
+        let template = Template(&tree);
+        let gvk: GroupVersionKind = template.gvk();
+        let resource = context.mapper.resource(&gvk).await?;
+        let key = template.key();
+        Ok(Self { resource, key, tree })
+    }
+}
+
+/// Creates or updates. `had`: the member has had this very manifest, so that only edits of it are undone.
+pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Manifest, had: bool) -> Result<Applied> {
+    let Manifest { tree, resource, key } = manifest;
+    let informer = super::watch(context, member, resource);
+    let cached = match tokio::time::timeout(CACHE_WAIT, informer.synced()).await {
+        Ok(true) => informer.cache().get(key),
+        // Not known is not absent: ask.
+        _ => member.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind))?,
+    };
+    let mut observed = match cached {
+        Some(observed) => observed,
+        None => match member.client.create(resource, tree).await {
+            Ok(object) => return Ok(Applied { object, wrote: true }),
+            // The cache holds only what is ours, so this may be anybody's.
+            Err(error) if error.is_already_exists() => live(member, resource, key).await?,
+            Err(error) => return Err(error).during(|| format!("creating {} {key}", resource.kind)),
+        },
+    };
+    for _ in 0..CONFLICTS {
+        let current = decoded(&observed, observed.to_value())?;
+        let desired = match plan_update(tree, &current, &context.interpreter, &member.name) {
+            Ok(Update::Unchanged) => return Ok(Applied { object: observed, wrote: false }),
+            Ok(Update::Put(desired)) => desired,
+            Err(error) => return Err(Error::Wait(error.to_string())),
+        };
+        if had && covers(&current, &desired) {
+            return Ok(Applied { object: observed, wrote: false });
+        }
+        match member.client.update(resource, &desired).await {
+            Ok(object) => {
+                let wrote = object.resource_version() != observed.resource_version();
+                return Ok(Applied { object, wrote });
+            }
+            Err(error) if error.is_conflict() => observed = live(member, resource, key).await?,
+            Err(error) => return Err(error).during(|| format!("updating {} {key}", resource.kind)),
+        }
+    }
+    Err(Error::Wait(format!("{} {key} changed {CONFLICTS} times while it was updated", resource.kind)))
+}
+
+async fn live(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
+    member.client.get(resource, key).await.during(|| format!("reading {} {key}", resource.kind))
+}

@@ -1,0 +1,85 @@
+//! The end of a Work: its objects are deleted in the member, kept there without our marks, or left alone.
+
+use std::sync::Arc;
+
+use client::DeleteOptions;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::work::v1alpha1::Work;
+use propagation::deletion::{self, Member as State, Plan};
+use propagation::retain::{Update, plan_update};
+use propagation::template::Template;
+
+use super::apply::Manifest;
+use crate::Context;
+use crate::error::{During, Result, all, decoded};
+use crate::members::Member;
+
+/// What became of it.
+pub(super) enum End {
+    /// The finalizer can go.
+    Finished,
+    /// The cluster is not ready; the Work is queued again when it is, or when it leaves.
+    Waits,
+}
+
+pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Result<End> {
+    let state = match (cluster.is_ready(), cluster.metadata.deletion_timestamp.is_some()) {
+        (true, _) => State::Ready,
+        (false, true) => State::NotReadyAndLeaving,
+        (false, false) => State::NotReady,
+    };
+    let preserve = work.spec.preserve_resources_on_deletion == Some(true);
+    match deletion::plan(preserve, state) {
+        Plan::Wait => return Ok(End::Waits),
+        Plan::Release => {}
+        plan => {
+            let member = context.members.get(&cluster.metadata.name).await?;
+            let mut errors = Vec::new();
+            for raw in &work.spec.workload.manifests {
+                let one = async {
+                    let manifest = Manifest::read(context, raw).await?;
+                    match plan {
+                        Plan::Preserve => release(context, &member, manifest).await,
+                        _ => delete(&member, manifest).await,
+                    }
+                };
+                if let Err(error) = one.await {
+                    errors.push(error.to_string());
+                }
+            }
+            all(errors)?;
+        }
+    }
+    Ok(End::Finished)
+}
+
+/// Only what is there now, is ours, and is the object that was looked at. The member is asked, not the cache.
+async fn delete(member: &Arc<Member>, manifest: Manifest) -> Result<()> {
+    let Manifest { resource, key, .. } = manifest;
+    let reading = || format!("reading {} {key}", resource.kind);
+    let Some(observed) = member.client.get_opt(&resource, &key).await.during(reading)? else { return Ok(()) };
+    let tree = decoded(&observed, observed.to_value())?;
+    if !deletion::may_delete(Template(&tree)) || observed.is_deleting() {
+        return Ok(());
+    }
+    let options = DeleteOptions::background().only_uid(observed.uid());
+    match member.client.delete(&resource, &key, &options).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.during(|| format!("deleting {} {key}", resource.kind)),
+    }
+}
+
+async fn release(context: &Context, member: &Arc<Member>, mut manifest: Manifest) -> Result<()> {
+    let Manifest { resource, key, tree } = &mut manifest;
+    let reading = || format!("reading {} {key}", resource.kind);
+    let Some(observed) = member.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
+    let current = decoded(&observed, observed.to_value())?;
+    deletion::strip(tree);
+    match plan_update(tree, &current, &context.interpreter, &member.name) {
+        Ok(Update::Put(desired)) => {
+            member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
+        }
+        // Unchanged, or not ours in the first place: nothing of ours is on it.
+        Ok(Update::Unchanged) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,179 @@
+//! Works into members, and what becomes of them back into the Works' status.
+//!
+//! Upstream has two controllers here; they share one pass for each Work, so that "applied" and the first status are one
+//! write. Each member has its own queue and workers.
+
+mod apply;
+mod compare;
+mod end;
+mod pass;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use apimachinery::meta::Condition;
+use apimachinery::{ApiResource, Object, ObjectKey};
+use controller_runtime::{Event, Informer, Priority, Selection, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::{annotations, labels};
+use karmada_api::names;
+use parking_lot::Mutex;
+
+use crate::Context;
+use crate::members::Member;
+
+/// The state both controllers share.
+#[derive(Default)]
+pub(crate) struct Engine {
+    dispatches: AtomicBool,
+    reports: AtomicBool,
+    started: AtomicBool,
+    queues: Mutex<HashMap<String, Arc<WorkQueue<ObjectKey>>>>,
+    records: Mutex<HashMap<ObjectKey, Record>>,
+    ready: Mutex<HashMap<String, bool>>,
+}
+
+/// What this process knows of a Work it has dispatched; lost on restart, and then found out again.
+#[derive(Clone, Default)]
+struct Record {
+    uid: String,
+    /// The Work's generation that the member has.
+    generation: i64,
+    /// By UID of the member's object: the version we wrote or found right.
+    versions: BTreeMap<String, String>,
+    /// Somebody else changed an object.
+    dirty: bool,
+    /// To be written with the next status.
+    pending: Option<Condition>,
+    /// Attempts in a row that failed because the namespace was not there yet.
+    misses: u32,
+}
+
+pub(crate) async fn run_dispatch(context: Context) {
+    context.engine.dispatches.store(true, Ordering::Relaxed);
+    run(context).await;
+}
+
+pub(crate) async fn run_status(context: Context) {
+    context.engine.reports.store(true, Ordering::Relaxed);
+    run(context).await;
+}
+
+async fn run(context: Context) {
+    if !context.synced().await || context.engine.started.swap(true, Ordering::Relaxed) {
+        return context.stop.cancelled().await;
+    }
+    let on_works = context.clone();
+    context.works.subscribe(move |event| note_work(&on_works, event));
+    let on_clusters = context.clone();
+    context.control.informer(&Cluster::api_resource()).subscribe(move |event| note_cluster(&on_clusters, event));
+    context.stop.cancelled().await;
+}
+
+fn note_work(context: &Context, event: &Event) {
+    let key = event.object().key();
+    if let Event::Deleted(_) = event {
+        context.engine.records.lock().remove(&key);
+    } else if event.changes_generation() {
+        let initial = matches!(event, Event::Added { initial: true, .. });
+        enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
+    }
+}
+
+/// Works wait for their cluster without polling: they are queued when it becomes ready or leaves.
+fn note_cluster(context: &Context, event: &Event) {
+    let name = event.object().name();
+    if let Event::Deleted(_) = event {
+        context.engine.ready.lock().remove(name);
+        if let Some(queue) = context.engine.queues.lock().remove(name) {
+            queue.close();
+        }
+        return;
+    }
+    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return };
+    let ready = cluster.is_ready();
+    let was = context.engine.ready.lock().insert(name.to_owned(), ready).unwrap_or(false);
+    let leaves = matches!(event, Event::Updated { old, new } if old.is_deleting() != new.is_deleting());
+    if (ready && !was) || leaves {
+        for work in context.works.cache().list(Some(&names::execution_namespace(name))) {
+            enqueue(context, work.key(), Priority::Low);
+        }
+    }
+}
+
+fn enqueue(context: &Context, key: ObjectKey, priority: Priority) {
+    if let Some(queue) = queue_of(context, &key) {
+        queue.add_with(key, priority);
+    }
+}
+
+/// The queue of a Work's member, with its workers; `None` for a Work outside the execution namespaces.
+fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKey>>> {
+    let cluster = names::cluster_of_namespace(key.namespace()?)?;
+    let mut queues = context.engine.queues.lock();
+    if let Some(queue) = queues.get(cluster) {
+        return Some(queue.clone());
+    }
+    let queue = Arc::new(WorkQueue::new());
+    queues.insert(cluster.to_owned(), queue.clone());
+    let (stop, workers, context) = (context.stop.clone(), context.settings.workers, context.clone());
+    tokio::spawn(run_workers("execution", queue.clone(), workers, stop, move |key| {
+        let context = context.clone();
+        async move { pass::reconcile(&context, &key).await }
+    }));
+    Some(queue)
+}
+
+/// The cache of a member's objects that are ours; changes of them lead back to their Works.
+fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Informer {
+    let selection = Selection { label_selector: Some(format!("{}=true", labels::MANAGED)), ..Selection::default() };
+    let informer = member.informers.selected(resource, selection);
+    if member.start_watching(resource) {
+        let (context, cluster) = (context.clone(), member.name.clone());
+        informer.subscribe(move |event| note_member(&context, &cluster, event));
+    }
+    informer
+}
+
+fn note_member(context: &Context, cluster: &str, event: &Event) {
+    let object = event.object();
+    let Some(key) = work_of(object, cluster) else { return };
+    let Some(queue) = queue_of(context, &key) else { return };
+    let settle = context.settings.settle;
+    let ours = {
+        let mut records = context.engine.records.lock();
+        let record = records.get_mut(&key);
+        let known = record.as_ref().and_then(|record| record.versions.get(object.uid()));
+        let ours = known.is_some_and(|version| version == object.resource_version());
+        let foreign = match event {
+            Event::Deleted(_) => true,
+            // Before the first pass there is nothing to compare with; that pass compares anyway.
+            Event::Added { .. } => known.is_some() && !ours,
+            Event::Updated { old, new } => !ours && !is_status_only(old, new),
+        };
+        if let (true, Some(record)) = (foreign, record) {
+            record.dirty = true;
+        }
+        !foreign
+    };
+    if ours { queue.add_after(key, settle) } else { queue.add(key) }
+}
+
+/// A kind that counts generations did not count one; labels are the rest of what is ours and not spec.
+fn is_status_only(old: &Object, new: &Object) -> bool {
+    new.generation() > 0
+        && old.generation() == new.generation()
+        && old.uid() == new.uid()
+        && old.labels() == new.labels()
+        && old.is_deleting() == new.is_deleting()
+}
+
+/// The Work an object in a member belongs to, by its annotations; only Works of that member count.
+fn work_of(object: &Object, cluster: &str) -> Option<ObjectKey> {
+    let mut annotations = object.annotations();
+    let namespace = annotations.remove(annotations::WORK_NAMESPACE)?;
+    let name = annotations.remove(annotations::WORK_NAME)?;
+    (names::cluster_of_namespace(&namespace) == Some(cluster)).then(|| ObjectKey::namespaced(namespace, name))
+}

@@ -1,0 +1,323 @@
+//! One pass over one Work.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use apimachinery::meta::Condition;
+use apimachinery::{Object, ObjectKey};
+use client::{Patch, PatchOptions};
+use controller_runtime::{EventRecorder, Involved, Next};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use karmada_api::constants::{annotations, conditions, events, finalizers};
+use karmada_api::names;
+use karmada_api::work::v1alpha1::{ManifestStatus, Work, WorkStatus};
+use karmada_api::work::v1alpha2::ResourceHealth;
+use propagation::status;
+use propagation::template::Template;
+use serde_json::{Value, json};
+
+use super::apply::{Manifest, apply};
+use super::end::{End, end};
+use super::{Record, watch};
+use crate::Context;
+use crate::error::{During, Error, Result, decoded};
+use crate::members::Member;
+
+/// A namespace and what is in it go to a member at once; that the namespace is not there yet is told to nobody until
+/// it has been missing this often (5 ms, doubling: some 0.6 s).
+const TOLERATED_MISSES: u32 = 7;
+
+pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+    let Some(object) = context.works.cache().get(key) else { return Ok(Next::Done) };
+    let name = key.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
+    let cluster = context.clusters.get(&ObjectKey::cluster(name));
+    let cluster = cluster.ok_or_else(|| Error::Wait(format!("cluster {name} of work {key} does not exist")))?;
+    if cluster.spec.sync_mode == SyncMode::Pull {
+        return Ok(Next::Done);
+    }
+    let work: Work = decoded(&object, object.decode())?;
+    let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster };
+    let dispatches = context.engine.dispatches.load(Ordering::Relaxed);
+    if object.is_deleting() {
+        if dispatches && let End::Finished = end(context, &work, &cluster).await? {
+            pass.remove_finalizer().await?;
+        }
+        return Ok(Next::Done);
+    }
+    let mut status = work.status.clone();
+    let now = context.now();
+    let mut failure = None;
+    if dispatches {
+        if let Some(condition) = status::dispatching(&work) {
+            status::set_condition(&mut status.conditions, condition, now);
+        }
+        // A cluster that is not ready queues its Works when it becomes so.
+        let suspended = work.spec.suspend_dispatching == Some(true);
+        if !suspended && cluster.is_ready() {
+            match pass.dispatch().await? {
+                Dispatched::Same(None) => {}
+                Dispatched::Same(Some(condition)) => {
+                    status::set_condition(&mut status.conditions, condition, now);
+                }
+                Dispatched::Wrote => return Ok(Next::After(context.settings.settle)),
+                Dispatched::Failed(condition, error) => {
+                    status::set_condition(&mut status.conditions, condition, now);
+                    failure = Some(error);
+                }
+            }
+        }
+    }
+    if context.engine.reports.load(Ordering::Relaxed) && failure.is_none() {
+        pass.report(&mut status).await?;
+    }
+    pass.write(status).await?;
+    failure.map_or(Ok(Next::Done), Err)
+}
+
+enum Dispatched {
+    /// The member has the manifests; the condition that says so, when this process found that out.
+    Same(Option<Condition>),
+    /// They were written just now. The condition waits for the first status, so that both are one write.
+    Wrote,
+    Failed(Condition, Error),
+}
+
+struct Pass<'a> {
+    context: &'a Context,
+    key: &'a ObjectKey,
+    object: &'a Arc<Object>,
+    work: &'a Work,
+    cluster: &'a Cluster,
+}
+
+impl Pass<'_> {
+    async fn dispatch(&self) -> Result<Dispatched> {
+        let record = self.take_record();
+        let current = record.uid == self.object.uid() && record.generation == self.object.generation();
+        if current && !record.dirty {
+            return Ok(Dispatched::Same(record.pending));
+        }
+        let had = current || self.had_before();
+        let member = match self.context.members.get(&self.cluster.metadata.name).await {
+            Ok(member) => member,
+            Err(error) => {
+                let total = self.work.spec.workload.manifests.len();
+                let condition = status::applied(0, total, &[error.to_string()]);
+                return Ok(Dispatched::Failed(condition, error.into()));
+            }
+        };
+        self.apply_all(&member, record, had).await
+    }
+
+    /// The record as it is, not dirty from now on: what happens while the pass runs makes it dirty again.
+    fn take_record(&self) -> Record {
+        let mut records = self.context.engine.records.lock();
+        let record = records.entry(self.key.clone()).or_default();
+        let taken = record.clone();
+        record.dirty = false;
+        taken
+    }
+
+    /// Whether a process before this one left this very generation in the member.
+    fn had_before(&self) -> bool {
+        self.work.status.conditions.iter().any(|condition| {
+            condition.type_ == conditions::APPLIED
+                && condition.status == "True"
+                && condition.observed_generation == Some(self.object.generation())
+        })
+    }
+
+    async fn apply_all(&self, member: &Arc<Member>, record: Record, had: bool) -> Result<Dispatched> {
+        let manifests = &self.work.spec.workload.manifests;
+        let (mut errors, mut versions, mut wrote, mut namespace_missing) = (Vec::new(), BTreeMap::new(), false, false);
+        for raw in manifests {
+            let result = async {
+                let manifest = Manifest::read(self.context, raw).await?;
+                let applied = apply(self.context, member, &manifest, had).await;
+                self.tell(&manifest, &applied);
+                applied
+            };
+            match result.await {
+                Ok(applied) => {
+                    versions.insert(applied.object.uid().to_owned(), applied.object.resource_version().to_owned());
+                    wrote |= applied.wrote;
+                }
+                Err(error) => {
+                    namespace_missing |= matches!(&error, Error::Api { source, .. } if source.is_not_found());
+                    errors.push(error.to_string());
+                }
+            }
+        }
+        let mut condition = status::applied(manifests.len() - errors.len(), manifests.len(), &errors);
+        condition.observed_generation = Some(self.object.generation());
+        if !errors.is_empty() {
+            let misses = if namespace_missing { record.misses + 1 } else { 0 };
+            self.failed(misses);
+            let error = Error::Several(errors);
+            if namespace_missing && misses <= TOLERATED_MISSES {
+                return Err(error);
+            }
+            return Ok(Dispatched::Failed(condition, error));
+        }
+        let mut records = self.context.engine.records.lock();
+        let record = records.entry(self.key.clone()).or_default();
+        record.uid = self.object.uid().to_owned();
+        record.generation = self.object.generation();
+        record.versions = versions;
+        record.misses = 0;
+        record.pending = Some(condition.clone());
+        let reports = self.context.engine.reports.load(Ordering::Relaxed);
+        Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(Some(condition)) })
+    }
+
+    fn failed(&self, misses: u32) {
+        let mut records = self.context.engine.records.lock();
+        let record = records.entry(self.key.clone()).or_default();
+        record.dirty = true;
+        record.pending = None;
+        record.misses = misses;
+    }
+
+    /// The event about one manifest, on its template.
+    fn tell(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
+        let template = Template(&manifest.tree);
+        let Some(uid) = template.annotation(annotations::TEMPLATE_UID) else { return };
+        let subject = Involved {
+            api_version: template.api_version().to_owned(),
+            kind: template.kind().to_owned(),
+            namespace: template.namespace().to_owned(),
+            name: template.name().to_owned(),
+            uid: uid.to_owned(),
+            resource_version: String::new(),
+        };
+        let (place, cluster) = (manifest.key.to_string(), &self.cluster.metadata.name);
+        match applied {
+            Ok(applied) if applied.wrote => {
+                let message = format!("Successfully applied resource({place}) to cluster {cluster}");
+                self.recorder().normal(subject, events::SYNC_SUCCEED, message);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let message =
+                    format!("Failed to create or update resource({place}) in member cluster({cluster}): {error}");
+                self.recorder().warning(subject, events::SYNC_FAILED, message);
+            }
+        }
+    }
+
+    fn recorder(&self) -> EventRecorder {
+        self.context.recorder.for_component("execution-controller")
+    }
+
+    /// Reads the state of the objects from the member's caches. What is not there keeps its last state.
+    async fn report(&self, status: &mut WorkStatus) -> Result<()> {
+        let applied = status.conditions.iter().any(|it| it.type_ == conditions::APPLIED && it.status == "True");
+        if !applied || !self.cluster.is_ready() {
+            return Ok(());
+        }
+        let member = self.context.members.get(&self.cluster.metadata.name).await?;
+        for raw in &self.work.spec.workload.manifests {
+            let manifest = Manifest::read(self.context, raw).await?;
+            let informer = watch(self.context, &member, &manifest.resource);
+            let Some(observed) = informer.cache().get(&manifest.key) else { continue };
+            let tree = decoded(&observed, observed.to_value())?;
+            match status::reflect(self.work, Template(&tree), &self.context.interpreter) {
+                Ok(reflected) => {
+                    self.tell_health(&manifest, &reflected);
+                    replace(&mut status.manifest_statuses, reflected.manifest_status);
+                }
+                Err(error) => {
+                    self.recorder().warning(&**self.object, events::REFLECT_STATUS_FAILED, error.to_string());
+                    return Err(Error::Wait(error.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
+        let recorder = self.recorder().for_component("work-status-controller");
+        let what = format!("{}/{}", manifest.resource.kind, manifest.key);
+        if self.work.status.manifest_statuses.contains(&reflected.manifest_status) {
+            return;
+        }
+        let message = format!("Reflect status for object({what}) succeed.");
+        recorder.normal(&**self.object, events::REFLECT_STATUS_SUCCEED, message);
+        if let Some(error) = &reflected.health_error {
+            let message = format!("Failed to interpret health of object({what}), err: {error}");
+            recorder.warning(&**self.object, events::INTERPRET_HEALTH_FAILED, message);
+            return;
+        }
+        let word =
+            if reflected.manifest_status.health == Some(ResourceHealth::Healthy) { "healthy" } else { "unhealthy" };
+        let message = format!("Interpret health of object({what}) as {word}.");
+        recorder.normal(&**self.object, events::INTERPRET_HEALTH_SUCCEED, message);
+    }
+
+    async fn write(&self, status: WorkStatus) -> Result<()> {
+        if status == self.work.status {
+            return Ok(());
+        }
+        // Nobody else writes the status of Works, so the version is not part of the patch; the UID is.
+        let patch = json!({"metadata": {"uid": self.object.uid()}, "status": {
+            "conditions": status.conditions, "manifestStatuses": status.manifest_statuses,
+        }});
+        let resource = Work::api_resource();
+        let written =
+            self.context.client.patch(&resource, self.key, &Patch::Merge(patch), &PatchOptions::status()).await;
+        match written {
+            Err(error) if error.is_not_found() => return Ok(()),
+            other => other.map(|_| ()).during(|| format!("writing the status of work {}", self.key))?,
+        }
+        self.tell_conditions(&status);
+        Ok(())
+    }
+
+    fn tell_conditions(&self, status: &WorkStatus) {
+        let find = |list: &[Condition], type_: &str| list.iter().find(|it| it.type_ == type_).cloned();
+        let turned = |type_: &str| {
+            let new = find(&status.conditions, type_)?;
+            (find(&self.work.status.conditions, type_).as_ref() != Some(&new)).then_some(new)
+        };
+        let (recorder, place, cluster) = (self.recorder(), self.key, &self.cluster.metadata.name);
+        if let Some(condition) = turned(conditions::DISPATCHING) {
+            recorder.normal(&**self.object, events::WORK_DISPATCHING, condition.message);
+        }
+        if let Some(condition) = turned(conditions::APPLIED) {
+            if condition.status == "True" {
+                let message = format!("Sync work({place}) to cluster({cluster}) successful.");
+                recorder.normal(&**self.object, events::SYNC_SUCCEED, message);
+            } else {
+                let message = format!("Failed to sync work({place}) to cluster({cluster}), err: {}", condition.message);
+                recorder.warning(&**self.object, events::SYNC_FAILED, message);
+            }
+        }
+    }
+
+    async fn remove_finalizer(&self) -> Result<()> {
+        let held = &self.work.metadata.finalizers;
+        if !held.iter().any(|finalizer| finalizer == finalizers::EXECUTION) {
+            return Ok(());
+        }
+        let left: Vec<_> = held.iter().filter(|finalizer| *finalizer != finalizers::EXECUTION).collect();
+        let patch: Value = json!({"metadata": {"finalizers": left, "resourceVersion": self.object.resource_version()}});
+        let resource = Work::api_resource();
+        match self.context.client.patch(&resource, self.key, &Patch::Merge(patch), &PatchOptions::default()).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(|_| ()).during(|| format!("removing the finalizer of work {}", self.key)),
+        }
+    }
+}
+
+fn replace(list: &mut Vec<ManifestStatus>, status: ManifestStatus) {
+    match list.iter_mut().find(|known| known.identifier == status.identifier) {
+        Some(known) => *known = status,
+        None => {
+            // A manifest that was replaced by another leaves its place to it.
+            list.retain(|known| known.identifier.ordinal != status.identifier.ordinal);
+            list.push(status);
+        }
+    }
+}

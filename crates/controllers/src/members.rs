@@ -1,0 +1,186 @@
+//! Connections to member clusters: one client each, with its own caches and rate limit, so that one member's trouble is
+//! its own.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, ObjectKey};
+use base64::Engine as _;
+use client::{Client, Endpoint, TokenBucket};
+use controller_runtime::{Event, InformerSet};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::Settings;
+use crate::stores::Store;
+
+/// Connects to endpoints that are not reached over a socket (members simulated in this process); `None` for all others.
+pub type Connector = Arc<dyn Fn(&Endpoint) -> Option<Client> + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum MemberError {
+    #[error("cluster {0} does not exist")]
+    NoCluster(String),
+    #[error("cluster {0} is reached by its agent, not by the control plane")]
+    Pull(String),
+    #[error("the api endpoint of cluster {0} is empty")]
+    NoEndpoint(String),
+    #[error("cluster {0} does not have a secret")]
+    NoSecret(String),
+    #[error("the secret of cluster {cluster} cannot be read: {source}")]
+    Secret { cluster: String, source: client::Error },
+    #[error("the secret {key} of cluster {cluster} has no usable {field}")]
+    Field { cluster: String, key: ObjectKey, field: &'static str },
+    #[error("cannot connect to cluster {cluster}: {source}")]
+    Connect { cluster: String, source: client::Error },
+}
+
+/// One member, connected.
+pub struct Member {
+    pub name: String,
+    pub client: Client,
+    /// Caches of the member's objects.
+    pub informers: InformerSet,
+    endpoint: Endpoint,
+    watched: Mutex<HashSet<ApiResource>>,
+}
+
+impl Member {
+    /// True the first time it is asked for a resource: the caller then subscribes.
+    pub(crate) fn start_watching(&self, resource: &ApiResource) -> bool {
+        self.watched.lock().insert(resource.clone())
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Members(Arc<Inner>);
+
+struct Inner {
+    control: InformerSet,
+    clusters: Store<Cluster>,
+    connector: Connector,
+    world: World,
+    qps: f64,
+    burst: u32,
+    stop: CancellationToken,
+    connected: Mutex<HashMap<String, Arc<Member>>>,
+}
+
+impl Members {
+    pub(crate) fn new(
+        control: InformerSet,
+        clusters: Store<Cluster>,
+        connector: Connector,
+        world: World,
+        settings: &Settings,
+        stop: CancellationToken,
+    ) -> Self {
+        let (qps, burst) = (settings.member_qps, settings.member_burst);
+        let cluster_informer = control.informer(&Cluster::api_resource());
+        let inner = Inner { control, clusters, connector, world, qps, burst, stop, connected: Mutex::default() };
+        let members = Self(Arc::new(inner));
+        let weak = Arc::downgrade(&members.0);
+        cluster_informer.subscribe(move |event| {
+            if let (Event::Deleted(cluster), Some(inner)) = (event, weak.upgrade()) {
+                Self(inner).forget(cluster.name());
+            }
+        });
+        members
+    }
+
+    /// The connection to a member; made anew when its Cluster or its secret says something else than before.
+    ///
+    /// # Errors
+    /// What is missing. A member that does not answer is no error here.
+    pub async fn get(&self, name: &str) -> Result<Arc<Member>, MemberError> {
+        let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
+        let cluster = cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))?;
+        if cluster.spec.sync_mode == SyncMode::Pull {
+            return Err(MemberError::Pull(name.to_owned()));
+        }
+        let endpoint = self.endpoint(&cluster).await?;
+        if let Some(member) = self.connected(name).filter(|member| member.endpoint == endpoint) {
+            return Ok(member);
+        }
+        let client = match (self.0.connector)(&endpoint) {
+            Some(client) => client,
+            None => Client::from_endpoint(&endpoint)
+                .map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })?,
+        };
+        let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
+        let informers = InformerSet::until(client.clone(), self.0.world.clone(), self.0.stop.child_token());
+        let member = Arc::new(Member { name: name.to_owned(), client, informers, endpoint, watched: Mutex::default() });
+        let mut connected = self.0.connected.lock();
+        // Another pass may have been faster; its connection is the one in use.
+        if let Some(other) = connected.get(name).filter(|other| other.endpoint == member.endpoint) {
+            member.informers.stop_all();
+            return Ok(other.clone());
+        }
+        if let Some(old) = connected.insert(name.to_owned(), member.clone()) {
+            old.informers.stop_all();
+        }
+        Ok(member)
+    }
+
+    /// The connection if there is one.
+    pub fn connected(&self, name: &str) -> Option<Arc<Member>> {
+        self.0.connected.lock().get(name).cloned()
+    }
+
+    fn forget(&self, name: &str) {
+        if let Some(member) = self.0.connected.lock().remove(name) {
+            member.informers.stop_all();
+        }
+    }
+
+    async fn endpoint(&self, cluster: &Cluster) -> Result<Endpoint, MemberError> {
+        let name = &cluster.metadata.name;
+        let spec = &cluster.spec;
+        if spec.api_endpoint.is_empty() {
+            return Err(MemberError::NoEndpoint(name.clone()));
+        }
+        let reference = spec.secret_ref.as_ref().ok_or_else(|| MemberError::NoSecret(name.clone()))?;
+        let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+        let secret = self.secret(name, &key).await?;
+        let field = |field: &'static str| {
+            let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
+            bytes.ok_or_else(|| MemberError::Field { cluster: name.clone(), key: key.clone(), field })
+        };
+        let token = String::from_utf8(field("token")?).map_err(|_| MemberError::Field {
+            cluster: name.clone(),
+            key: key.clone(),
+            field: "token",
+        })?;
+        let insecure = spec.insecure_skip_tls_verification;
+        Ok(Endpoint {
+            server: spec.api_endpoint.clone(),
+            ca_bundle: if insecure { None } else { Some(field("caBundle")?) },
+            token: Some(token.trim().to_owned()),
+            insecure,
+            proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
+            headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+        })
+    }
+
+    async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<SecretData, MemberError> {
+        let resource = ApiResource::namespaced("", "v1", "Secret", "secrets");
+        let cached = self.0.control.existing(&resource).and_then(|informer| informer.cache().get(key));
+        let failed = |source| MemberError::Secret { cluster: cluster.to_owned(), source };
+        let object = match cached {
+            Some(object) => object,
+            None => self.0.control.client().get(&resource, key).await.map_err(failed)?,
+        };
+        object.decode().map_err(|_| MemberError::Field { cluster: cluster.to_owned(), key: key.clone(), field: "data" })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SecretData {
+    data: HashMap<String, String>,
+}

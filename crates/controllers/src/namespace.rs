@@ -1,0 +1,86 @@
+//! Namespaces go to every cluster by themselves.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, ObjectKey};
+use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Override, Scope};
+use propagation::namespaces;
+use propagation::template::Template;
+
+use crate::error::{Result, all, decoded};
+use crate::{Context, binding};
+
+fn resource() -> ApiResource {
+    ApiResource::cluster("", "v1", "Namespace", "namespaces")
+}
+
+pub(crate) async fn run(context: Context) {
+    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let informer = context.control.informer(&resource());
+    let keys = queue.clone();
+    informer.subscribe(move |event| {
+        if !matches!(event, Event::Deleted(_)) {
+            keys.add(event.object().name().to_owned());
+        }
+    });
+    let (keys, all_namespaces) = (queue.clone(), informer.clone());
+    context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
+        if let Event::Added { .. } = event {
+            for namespace in all_namespaces.cache().keys() {
+                keys.add_with(namespace.name, Priority::Low);
+            }
+        }
+    });
+    let (keys, all_namespaces) = (queue.clone(), informer.clone());
+    context.control.informer(&Override::api_resource(Scope::Cluster)).subscribe(move |event| {
+        if matches!(event, Event::Added { initial: true, .. }) || !event.changes_generation() {
+            return;
+        }
+        let old = match event {
+            Event::Updated { old, .. } => Some(old),
+            _ => None,
+        };
+        for policy in old.into_iter().chain([event.object()]).filter_map(|object| Override::decode(object).ok()) {
+            for namespace in all_namespaces.cache().keys() {
+                if namespaces::triggered_by(&policy, &namespace.name) {
+                    keys.add_with(namespace.name, Priority::Low);
+                }
+            }
+        }
+    });
+    if !context.synced().await || !informer.synced().await {
+        return;
+    }
+    let (stop, workers) = (context.stop.clone(), context.settings.workers);
+    run_workers("namespace", queue, workers, stop, move |name| {
+        let context = context.clone();
+        async move { reconcile(&context, &name).await }
+    })
+    .await;
+}
+
+async fn reconcile(context: &Context, name: &str) -> Result<Next> {
+    let object = context.control.informer(&resource()).cache().get(&ObjectKey::cluster(name));
+    // The Works of a namespace that is deleted are collected with it.
+    let Some(object) = object.filter(|object| !object.is_deleting()) else { return Ok(Next::Done) };
+    let tree = decoded(&object, object.to_value())?;
+    if !namespaces::is_propagated(Template(&tree), |name| context.settings.skip.skips_namespace(name)) {
+        return Ok(Next::Done);
+    }
+    let overrides = binding::overrides_for(context, Template(&tree));
+    let mut errors = Vec::new();
+    for cluster in context.clusters.all() {
+        if cluster.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let written = match namespaces::work(Template(&tree), &cluster, &overrides) {
+            Ok(work) => binding::write_work(context, work).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        errors.extend(written.err());
+    }
+    all(errors).map(|()| Next::Done)
+}

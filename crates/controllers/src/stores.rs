@@ -1,0 +1,55 @@
+//! Decoded mirrors of small caches that every decision reads: policies, overrides, clusters.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey};
+use controller_runtime::{Event, Informer};
+use parking_lot::RwLock;
+
+/// Follows informers; whoever subscribes to the same informers later finds the store already changed.
+pub(crate) struct Store<T>(Arc<RwLock<BTreeMap<ObjectKey, Arc<T>>>>);
+
+impl<T> Clone for Store<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Send + Sync + 'static> Store<T> {
+    /// An object that cannot be decoded keeps its last good state and is named in the log.
+    pub(crate) fn follow<E: Display + 'static>(informers: &[&Informer], decode: fn(&Object) -> Result<T, E>) -> Self {
+        let store = Self(Arc::default());
+        for informer in informers {
+            let map = store.0.clone();
+            informer.subscribe(move |event| match event {
+                Event::Deleted(object) => {
+                    map.write().remove(&object.key());
+                }
+                Event::Added { object, .. } | Event::Updated { new: object, .. } => match decode(object) {
+                    Ok(value) => {
+                        map.write().insert(object.key(), Arc::new(value));
+                    }
+                    Err(error) => tracing::warn!(?object, %error, "object cannot be understood"),
+                },
+            });
+        }
+        store
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
+        self.0.read().get(key).cloned()
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<T>> {
+        self.0.read().values().cloned().collect()
+    }
+
+    /// The cluster-scoped ones (`None`), or those of a namespace.
+    pub(crate) fn of(&self, namespace: Option<&str>) -> Vec<Arc<T>> {
+        let from = ObjectKey::namespaced(namespace.unwrap_or_default(), "");
+        let map = self.0.read();
+        map.range(from..).take_while(|(key, _)| key.namespace() == namespace).map(|(_, value)| value.clone()).collect()
+    }
+}

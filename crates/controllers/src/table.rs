@@ -1,0 +1,142 @@
+//! The table of controllers, and starting those that are selected.
+
+use futures::future::BoxFuture;
+
+use crate::Context;
+
+/// Where a controller runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    ControlPlane,
+    /// For push members in the control plane, for pull members in the agent.
+    Both,
+}
+
+/// One controller.
+pub struct Controller {
+    /// As in upstream's `--controllers`.
+    pub name: &'static str,
+    pub watches: &'static [&'static str],
+    pub writes: &'static [&'static str],
+    pub place: Place,
+    /// Runs until the context's token is cancelled.
+    pub start: fn(Context) -> BoxFuture<'static, ()>,
+}
+
+const BINDINGS: &str = "resourcebindings, clusterresourcebindings";
+
+/// Every controller there is. A new one is a module and a row.
+pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        // Always on upstream, which has no name for it in `--controllers`.
+        name: "detector",
+        watches: &["every propagatable resource", "propagationpolicies, clusterpropagationpolicies"],
+        writes: &["claims on templates", BINDINGS],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::detector::run(context)),
+    },
+    Controller {
+        name: "binding",
+        watches: &[BINDINGS, "overridepolicies, clusteroverridepolicies"],
+        writes: &["works"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::binding::run(context)),
+    },
+    Controller {
+        name: "execution",
+        watches: &["works", "clusters", "managed objects in members"],
+        writes: &["objects in members", "works/status"],
+        place: Place::Both,
+        start: |context| Box::pin(crate::execution::run_dispatch(context)),
+    },
+    Controller {
+        name: "workStatus",
+        watches: &["works", "managed objects in members"],
+        writes: &["works/status"],
+        place: Place::Both,
+        start: |context| Box::pin(crate::execution::run_status(context)),
+    },
+    Controller {
+        name: "bindingStatus",
+        watches: &["works", BINDINGS],
+        writes: &["status of bindings and templates"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::binding_status::run(context)),
+    },
+    Controller {
+        name: "namespace",
+        watches: &["namespaces", "clusters", "clusteroverridepolicies"],
+        writes: &["works"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::namespace::run(context)),
+    },
+    Controller {
+        name: "cluster",
+        watches: &["clusters"],
+        writes: &["execution namespaces", "clusters"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::cluster::run(context)),
+    },
+    Controller {
+        name: "clusterStatus",
+        watches: &["clusters", "nodes and pods in members"],
+        writes: &["clusters/status"],
+        place: Place::Both,
+        start: |context| Box::pin(crate::cluster_status::run(context)),
+    },
+    Controller {
+        name: "unifiedAuth",
+        watches: &["clusters", "clusterroles", "clusterrolebindings"],
+        writes: &["works"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::unified_auth::run(context)),
+    },
+];
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
+pub struct SelectionError(String);
+
+/// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
+/// and `-name` to leave one out; the first that fits decides.
+///
+/// # Errors
+/// A name that no controller has; nothing is started then.
+pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task::JoinHandle<()>>, SelectionError> {
+    for word in selection {
+        let name = word.strip_prefix('-').unwrap_or(word);
+        if name != "*" && !CONTROLLERS.iter().any(|controller| controller.name == name) {
+            return Err(SelectionError(name.to_owned()));
+        }
+    }
+    let chosen = CONTROLLERS.iter().filter(|controller| is_selected(controller.name, selection));
+    Ok(chosen.map(|controller| tokio::spawn((controller.start)(context.clone()))).collect())
+}
+
+fn is_selected(name: &str, selection: &[String]) -> bool {
+    let named = selection.iter().find_map(|word| match word.strip_prefix('-') {
+        Some(left_out) => (left_out == name).then_some(false),
+        None => (word == name).then_some(true),
+    });
+    named.unwrap_or_else(|| selection.is_empty() || selection.iter().any(|word| word == "*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selections() {
+        for (words, execution, binding) in [
+            ("", true, true),
+            ("*", true, true),
+            ("*,-execution", false, true),
+            ("binding", false, true),
+            ("-binding,*", true, false),
+        ] {
+            let words: Vec<String> = words.split(',').filter(|w| !w.is_empty()).map(str::to_owned).collect();
+            assert_eq!(is_selected("execution", &words), execution, "{words:?}");
+            assert_eq!(is_selected("binding", &words), binding, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Finding the template a binding is about.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use client::MapError;
+use karmada_api::work::v1alpha2::ObjectReference;
+
+use crate::Context;
+use crate::error::{During, Error, Result};
+
+/// The resource and key a reference means; `None` when its kind is not served (any more).
+pub(crate) async fn locate(context: &Context, reference: &ObjectReference) -> Result<Option<(ApiResource, ObjectKey)>> {
+    let gvk = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind)
+        .map_err(|error| Error::Wait(error.to_string()))?;
+    match context.mapper.resource(&gvk).await {
+        Ok(resource) => {
+            Ok(Some((resource, ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str()))))
+        }
+        Err(MapError::NoMatch(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// From the cache, and where the cache has nothing, from the server: a cache may lag, and absence has consequences.
+pub(crate) async fn fetch(context: &Context, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
+    let informer = context.control.existing(resource);
+    if let Some(object) = informer.and_then(|informer| informer.cache().get(key)) {
+        return Ok(Some(object));
+    }
+    context.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind))
+}
+
+pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -> Result<Option<Arc<Object>>> {
+    match locate(context, reference).await? {
+        Some((resource, key)) => fetch(context, &resource, &key).await,
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,172 @@
+//! Who may use the cluster proxy is impersonated in the member: one ClusterRole and one binding for each cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apimachinery::meta::OwnerReference;
+use apimachinery::{ApiResource, ObjectKey};
+use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::labels;
+use propagation::works::{self, WorkMetadata};
+use serde_json::{Value, json};
+
+use crate::error::{Error, Result, decoded};
+use crate::{Context, binding};
+
+const NAME: &str = "karmada-impersonator";
+const GROUP: &str = "rbac.authorization.k8s.io";
+
+fn roles() -> ApiResource {
+    ApiResource::cluster(GROUP, "v1", "ClusterRole", "clusterroles")
+}
+
+fn role_bindings() -> ApiResource {
+    ApiResource::cluster(GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings")
+}
+
+pub(crate) async fn run(context: Context) {
+    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let keys = queue.clone();
+    context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
+        if event.changes_generation() {
+            keys.add_with(event.object().name().to_owned(), Priority::Low);
+        }
+    });
+    for resource in [roles(), role_bindings()] {
+        let (keys, clusters) = (queue.clone(), context.clusters.clone());
+        context.control.informer(&resource).subscribe(move |event| {
+            if !matches!(event, Event::Added { initial: true, .. }) {
+                clusters.all().iter().for_each(|cluster| keys.add_with(cluster.metadata.name.clone(), Priority::Low));
+            }
+        });
+    }
+    let synced = context.synced().await
+        && context.control.informer(&roles()).synced().await
+        && context.control.informer(&role_bindings()).synced().await;
+    if !synced {
+        return;
+    }
+    let stop = context.stop.clone();
+    run_workers("unifiedAuth", queue, 4, stop, move |name| {
+        let context = context.clone();
+        async move { reconcile(&context, &name).await }
+    })
+    .await;
+}
+
+async fn reconcile(context: &Context, name: &str) -> Result<Next> {
+    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return Ok(Next::Done) };
+    let Some(reference) = &cluster.spec.impersonator_secret_ref else { return Ok(Next::Done) };
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return Ok(Next::Done);
+    }
+    let mut trees = [Vec::new(), Vec::new()];
+    for (resource, list) in [roles(), role_bindings()].iter().zip(&mut trees) {
+        for object in context.control.informer(resource).cache().list(None) {
+            list.push(decoded(&object, object.to_value())?);
+        }
+    }
+    let [roles, bindings] = trees;
+    let metadata = json!({"name": NAME, "labels": {labels::SYSTEM: "true"}});
+    let api_version = format!("{GROUP}/v1");
+    let role = json!({
+        "apiVersion": api_version, "kind": "ClusterRole", "metadata": metadata,
+        "rules": rules(&subjects(&roles, &bindings, name)),
+    });
+    let role_binding = json!({
+        "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": metadata,
+        "subjects": [{"kind": "ServiceAccount", "namespace": reference.namespace, "name": NAME}],
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": NAME},
+    });
+    let metadata = WorkMetadata {
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        conflict_resolution: None,
+        applied: &BTreeMap::new(),
+    };
+    for object in [role, role_binding] {
+        let work = works::work(name, object, &metadata);
+        let mut work = work.map_err(|error| Error::Wait(format!("cluster {name}: {error}")))?;
+        work.metadata.owner_references = vec![owner(&cluster)];
+        binding::write_work(context, work).await?;
+    }
+    Ok(Next::Done)
+}
+
+fn owner(cluster: &Cluster) -> OwnerReference {
+    OwnerReference {
+        api_version: Cluster::api_resource().api_version(),
+        kind: Cluster::KIND.to_owned(),
+        name: cluster.metadata.name.clone(),
+        uid: cluster.metadata.uid.clone(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}
+
+/// By resource of impersonation (`users`, `groups`, `serviceaccounts`): the names that may use the proxy of a cluster.
+fn subjects(roles: &[Value], bindings: &[Value], cluster: &str) -> BTreeMap<&'static str, Vec<String>> {
+    let allowed = |role: &Value| {
+        role["rules"].as_array().is_some_and(|rules| rules.iter().any(|rule| allows_proxy(rule, cluster)))
+    };
+    let mut found: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for binding in bindings.iter().filter(|binding| binding["roleRef"]["kind"] == "ClusterRole") {
+        let role = roles.iter().find(|role| role["metadata"]["name"] == binding["roleRef"]["name"]);
+        if !role.is_some_and(allowed) {
+            continue;
+        }
+        for subject in binding["subjects"].as_array().into_iter().flatten() {
+            let kind = match subject["kind"].as_str() {
+                Some("User") => "users",
+                Some("Group") => "groups",
+                Some("ServiceAccount") => "serviceaccounts",
+                _ => continue,
+            };
+            found.entry(kind).or_default().extend(subject["name"].as_str().map(str::to_owned));
+        }
+    }
+    for names in found.values_mut() {
+        names.sort();
+        names.dedup();
+    }
+    found
+}
+
+fn allows_proxy(rule: &Value, cluster: &str) -> bool {
+    let has = |field: &str, wanted: &str| {
+        rule[field].as_array().is_some_and(|list| list.iter().any(|value| value == wanted || value == "*"))
+    };
+    let names = rule["resourceNames"].as_array().filter(|names| !names.is_empty());
+    let here = names.is_none_or(|names| names.iter().any(|name| name == cluster));
+    (has("apiGroups", "cluster.karmada.io") && has("resources", "clusters/proxy") && here)
+        || (has("apiGroups", "search.karmada.io") && has("resources", "proxying/proxy"))
+}
+
+fn rules(subjects: &BTreeMap<&'static str, Vec<String>>) -> Vec<Value> {
+    let rule = |(resource, names): (&&str, &Vec<String>)| json!({"apiGroups": [""], "resources": [resource], "verbs": ["impersonate"], "resourceNames": names});
+    subjects.iter().map(rule).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn those_who_may_use_the_proxy() {
+        let role = |name: &str, rule: Value| json!({"metadata": {"name": name}, "rules": [rule]});
+        let roles = [
+            role(
+                "m1",
+                json!({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "resourceNames": ["m1"]}),
+            ),
+            role("all", json!({"apiGroups": ["*"], "resources": ["*"]})),
+            role("other", json!({"apiGroups": [""], "resources": ["pods"]})),
+        ];
+        let bound = |role: &str, kind: &str, name: &str| json!({"roleRef": {"kind": "ClusterRole", "name": role}, "subjects": [{"kind": kind, "name": name}]});
+        let bindings = [bound("m1", "User", "tom"), bound("all", "Group", "admins"), bound("other", "User", "eve")];
+        assert_eq!(json!(subjects(&roles, &bindings, "m1")), json!({"groups": ["admins"], "users": ["tom"]}));
+        assert_eq!(json!(subjects(&roles, &bindings, "m2")), json!({"groups": ["admins"]}));
+    }
+}
