@@ -5,7 +5,6 @@
 //! operation gives it, and its error is final. [`Native`] knows the built-in kinds; scripts and webhooks are further
 //! layers before it. Nothing here reads a clock or the network.
 
-mod amount;
 mod kind;
 mod layers;
 mod native;
@@ -15,4 +14,4 @@ pub use kind::Kind;
 pub use layers::{Error, Interpreter, Layer, Operation};
 pub use native::Native;
 pub use native::dependencies::pod_dependencies;
-pub use native::requirements::{pod_request, replica_requirements};
+pub use native::requirements::{Limits, amounts, pod_request, printed, replica_requirements};

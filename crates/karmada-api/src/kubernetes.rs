@@ -7,6 +7,8 @@ use apimachinery::meta::{Time, null_as_default};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::crd::schema;
+
 /// Amounts by resource name.
 pub type ResourceList = BTreeMap<String, Quantity>;
 
@@ -95,13 +97,20 @@ impl Toleration {
 }
 
 /// `core/v1.Taint`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
+    /// NoSchedule or NoExecute.
+    #[schemars(extend("x-required" = true))]
     pub effect: String,
+    /// The taint's key.
+    #[schemars(extend("x-required" = true))]
     pub key: String,
+    /// When the taint was added.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "schema::Time")]
     pub time_added: Option<Time>,
+    /// The taint's value.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub value: String,
 }

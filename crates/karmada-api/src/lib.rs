@@ -22,6 +22,7 @@ pub mod work;
 mod api_type;
 
 pub use api_type::ApiType;
+pub use cluster::resources;
 pub use crd::crds;
 pub use scope::Scope;
 

@@ -11,6 +11,7 @@ pub mod deletion;
 pub mod division;
 pub mod namespaces;
 pub mod overrides;
+pub mod resource_summary;
 pub mod retain;
 pub mod selection;
 pub mod status;

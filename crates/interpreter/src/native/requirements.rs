@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
+use apimachinery::quantity::{Format, Quantity as Amount};
 use karmada_api::kubernetes::{Quantity, ResourceList};
 use karmada_api::work::v1alpha2::{NodeClaim, ReplicaRequirements};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::amount::Amount;
 use crate::tree::{at, list};
 
 /// The requirements of a pod template (or a Pod); `None` when it asks for nothing. The error says what is malformed.
 pub fn replica_requirements(template: &Value) -> Result<Option<ReplicaRequirements>, String> {
     let spec = &template["spec"];
     let node_claim = node_claim(spec)?;
-    let resource_request = pod_request(spec)?;
+    let resource_request = printed(pod_request(spec, Limits::StandIn)?);
     if node_claim.is_none() && resource_request.is_empty() {
         return Ok(None);
     }
@@ -38,51 +38,67 @@ fn node_claim(spec: &Value) -> Result<Option<NodeClaim>, String> {
     Ok((claim != NodeClaim::default()).then_some(claim))
 }
 
+/// What limits mean where no request is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limits {
+    /// They stand in for requests, as the API server's defaulting has it.
+    StandIn,
+    Ignored,
+}
+
 /// The effective request of a pod: the sum over its containers, or what an init container needs if that is more, plus
-/// the overhead. Limits stand in for requests that are not given. Resources of which nothing is needed are left out.
-pub fn pod_request(spec: &Value) -> Result<ResourceList, String> {
+/// the overhead. Only resources that are counted, and of which something is needed. The error says what is malformed.
+pub fn pod_request(spec: &Value, limits: Limits) -> Result<BTreeMap<String, Amount>, String> {
     let mut total = BTreeMap::new();
     for container in list(spec, &["containers"]) {
-        for (name, amount) in container_request(container)? {
+        for (name, amount) in container_request(container, limits)? {
             let sum: &mut Amount = total.entry(name).or_default();
-            *sum = sum.plus(amount);
+            *sum = sum.add(amount);
         }
     }
     for container in list(spec, &["initContainers"]) {
-        for (name, amount) in container_request(container)? {
+        for (name, amount) in container_request(container, limits)? {
             let most: &mut Amount = total.entry(name).or_default();
             *most = amount.max(*most);
         }
     }
     for (name, amount) in amounts(&spec["overhead"])? {
         let sum: &mut Amount = total.entry(name).or_default();
-        *sum = sum.plus(amount);
+        *sum = sum.add(amount);
     }
-    Ok(total
+    total.retain(|name, amount| !amount.is_zero() && counted(name));
+    Ok(total)
+}
+
+/// Amounts in the notation of their resource.
+pub fn printed(amounts: BTreeMap<String, Amount>) -> ResourceList {
+    amounts
         .into_iter()
-        .filter(|(name, amount)| !amount.is_zero() && counted(name))
         .map(|(name, amount)| {
             let text = canonical(&name, amount);
             (name, Quantity(text))
         })
-        .collect())
+        .collect()
 }
 
-fn container_request(container: &Value) -> Result<BTreeMap<String, Amount>, String> {
+fn container_request(container: &Value, limits: Limits) -> Result<BTreeMap<String, Amount>, String> {
     let mut request = amounts(&container["resources"]["requests"])?;
-    for (name, amount) in amounts(&container["resources"]["limits"])? {
-        request.entry(name).or_insert(amount);
+    if limits == Limits::StandIn {
+        for (name, amount) in amounts(&container["resources"]["limits"])? {
+            request.entry(name).or_insert(amount);
+        }
     }
     Ok(request)
 }
 
-fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
+/// A resource list read from a document; what is absent is empty.
+pub fn amounts(resources: &Value) -> Result<BTreeMap<String, Amount>, String> {
     let listed: ResourceList = decode(resources, "resources")?;
     listed
         .into_iter()
-        .map(|(name, quantity)| match Amount::parse(quantity.as_str()) {
-            Some(amount) => Ok((name, amount)),
-            None => Err(format!("{name}: {:?} is not a quantity", quantity.as_str())),
+        .map(|(name, quantity)| match quantity.as_str().parse() {
+            Ok(amount) => Ok((name, amount)),
+            Err(error) => Err(format!("{name}: {:?}: {error}", quantity.as_str())),
         })
         .collect()
 }
@@ -97,10 +113,10 @@ fn counted(name: &str) -> bool {
 
 fn canonical(name: &str, amount: Amount) -> String {
     match name {
-        "cpu" => amount.to_milli_decimal(),
-        "memory" | "ephemeral-storage" => amount.to_binary(),
-        _ if name.starts_with("hugepages-") => amount.to_binary(),
-        _ => amount.to_decimal(),
+        "cpu" => Amount::from_milli(amount.milli_value(), Format::DecimalSi).to_string(),
+        "memory" | "ephemeral-storage" => Amount::new(amount.value(), Format::BinarySi).to_string(),
+        _ if name.starts_with("hugepages-") => Amount::new(amount.value(), Format::BinarySi).to_string(),
+        _ => Amount::new(amount.value(), Format::DecimalSi).to_string(),
     }
 }
 
@@ -111,7 +127,7 @@ mod tests {
     use super::*;
 
     fn request(spec: Value) -> String {
-        let request = pod_request(&spec).unwrap();
+        let request = printed(pod_request(&spec, Limits::StandIn).unwrap());
         request.iter().map(|(name, q)| format!("{name}={}", q.as_str())).collect::<Vec<_>>().join(" ")
     }
 
@@ -131,7 +147,10 @@ mod tests {
             "cpu=310m example.com/gpu=2 memory=1Mi"
         );
         assert_eq!(request(json!({"containers": [one(json!({"cpu": "0", "widgets": "3"}), json!({}))]})), "");
-        assert!(pod_request(&json!({"containers": [one(json!({"cpu": "much"}), json!({}))]})).is_err());
+        let malformed = json!({"containers": [one(json!({"cpu": "much"}), json!({}))]});
+        assert!(pod_request(&malformed, Limits::StandIn).is_err());
+        let limited = json!({"containers": [one(json!({}), json!({"cpu": 1}))]});
+        assert!(pod_request(&limited, Limits::Ignored).unwrap().is_empty());
     }
 
     #[test]

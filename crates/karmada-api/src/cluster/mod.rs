@@ -1,7 +1,47 @@
 //! The group cluster.karmada.io: clusters, served natively (not as a custom resource).
 
+mod models;
+mod strategy;
 mod types;
+mod validation;
+
+use std::sync::Arc;
+
+use apimachinery::gvk::GroupVersionKind;
+use apimachinery::resource::{Resource, ResourceInfo, Subresource};
+use apimachinery::schema::TypeOf;
+
+use crate::ApiType;
+use crate::crd::type_of;
+
+pub use models::default_models;
+pub use strategy::ClusterStrategy;
 
 pub mod v1alpha1 {
     pub use super::types::*;
+}
+
+/// The Cluster resource. `object_meta` is the type of `metadata`, so that apply knows its lists.
+pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let info = ResourceInfo {
+        resource: types::Cluster::api_resource(),
+        singular: "cluster".to_owned(),
+        list_kind: "ClusterList".to_owned(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        verbs: words(&["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]),
+        subresources: vec![
+            Subresource::Status,
+            Subresource::Other {
+                name: "proxy".to_owned(),
+                kind: GroupVersionKind::new("cluster.karmada.io", "v1alpha1", "ClusterProxyOptions"),
+                verbs: words(&["create", "delete", "get", "patch", "update"]),
+            },
+        ],
+        selectable_fields: Vec::new(),
+        custom: false,
+        schema: type_of::<types::Cluster>(object_meta),
+    };
+    vec![Resource { info: Arc::new(info), strategy: Arc::new(ClusterStrategy { resource_models: true }) }]
 }

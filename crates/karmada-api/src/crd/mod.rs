@@ -82,3 +82,10 @@ fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
     let settings = schemars::generate::SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>()
 }
+
+/// The type of a kind that is served natively, for patches, apply and OpenAPI.
+pub(crate) fn type_of<T: schemars::JsonSchema>(
+    object_meta: Option<&apimachinery::schema::TypeOf>,
+) -> apimachinery::schema::TypeOf {
+    apiextensions::structural::compile(Some(&structural::structural(schema_of::<T>())), object_meta)
+}

@@ -1,6 +1,35 @@
 //! Between the two versions of the bindings. v1alpha1 knows less: going down loses the rest, going up leaves it empty.
 
+use apiextensions::Converter;
+use serde::Deserialize;
+use serde_json::Value;
+
 use super::{v1alpha1, v1alpha2};
+
+/// Converts stored and sent bindings of either scope.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BindingConverter;
+
+impl Converter for BindingConverter {
+    fn convert(&self, object: &mut Value, to_version: &str) -> Result<(), String> {
+        let from = object["apiVersion"].as_str().and_then(|text| text.rsplit('/').next()).unwrap_or_default();
+        if from == to_version {
+            return Ok(());
+        }
+        // Metadata passes whole; typed metadata would lose what it does not know.
+        let metadata = object["metadata"].clone();
+        let converted = match (from, to_version) {
+            ("v1alpha2", "v1alpha1") => v1alpha2::ResourceBinding::deserialize(&*object)
+                .and_then(|binding| serde_json::to_value(to_v1alpha1(binding))),
+            ("v1alpha1", "v1alpha2") => v1alpha1::ResourceBinding::deserialize(&*object)
+                .and_then(|binding| serde_json::to_value(to_v1alpha2(binding))),
+            _ => return Err(format!("bindings cannot be converted from {from:?} to {to_version:?}")),
+        };
+        *object = converted.map_err(|error| error.to_string())?;
+        object["metadata"] = metadata;
+        Ok(())
+    }
+}
 
 /// What v1alpha1 shows of a stored binding.
 pub fn to_v1alpha1(binding: v1alpha2::ResourceBinding) -> v1alpha1::ResourceBinding {
@@ -94,6 +123,17 @@ pub fn to_v1alpha2(binding: v1alpha1::ResourceBinding) -> v1alpha2::ResourceBind
 mod tests {
     use super::*;
     use crate::kubernetes::Quantity;
+
+    #[test]
+    fn trees_are_converted_and_keep_their_metadata() {
+        let mut object = serde_json::json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ClusterResourceBinding",
+            "metadata": {"name": "a", "selfLink": "x"}, "spec": {"replicas": 2, "resource": {"apiVersion": "v1", "kind": "K", "name": "a"}}});
+        BindingConverter.convert(&mut object, "v1alpha1").unwrap();
+        assert_eq!(object["apiVersion"], "work.karmada.io/v1alpha1");
+        assert_eq!(object["spec"]["resource"]["replicas"], 2);
+        assert_eq!(object["metadata"]["selfLink"], "x");
+        assert!(BindingConverter.convert(&mut object, "v2").is_err());
+    }
 
     #[test]
     fn what_both_versions_know_survives_the_round() {

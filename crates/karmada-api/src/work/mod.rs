@@ -5,7 +5,7 @@ mod binding_v1alpha1;
 mod conversion;
 mod manifests;
 
-pub use conversion::{to_v1alpha1, to_v1alpha2};
+pub use conversion::{BindingConverter, to_v1alpha1, to_v1alpha2};
 
 pub mod v1alpha1 {
     pub use super::binding_v1alpha1::*;
