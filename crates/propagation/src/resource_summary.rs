@@ -51,14 +51,14 @@ fn one() -> Quantity {
 fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
         let sum = total.entry(name.clone()).or_default();
-        *sum = sum.add(*amount);
+        *sum = *sum + *amount;
     }
 }
 
 fn subtract(left: &mut Amounts, used: &Amounts) {
     for (name, amount) in used {
         if let Some(rest) = left.get_mut(name) {
-            *rest = rest.sub(*amount);
+            *rest = *rest - *amount;
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn pod_request(spec: &Value, limits: Limits) -> Result<BTreeMap<String, Amou
     for container in list(spec, &["containers"]) {
         for (name, amount) in container_request(container, limits)? {
             let sum: &mut Amount = total.entry(name).or_default();
-            *sum = sum.add(amount);
+            *sum = *sum + amount;
         }
     }
     for container in list(spec, &["initContainers"]) {
@@ -64,7 +64,7 @@ pub fn pod_request(spec: &Value, limits: Limits) -> Result<BTreeMap<String, Amou
     }
     for (name, amount) in amounts(&spec["overhead"])? {
         let sum: &mut Amount = total.entry(name).or_default();
-        *sum = sum.add(amount);
+        *sum = *sum + amount;
     }
     total.retain(|name, amount| !amount.is_zero() && counted(name));
     Ok(total)

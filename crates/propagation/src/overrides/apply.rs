@@ -1,6 +1,6 @@
 //! The overriders of one rule, in their fixed order.
 
-use apimachinery::json_patch;
+use apimachinery::{json_patch, yaml};
 use karmada_api::policy::v1alpha1::{
     CommandArgsOverrider, ContainerOperator, FieldOverrider, FieldPatchOperation, LabelAnnotationOverrider,
     OverriderOperator, Overriders, PlaintextOverrider,
@@ -86,8 +86,7 @@ fn metadata(overrider: &LabelAnnotationOverrider, field: &str, object: &mut Valu
     }
 }
 
-/// A change inside a string that holds a JSON document. YAML documents wait for the YAML reader and are refused, so
-/// that no cluster gets an unchanged copy by mistake.
+/// A change inside a string that holds a JSON or YAML document. YAML loses its comments and the order of its keys.
 fn field(overrider: &FieldOverrider, object: &mut Value) -> Result<(), OverrideError> {
     let path = &overrider.field_path;
     let fail = |detail: String| OverrideError::Field { path: path.clone(), detail };
@@ -95,19 +94,24 @@ fn field(overrider: &FieldOverrider, object: &mut Value) -> Result<(), OverrideE
         return Err(fail("there is no string at this path".to_owned()));
     };
     if !overrider.yaml.is_empty() {
-        return Err(fail("overrides inside YAML documents are not supported yet".to_owned()));
-    }
-    if overrider.json.is_empty() {
+        let document = yaml::to_json_value(text.as_bytes()).map_err(|error| fail(error.to_string()))?;
+        *text = yaml::to_string(&patched(document, &overrider.yaml)?);
+    } else if !overrider.json.is_empty() {
+        let document = serde_json::from_str(text).map_err(|error| fail(error.to_string()))?;
+        // Upstream's encoder keeps these characters out of text that may end up in HTML.
+        let encoded = patched(document, &overrider.json)?.to_string();
+        *text = encoded.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    } else {
         text.clear();
-        return Ok(());
     }
-    let mut document: Value = serde_json::from_str(text).map_err(|error| fail(error.to_string()))?;
-    for FieldPatchOperation { operator, sub_path, value } in &overrider.json {
+    Ok(())
+}
+
+fn patched(mut document: Value, operations: &[FieldPatchOperation]) -> Result<Value, OverrideError> {
+    for FieldPatchOperation { operator, sub_path, value } in operations {
         patch(*operator, sub_path, value.as_ref(), &mut document)?;
     }
-    // Upstream's encoder keeps these characters out of text that may end up in HTML.
-    *text = document.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
-    Ok(())
+    Ok(document)
 }
 
 fn plaintext(overriders: &[PlaintextOverrider], object: &mut Value) -> Result<(), OverrideError> {
@@ -171,6 +175,11 @@ mod tests {
             json!({"fieldOverrider": [{"fieldPath": "/data/c.json", "json": [{"subPath": "/a", "operator": "replace", "value": 2}, {"subPath": "/l/-", "operator": "add", "value": "<"}]}]}),
             json!({"kind": "ConfigMap", "data": {"c.json": "{\"a\": 1, \"l\": []}"}}),
             json!({"kind": "ConfigMap", "data": {"c.json": "{\"a\":2,\"l\":[\"\\u003c\"]}"}}),
+        );
+        check(
+            json!({"fieldOverrider": [{"fieldPath": "/data/c.yaml", "yaml": [{"subPath": "/b/0", "operator": "remove"}, {"subPath": "/a", "operator": "add", "value": "yes"}]}]}),
+            json!({"kind": "ConfigMap", "data": {"c.yaml": "b: [1, 2] # two\n"}}),
+            json!({"kind": "ConfigMap", "data": {"c.yaml": "a: \"yes\"\nb:\n- 2\n"}}),
         );
         check(
             json!({"plaintext": [{"path": "/metadata/labels", "operator": "add", "value": {}}, {"path": "/metadata/labels/a~1b", "operator": "add", "value": "c"}]}),
