@@ -5,7 +5,9 @@ pub mod authn;
 pub mod authz;
 pub mod bootstrap_policy;
 pub mod cache;
+pub mod crds;
 pub mod discovery;
+pub mod documents;
 mod errors;
 mod handlers;
 pub mod health;
@@ -24,4 +26,4 @@ pub mod tokens;
 pub mod version;
 
 pub use admission::{Admission, AdmissionRequest, Operation};
-pub use server::{ApiServer, Authorization, Route, ServerConfig, Shared};
+pub use server::{ApiServer, Authorization, Route, ServerConfig, Shared, StartError};

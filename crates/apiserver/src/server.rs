@@ -18,6 +18,8 @@ use crate::admission::{Admission, AdmissionRequest};
 use crate::authn::{Authentication, Lookup, impersonate};
 use crate::authz::{self, Authorizer, Rbac};
 use crate::cache::Cache;
+use crate::crds::Definitions;
+use crate::documents::Documents;
 use crate::handlers;
 use crate::health::{Gate, Health};
 use crate::registry::Registry;
@@ -59,6 +61,20 @@ pub struct ServerConfig {
     pub authentication: Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>,
     pub authorization: Authorization,
     pub routes: Vec<Arc<dyn Route>>,
+    /// CustomResourceDefinitions that belong to this server: installed or updated before it is ready.
+    pub crds: Vec<serde_json::Value>,
+    /// In-process conversion between versions, by definition.
+    pub converters: crate::crds::Converters,
+    pub version: crate::version::VersionInfo,
+}
+
+/// Why a server could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the store could not be read")]
+    Store(#[from] storage::Error),
+    #[error(transparent)]
+    Definitions(#[from] crate::crds::InstallError),
 }
 
 /// What every request sees.
@@ -71,6 +87,8 @@ pub struct Shared {
     pub health: Health,
     admission: Vec<Arc<dyn Admission>>,
     routes: Vec<Arc<dyn Route>>,
+    /// Ends the tasks of the server.
+    pub(crate) stop: CancellationToken,
 }
 
 /// A running API server. Dropping it does not stop its task; [`ApiServer::shutdown`] does.
@@ -84,8 +102,8 @@ impl ApiServer {
     /// Loads the store and starts following it.
     ///
     /// # Errors
-    /// When the store cannot be read.
-    pub async fn start(config: ServerConfig) -> Result<Self, storage::Error> {
+    /// When the store cannot be read, or its own definitions cannot be installed.
+    pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
         let rbac = Arc::new(Rbac::default());
         let observed = Arc::clone(&rbac);
         let observer = move |place: &str, event: &crate::cache::Event| follow_rbac(&observed, place, event);
@@ -105,6 +123,8 @@ impl ApiServer {
                 () = stopped => {}
             }
         });
+        let mut routes = config.routes;
+        routes.push(Arc::new(Documents::new(config.version)));
         let shared = Arc::new(Shared {
             cache,
             registry: Arc::new(Registry::new(config.resources)),
@@ -113,19 +133,19 @@ impl ApiServer {
             authorizer,
             health,
             admission: config.admission,
-            routes: config.routes,
+            routes,
+            stop: stop.clone(),
         });
+        let definitions = Definitions::new(Arc::clone(&shared), service(&shared), config.converters);
+        let events = definitions.prepare(config.crds).await.inspect_err(|_| stop.cancel())?;
+        tokio::spawn(definitions.run(events, stop.clone()));
         ready.set(true);
         Ok(Self { shared, ready, stop })
     }
 
     /// The server as a service; cheap to clone.
     pub fn service(&self) -> ApiService {
-        let shared = Arc::clone(&self.shared);
-        ApiService::new(tower::service_fn(move |request: Request| {
-            let shared = Arc::clone(&shared);
-            async move { Ok::<_, Infallible>(respond_to(&shared, request).await) }
-        }))
+        service(&self.shared)
     }
 
     pub fn shared(&self) -> &Arc<Shared> {
@@ -137,6 +157,14 @@ impl ApiServer {
         self.ready.set(false);
         self.stop.cancel();
     }
+}
+
+fn service(shared: &Arc<Shared>) -> ApiService {
+    let shared = Arc::clone(shared);
+    ApiService::new(tower::service_fn(move |request: Request| {
+        let shared = Arc::clone(&shared);
+        async move { Ok::<_, Infallible>(respond_to(&shared, request).await) }
+    }))
 }
 
 async fn respond_to(server: &Shared, request: Request) -> Response {

@@ -2,6 +2,7 @@
 
 mod authn;
 mod authz;
+mod crds;
 mod objects;
 mod reviews;
 mod serve;

@@ -35,6 +35,9 @@ async fn server() -> (ApiServer, Client) {
         authentication: Box::new(|_| Authentication::default()),
         authorization: Authorization::Rbac,
         routes: Vec::new(),
+        crds: Vec::new(),
+        converters: Default::default(),
+        version: Default::default(),
     })
     .await
     .expect("an empty store");

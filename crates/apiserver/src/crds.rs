@@ -1,0 +1,284 @@
+//! Custom resources at run time: definitions in the store become served resources, and leave again.
+//!
+//! The task here follows the definitions in the watch cache, decides with `apiextensions`, and writes status straight
+//! to the store under the guard of the revision it decided on. A definition is served before its status says so.
+//! Two definitions of one plural cannot exist (their name is the plural and the group); clashing kinds are told apart
+//! by `apiextensions::naming`.
+
+mod deletion;
+mod install;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apiextensions::{Compilation, Converter, CustomResourceDefinition, DefinitionStrategy, naming};
+use apimachinery::meta::Time;
+use apimachinery::resource::{Resource, ResourceInfo, Subresource};
+use apimachinery::schema::TypeOf;
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use parking_lot::Mutex;
+use serde_json::Value;
+use storage::{Guard, Op, Txn, TxnOutcome};
+use tokio_util::sync::CancellationToken;
+use transport::ApiService;
+
+use crate::cache::{Event, Subscription};
+use crate::keys;
+use crate::server::Shared;
+
+const GROUP: &str = "apiextensions.k8s.io";
+const PLURAL: &str = "customresourcedefinitions";
+
+/// Converters by the name of the definition they belong to (`works.work.karmada.io`).
+pub type Converters = BTreeMap<String, Arc<dyn Converter>>;
+
+/// Why definitions could not be installed at start.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    #[error("the CustomResourceDefinition {name:?} is not valid: {why}")]
+    Invalid { name: String, why: String },
+    #[error("the CustomResourceDefinition {name:?} cannot be encoded")]
+    Encode { name: String, source: serde_json::Error },
+    #[error("the CustomResourceDefinitions could not be written; somebody else keeps changing them")]
+    Contended,
+    #[error("the CustomResourceDefinitions could not be written")]
+    Store(#[from] storage::Error),
+    #[error("the watch cache did not follow the installation")]
+    Cache(#[source] apimachinery::Status),
+}
+
+/// What is registered for a definition, to tell a change of status from one of the schema.
+struct Registered {
+    group: String,
+    plural: String,
+    spec: Value,
+}
+
+/// Keeps the registry in step with the stored definitions.
+pub struct Definitions {
+    server: Arc<Shared>,
+    service: ApiService,
+    converters: Converters,
+    object_meta: Option<TypeOf>,
+    registered: Mutex<BTreeMap<String, Registered>>,
+    /// Definitions whose instances are being deleted right now.
+    deleting: Mutex<std::collections::BTreeSet<String>>,
+}
+
+/// The resource `customresourcedefinitions` itself.
+pub fn definitions_resource() -> Option<Resource> {
+    let gvk = GroupVersionKind::new(GROUP, "v1", "CustomResourceDefinition");
+    let info = ResourceInfo {
+        resource: ApiResource::cluster(GROUP, "v1", "CustomResourceDefinition", PLURAL),
+        singular: "customresourcedefinition".into(),
+        list_kind: "CustomResourceDefinitionList".into(),
+        short_names: vec!["crd".into(), "crds".into()],
+        categories: vec!["api-extensions".into()],
+        verbs: ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+            .map(str::to_owned)
+            .to_vec(),
+        subresources: vec![Subresource::Status],
+        selectable_fields: Vec::new(),
+        custom: false,
+        schema: kubernetes_api::schema_for(&gvk)?,
+    };
+    Some(Resource { info: Arc::new(info), strategy: Arc::new(DefinitionStrategy) })
+}
+
+impl Definitions {
+    /// `service` is the server's own: instances of deleted definitions are deleted through it.
+    pub fn new(server: Arc<Shared>, service: ApiService, converters: Converters) -> Arc<Self> {
+        server.registry.replace(GROUP, PLURAL, definitions_resource());
+        Arc::new(Self {
+            server,
+            service,
+            converters,
+            object_meta: object_meta(),
+            registered: Mutex::default(),
+            deleting: Mutex::default(),
+        })
+    }
+
+    /// Installs `crds` and registers everything that is stored. Afterwards all of it is served, and the events from
+    /// here on are for [`Definitions::run`].
+    ///
+    /// # Errors
+    /// When a definition of ours is not valid or the store does not take them.
+    pub async fn prepare(self: &Arc<Self>, crds: Vec<Value>) -> Result<Subscription, InstallError> {
+        self.install(crds).await?;
+        let subscription = self.subscribe();
+        for object in &subscription.initial {
+            self.reconcile(object).await;
+        }
+        Ok(subscription)
+    }
+
+    /// Follows the definitions until `stop`.
+    pub async fn run(self: Arc<Self>, mut subscription: Subscription, stop: CancellationToken) {
+        loop {
+            let event = tokio::select! {
+                event = subscription.events.recv() => event,
+                () = stop.cancelled() => return,
+            };
+            match event {
+                Some(event) => self.absorb(&event).await,
+                // Too slow for the feed: begin again with the state as it is.
+                None => {
+                    subscription = self.subscribe();
+                    self.forget_missing(&subscription.initial);
+                    for object in &subscription.initial {
+                        self.reconcile(object).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn subscribe(&self) -> Subscription {
+        let cache = self.server.cache.resource(&keys::group_resource(GROUP, PLURAL));
+        loop {
+            // Without a starting point a subscription cannot be too old.
+            if let Ok(subscription) = cache.subscribe(None, self.server.cache.revision()) {
+                return subscription;
+            }
+        }
+    }
+
+    async fn absorb(self: &Arc<Self>, event: &Event) {
+        match (&event.current, &event.previous) {
+            (Some(object), _) => {
+                // Only the newest state counts; older events of the same definition are overtaken.
+                let newest = self.stored(object.name());
+                self.reconcile(newest.as_ref().unwrap_or(object)).await;
+            }
+            (None, Some(previous)) => {
+                if self.stored(previous.name()).is_none() {
+                    self.unregister(previous.name());
+                }
+                // Its names are free now; somebody may have waited for them.
+                for object in self.all() {
+                    self.reconcile(&object).await;
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    fn stored(&self, name: &str) -> Option<Arc<Object>> {
+        self.server.cache.resource(&keys::group_resource(GROUP, PLURAL)).get(&ObjectKey::cluster(name))
+    }
+
+    fn all(&self) -> Vec<Arc<Object>> {
+        self.server.cache.resource(&keys::group_resource(GROUP, PLURAL)).list(None, None, 0, |_| true).0
+    }
+
+    fn forget_missing(&self, present: &[Arc<Object>]) {
+        let gone: Vec<String> = {
+            let registered = self.registered.lock();
+            let missing = |name: &&String| !present.iter().any(|object| object.name() == name.as_str());
+            registered.keys().filter(missing).cloned().collect()
+        };
+        gone.iter().for_each(|name| self.unregister(name));
+    }
+
+    /// Brings one definition to where it should be. Failures are logged; the next event or start tries again.
+    async fn reconcile(self: &Arc<Self>, object: &Arc<Object>) {
+        let Ok(tree) = object.to_value() else { return };
+        let crd = match CustomResourceDefinition::from_value(&tree) {
+            Ok(crd) => crd,
+            Err(error) => {
+                tracing::warn!(name = object.name(), %error, "a stored CustomResourceDefinition cannot be read and is not served");
+                return;
+            }
+        };
+        if object.is_deleting() {
+            self.register(&crd, object);
+            self.start_deletion(&crd);
+            return;
+        }
+        let others: Vec<CustomResourceDefinition> = self
+            .all()
+            .iter()
+            .filter(|other| other.name() != object.name())
+            .filter_map(|other| other.decode::<CustomResourceDefinition>().ok())
+            .filter(|other| other.spec.group == crd.spec.group)
+            .collect();
+        let status = naming::desired_status(&crd, &others, self.now());
+        let desired = CustomResourceDefinition { status, ..crd.clone() };
+        self.register(&desired, object);
+        if desired.status != crd.status {
+            self.write_status(tree, &desired, object).await;
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::new(self.server.world.now())
+    }
+
+    /// Serves an established definition. Status changes find it registered already and cost nothing.
+    fn register(&self, crd: &CustomResourceDefinition, object: &Object) {
+        if !crd.condition_is_true("Established") {
+            return;
+        }
+        let name = crd.metadata.name.clone();
+        let spec = serde_json::to_value((&crd.spec, &crd.status.accepted_names)).unwrap_or(Value::Null);
+        let mut registered = self.registered.lock();
+        if registered.get(&name).is_some_and(|known| known.spec == spec) {
+            return;
+        }
+        let (group, plural) = (crd.spec.group.clone(), crd.spec.names.plural.clone());
+        let built_in = |resource: &Resource| {
+            !resource.info.custom && resource.info.resource.plural == plural && resource.info.resource.group == group
+        };
+        if self.server.registry.snapshot().iter().any(built_in) {
+            tracing::warn!(%name, "a CustomResourceDefinition names a built-in resource, which goes on being served");
+            return;
+        }
+        let compilation = Compilation {
+            object_meta: self.object_meta.as_ref(),
+            converter: self.converters.get(&name).cloned(),
+            schema_revision: object.resource_version().parse().unwrap_or(0),
+        };
+        let resources = apiextensions::resources(crd, &compilation);
+        self.server.registry.replace(&group, &plural, resources);
+        registered.insert(name, Registered { group, plural, spec });
+    }
+
+    fn unregister(&self, name: &str) {
+        if let Some(gone) = self.registered.lock().remove(name) {
+            self.server.registry.replace(&gone.group, &gone.plural, []);
+        }
+    }
+
+    /// Writes a status decided on `object`. A lost race is no failure: the newer state brings its own event.
+    async fn write_status(&self, mut tree: Value, desired: &CustomResourceDefinition, object: &Object) {
+        let Ok(status) = serde_json::to_value(&desired.status) else { return };
+        tree["status"] = status;
+        if let Err(error) = self.write(&tree, object, false).await {
+            tracing::warn!(name = object.name(), %error, "the status of a CustomResourceDefinition could not be written");
+        }
+    }
+
+    /// Puts or removes the stored definition if it is still the one that was read; `false` when it is not.
+    async fn write(&self, tree: &Value, read: &Object, remove: bool) -> Result<bool, storage::Error> {
+        let resource = ApiResource::cluster(GROUP, "v1", "CustomResourceDefinition", PLURAL);
+        let key = keys::object_key(&resource, &read.key());
+        let encoded = keys::encode(tree).map_err(|error| storage::Error::Failed(error.to_string().into()))?;
+        let op = if remove {
+            Op::Delete { key: key.clone() }
+        } else {
+            Op::Put { key: key.clone(), value: encoded, lease: None }
+        };
+        let revision = read.resource_version().parse().unwrap_or(0);
+        let txn = Txn { guards: vec![Guard::ModRevision(key, revision)], ops: vec![op] };
+        Ok(matches!(self.server.cache.store().txn(txn).await?, TxnOutcome::Committed { .. }))
+    }
+}
+
+/// The type of `metadata`, from a built-in kind.
+fn object_meta() -> Option<TypeOf> {
+    let schemas = kubernetes_api::schemas();
+    let name = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+    let root = schemas.iter().find(|(_, node)| node.definition.as_deref() == Some(name))?.0;
+    Some(TypeOf { schemas, root })
+}

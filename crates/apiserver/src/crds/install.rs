@@ -1,0 +1,151 @@
+//! Definitions that the control plane brings itself, written at start in as few transactions as possible.
+
+use apiextensions::definition::default_definition;
+use apiextensions::{CustomResourceDefinition, definition_validation, naming};
+use apimachinery::{ApiResource, ObjectKey};
+use serde_json::{Value, json};
+use storage::{Guard, Op, Txn, TxnOutcome};
+
+use super::{Definitions, GROUP, InstallError, PLURAL};
+use crate::keys;
+
+/// Bytes of definitions in one transaction: a third of the 1.5 MiB that every engine takes, etcd included.
+const BATCH: usize = 512 * 1024;
+
+/// Rounds against others who write the same definitions at the same time.
+const TRIES: usize = 5;
+
+/// One definition to write, guarded by what it was computed from.
+struct Write {
+    guard: Guard,
+    key: bytes::Bytes,
+    value: bytes::Bytes,
+}
+
+impl Definitions {
+    /// Creates what is missing and updates what has another spec; the rest is left alone. Written definitions are
+    /// established at once, so that a start costs one or two durable writes instead of two for each definition.
+    pub(super) async fn install(&self, crds: Vec<Value>) -> Result<(), InstallError> {
+        if crds.is_empty() {
+            return Ok(());
+        }
+        for _ in 0..TRIES {
+            let writes = self.plan(&crds)?;
+            if writes.is_empty() {
+                return Ok(());
+            }
+            if let Some(revision) = self.write_all(writes).await? {
+                self.server.cache.reach(revision).await.map_err(InstallError::Cache)?;
+                return Ok(());
+            }
+            self.server.cache.catch_up().await.map_err(InstallError::Cache)?;
+        }
+        Err(InstallError::Contended)
+    }
+
+    fn plan(&self, crds: &[Value]) -> Result<Vec<Write>, InstallError> {
+        let mut settled: Vec<CustomResourceDefinition> =
+            self.all().iter().filter_map(|object| object.decode().ok()).collect();
+        let mut writes = Vec::new();
+        for crd in crds {
+            let Some((typed, write)) = self.plan_one(crd, &settled)? else { continue };
+            settled.retain(|other| other.metadata.name != typed.metadata.name);
+            settled.push(typed);
+            writes.push(write);
+        }
+        Ok(writes)
+    }
+
+    /// `None` when the stored definition has this spec already.
+    fn plan_one(
+        &self,
+        crd: &Value,
+        settled: &[CustomResourceDefinition],
+    ) -> Result<Option<(CustomResourceDefinition, Write)>, InstallError> {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let mut tree = crd.clone();
+        default_definition(&mut tree);
+        let stored = self.stored(&name);
+        let old = match &stored {
+            Some(object) => {
+                let mut old =
+                    object.to_value().map_err(|source| InstallError::Encode { name: name.clone(), source })?;
+                default_definition(&mut old);
+                if old["spec"] == tree["spec"] || object.is_deleting() {
+                    return Ok(None);
+                }
+                Some(old)
+            }
+            None => None,
+        };
+        self.merge_metadata(&mut tree, old.as_ref());
+        let invalid = |why: String| InstallError::Invalid { name: name.clone(), why };
+        let mut typed = CustomResourceDefinition::from_value(&tree).map_err(|error| invalid(error.to_string()))?;
+        let wrong = definition_validation::validate(&typed);
+        if !wrong.is_empty() {
+            return Err(invalid(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")));
+        }
+        typed.status = naming::desired_status(&typed, settled, self.now());
+        let encode = |source| InstallError::Encode { name: name.clone(), source };
+        tree["status"] = serde_json::to_value(&typed.status).map_err(encode)?;
+        let resource = ApiResource::cluster(GROUP, "v1", "CustomResourceDefinition", PLURAL);
+        let key = keys::object_key(&resource, &ObjectKey::cluster(name.as_str()));
+        let guard = match &stored {
+            Some(object) => Guard::ModRevision(key.clone(), object.resource_version().parse().unwrap_or(0)),
+            None => Guard::Absent(key.clone()),
+        };
+        let value = keys::encode(&tree).map_err(encode)?;
+        Ok(Some((typed, Write { guard, key, value })))
+    }
+
+    /// What the server owns, and of an existing definition also what others have added to it.
+    fn merge_metadata(&self, tree: &mut Value, old: Option<&Value>) {
+        let given = tree["metadata"].take();
+        let mut metadata = match old {
+            Some(old) => {
+                tree["status"] = old["status"].clone();
+                let mut metadata = old["metadata"].clone();
+                metadata["generation"] = (metadata["generation"].as_i64().unwrap_or(0) + 1).into();
+                metadata
+            }
+            None => json!({
+                "name": given["name"], "uid": self.server.world.uuid(), "generation": 1,
+                "creationTimestamp": self.now().to_string(),
+                "finalizers": [apiextensions::definition::CLEANUP_FINALIZER],
+            }),
+        };
+        for field in ["labels", "annotations"] {
+            for (key, value) in given[field].as_object().into_iter().flatten() {
+                metadata[field][key] = value.clone();
+            }
+        }
+        tree["metadata"] = metadata;
+        tree["apiVersion"] = format!("{GROUP}/v1").into();
+        tree["kind"] = "CustomResourceDefinition".into();
+    }
+
+    /// The revision of the last transaction, `None` when a guard failed.
+    async fn write_all(&self, writes: Vec<Write>) -> Result<Option<u64>, InstallError> {
+        let mut revision = None;
+        let mut txn = Txn::default();
+        let mut size = 0;
+        for write in writes {
+            if size + write.value.len() > BATCH && !txn.ops.is_empty() {
+                let Some(committed) = self.commit(std::mem::take(&mut txn)).await? else { return Ok(None) };
+                revision = Some(committed);
+                size = 0;
+            }
+            size += write.value.len();
+            txn.guards.push(write.guard);
+            txn.ops.push(Op::Put { key: write.key, value: write.value, lease: None });
+        }
+        if txn.ops.is_empty() { Ok(revision) } else { self.commit(txn).await }
+    }
+
+    async fn commit(&self, txn: Txn) -> Result<Option<u64>, InstallError> {
+        Ok(match self.server.cache.store().txn(txn).await? {
+            TxnOutcome::Committed { revision } => Some(revision),
+            TxnOutcome::Failed { .. } => None,
+        })
+    }
+}

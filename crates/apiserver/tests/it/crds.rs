@@ -1,0 +1,238 @@
+//! Custom resources from definition to deletion, through the real client in this process.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
+use apiserver::authn::Authentication;
+use apiserver::{ApiServer, Authorization, ServerConfig, StartError};
+use client::{Client, DeleteOptions, ListOptions};
+use futures::StreamExt;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use storage::Store;
+use storage::memory::MemoryStore;
+use transport::{Identity, WatchEvent};
+use world::World;
+
+fn definitions() -> ApiResource {
+    ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+}
+
+fn widgets(version: &str) -> ApiResource {
+    ApiResource::namespaced("g.example", version, "Widget", "widgets")
+}
+
+async fn start(store: &Arc<MemoryStore>, crds: Vec<Value>) -> Result<(ApiServer, Client), StartError> {
+    let server = ApiServer::start(ServerConfig {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        world: World::system(),
+        resources: kubernetes_api::resources(),
+        admission: Vec::new(),
+        authentication: Box::new(|_| Authentication::default()),
+        authorization: Authorization::Rbac,
+        routes: Vec::new(),
+        crds,
+        converters: Default::default(),
+        version: Default::default(),
+    })
+    .await?;
+    let client = Client::in_process(server.service(), Identity::system("test"));
+    Ok((server, client))
+}
+
+async fn server(crds: Vec<Value>) -> (ApiServer, Client) {
+    let (server, client) = start(&Arc::new(MemoryStore::new()), crds).await.expect("an empty store");
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
+    (server, client)
+}
+
+/// Versions v1 (stored) and v2, with status and scale.
+fn widget_definition() -> Value {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "properties": {
+            "replicas": {"type": "integer", "minimum": 0, "default": 1},
+            "color": {"type": "string", "enum": ["red", "blue"]}}},
+        "status": {"type": "object", "properties": {"replicas": {"type": "integer"}}}}}});
+    let subresources = json!({"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]}, "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": subresources,
+                "additionalPrinterColumns": [{"name": "Replicas", "type": "integer", "jsonPath": ".spec.replicas"}]},
+            {"name": "v2", "served": true, "storage": false, "schema": schema, "subresources": subresources}]}})
+}
+
+fn widget(name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+}
+
+/// Watches a definition until `wanted`; `None` stands for its deletion.
+async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
+    let list = client.list(&definitions(), None, &ListOptions::default()).await.expect("list");
+    let present = list.items.iter().find(|object| object.name() == name).map(|object| object.to_value().expect("JSON"));
+    if wanted(present.as_ref()) {
+        return;
+    }
+    let from = Some(list.resource_version.to_string());
+    let options = client::WatchOptions { resource_version: from, ..Default::default() };
+    let mut events = client.watch(&definitions(), None, &options).await.expect("watch");
+    let reached = async {
+        while let Some(event) = events.next().await {
+            let reached = match &event {
+                WatchEvent::Deleted(object) if object.name() == name => wanted(None),
+                WatchEvent::Added(object) | WatchEvent::Modified(object) if object.name() == name => {
+                    wanted(Some(&object.to_value().expect("JSON")))
+                }
+                _ => false,
+            };
+            if reached {
+                return;
+            }
+        }
+        panic!("the watch ended");
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), reached).await.expect("the definition gets there");
+}
+
+fn is(type_: &str, status: &str) -> impl Fn(Option<&Value>) -> bool {
+    move |crd| {
+        let conditions = crd.and_then(|crd| crd["status"]["conditions"].as_array()).into_iter().flatten();
+        conditions.into_iter().any(|condition| condition["type"] == type_ && condition["status"] == status)
+    }
+}
+
+async fn document(server: &ApiServer, path: &str, accept: &str) -> (u16, Value) {
+    let request = http::Request::get(path)
+        .header("accept", accept)
+        .extension(Identity::system("test"))
+        .body(transport::empty())
+        .expect("a request");
+    let response = tower::ServiceExt::oneshot(server.service(), request).await.expect("infallible");
+    let status = response.status().as_u16();
+    let body = response.into_body().collect().await.expect("in memory").to_bytes();
+    (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+#[tokio::test]
+async fn a_definition_is_served_from_creation_to_deletion() {
+    let (server, client) = server(Vec::new()).await;
+    assert_eq!(document(&server, "/apis/g.example/v1", "*/*").await.0, 404);
+    let created = client.create(&definitions(), &widget_definition()).await.expect("create").to_value().expect("JSON");
+    assert_eq!(created["spec"]["names"]["listKind"], "WidgetList");
+    assert_eq!(created["spec"]["conversion"], json!({"strategy": "None"}));
+    until(&client, "widgets.g.example", is("Established", "True")).await;
+
+    let (_, list) = document(&server, "/apis/g.example/v1", "application/json").await;
+    let names: Vec<&str> =
+        list["resources"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
+    assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
+    let (_, openapi) = document(&server, "/openapi/v3/apis/g.example/v1", "application/json").await;
+    assert!(openapi["components"]["schemas"]["example.g.v1.Widget"].is_object());
+
+    let mut body = widget("a", &json!({"color": "red", "bogus": 1}));
+    body["status"] = json!({"replicas": 7});
+    let object = client.create(&widgets("v1"), &body).await.expect("create");
+    assert_eq!(object.to_value().expect("JSON")["spec"], json!({"color": "red", "replicas": 1}));
+    assert!(object.to_value().expect("JSON").get("status").is_none(), "status has its own endpoint");
+    let refused = client.create(&widgets("v1"), &widget("b", &json!({"color": "green", "replicas": -1}))).await;
+    let client::Error::Status(status) = refused.expect_err("invalid") else { panic!("a Status") };
+    assert_eq!(status.reason(), Some(StatusReason::Invalid));
+    assert_eq!(
+        status.message,
+        "Widget.g.example \"b\" is invalid: [spec.color: Unsupported value: \"green\": supported values: \"red\", \
+         \"blue\", spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0]"
+    );
+    let path = "/apis/g.example/v1/namespaces/default/widgets";
+    let (_, table) = document(&server, path, "application/json;as=Table;v=v1;g=meta.k8s.io").await;
+    assert_eq!(table["rows"][0]["cells"], json!(["a", 1]));
+
+    client
+        .delete(&definitions(), &ObjectKey::cluster("widgets.g.example"), &DeleteOptions::default())
+        .await
+        .expect("delete");
+    until(&client, "widgets.g.example", |crd| crd.is_none()).await;
+    assert_eq!(document(&server, path, "application/json").await.0, 404);
+    client.create(&definitions(), &widget_definition()).await.expect("create again");
+    until(&client, "widgets.g.example", is("Established", "True")).await;
+    let left = client.list(&widgets("v1"), None, &ListOptions::default()).await.expect("list");
+    assert!(left.items.is_empty(), "instances went with their definition");
+}
+
+#[tokio::test]
+async fn every_served_version_shows_the_same_objects() {
+    let (_server, client) = server(vec![widget_definition()]).await;
+    let mut body = widget("a", &json!({"replicas": 3}));
+    body["apiVersion"] = "g.example/v2".into();
+    let created = client.create(&widgets("v2"), &body).await.expect("create");
+    assert_eq!(created.api_version(), "g.example/v2");
+    let key = ObjectKey::namespaced("default", "a");
+    for version in ["v1", "v2"] {
+        let read = client.get(&widgets(version), &key).await.expect("get");
+        assert_eq!(read.api_version(), format!("g.example/{version}"));
+        assert_eq!(read.uid(), created.uid());
+    }
+}
+
+#[tokio::test]
+async fn definitions_of_the_server_are_ready_with_it_and_written_only_when_they_change() {
+    let store = Arc::new(MemoryStore::new());
+    let key = ObjectKey::cluster("widgets.g.example");
+    let read = |client: Client| {
+        let key = key.clone();
+        async move { client.get(&definitions(), &key).await.expect("installed") }
+    };
+    let (first, client) = start(&store, vec![widget_definition()]).await.expect("starts");
+    let (status, _) = document(&first, "/apis/g.example/v1/widgets", "*/*").await;
+    assert_eq!(status, 200);
+    let installed: Arc<Object> = read(client).await;
+    assert!(is("Established", "True")(Some(&installed.to_value().expect("JSON"))));
+    first.shutdown();
+
+    let (second, client) = start(&store, vec![widget_definition()]).await.expect("starts");
+    assert_eq!(read(client).await.resource_version(), installed.resource_version());
+    second.shutdown();
+
+    let mut changed = widget_definition();
+    changed["spec"]["names"]["shortNames"] = json!(["wd", "wdg"]);
+    let (_third, client) = start(&store, vec![changed]).await.expect("starts");
+    let updated = read(client).await;
+    assert_eq!((updated.uid(), updated.generation()), (installed.uid(), 2));
+
+    let mut broken = widget_definition();
+    broken["spec"]["versions"][0]["storage"] = json!(false);
+    let refused = start(&Arc::new(MemoryStore::new()), vec![broken]).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("exactly one version")));
+}
+
+#[tokio::test]
+async fn a_clashing_kind_waits_until_the_name_is_free() {
+    let (_server, client) = server(vec![widget_definition()]).await;
+    let mut rival = widget_definition();
+    rival["metadata"]["name"] = "gadgets.g.example".into();
+    rival["spec"]["names"] = json!({"plural": "gadgets", "singular": "gadget", "kind": "Widget"});
+    client.create(&definitions(), &rival).await.expect("create");
+    until(&client, "gadgets.g.example", is("NamesAccepted", "False")).await;
+    client
+        .delete(&definitions(), &ObjectKey::cluster("widgets.g.example"), &DeleteOptions::default())
+        .await
+        .expect("delete");
+    until(&client, "gadgets.g.example", is("Established", "True")).await;
+}
+
+#[tokio::test]
+async fn a_definition_with_rules_is_accepted_with_a_warning() {
+    let (server, _client) = server(Vec::new()).await;
+    let mut definition = widget_definition();
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
+        json!([{"rule": "self.replicas < 5"}]);
+    let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+        .header("content-type", "application/json")
+        .extension(Identity::system("test"))
+        .body(transport::full(definition.to_string()))
+        .expect("a request");
+    let response = tower::ServiceExt::oneshot(server.service(), request).await.expect("infallible");
+    assert_eq!(response.status(), 201);
+    let warning = response.headers()["warning"].to_str().expect("text");
+    assert!(warning.contains("not evaluated"), "{warning}");
+}
