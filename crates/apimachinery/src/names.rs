@@ -200,11 +200,17 @@ pub fn validate_annotations<K: AsRef<str>, V: AsRef<str>>(annotations: &BTreeMap
     validate_annotation_pairs(annotations.iter().map(|(k, v)| (k.as_ref(), v.as_ref())), path)
 }
 
-/// One finalizer: a qualified name that, without a prefix, must be one of the standard ones.
-pub fn validate_finalizer(finalizer: &str, path: &Path) -> ErrorList {
-    let mut errors: ErrorList =
-        is_qualified_name(finalizer).into_iter().map(|e| field::Error::invalid(path, finalizer, e)).collect();
-    if errors.is_empty()
+/// The finalizers of a core kind: without a prefix they must be standard ones. Other kinds, CustomResourceDefinition
+/// among them, may have any qualified name.
+pub fn validate_core_finalizers(meta: &Value, path: &Path) -> ErrorList {
+    let empty = Map::new();
+    let names = items(meta.as_object().unwrap_or(&empty), "finalizers").iter().filter_map(Value::as_str);
+    names.flat_map(|finalizer| validate_core_finalizer(finalizer, &path.child("finalizers"))).collect()
+}
+
+fn validate_core_finalizer(finalizer: &str, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if is_qualified_name(finalizer).is_empty()
         && !finalizer.contains('/')
         && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
     {
@@ -212,6 +218,11 @@ pub fn validate_finalizer(finalizer: &str, path: &Path) -> ErrorList {
         errors.push(field::Error::invalid(path, finalizer, detail));
     }
     errors
+}
+
+/// One finalizer: a qualified name.
+pub fn validate_finalizer(finalizer: &str, path: &Path) -> ErrorList {
+    is_qualified_name(finalizer).into_iter().map(|e| field::Error::invalid(path, finalizer, e)).collect()
 }
 
 fn text<'a>(map: &'a Map<String, Value>, key: &str) -> &'a str {

@@ -80,6 +80,9 @@ impl Call<'_> {
         let rule = name_rule(&self.resource.info.resource);
         let namespaced = self.resource.info.resource.namespaced;
         let mut wrong = names::validate_object_meta(&object["metadata"], namespaced, rule, &Path::new("metadata"));
+        if self.has_core_metadata() {
+            wrong.extend(names::validate_core_finalizers(&object["metadata"], &Path::new("metadata")));
+        }
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
         self.server.validate(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;

@@ -168,6 +168,12 @@ impl Call<'_> {
         }
     }
 
+    /// Whether upstream validates the metadata of this kind as that of its own kinds.
+    fn has_core_metadata(&self) -> bool {
+        let info = &self.resource.info;
+        !info.custom && info.resource.group != "apiextensions.k8s.io"
+    }
+
     fn not_found(&self, name: &str) -> Status {
         let named = &self.resource.info.resource;
         Status::not_found(&named.group, &named.plural, name)

@@ -163,6 +163,9 @@ impl Call<'_> {
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = names::validate_object_meta_update(&new["metadata"], &old["metadata"], &Path::new("metadata"));
+        if self.has_core_metadata() {
+            wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
+        }
         wrong.extend(strategy.validate_update(old, &new));
         self.refuse_invalid(&key.name, &wrong)?;
         self.server.validate(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
