@@ -7,7 +7,6 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{labels, namespaces};
 use karmada_api::scope::Override;
 use karmada_api::work::v1alpha1::Work;
-use serde_json::Value;
 
 use crate::overrides;
 use crate::template::Template;
@@ -57,11 +56,6 @@ pub fn triggered_by(policy: &Override, namespace: &str) -> bool {
     })
 }
 
-/// A Namespace tree without anything but its name and labels; handy for callers that build one.
-pub fn named(name: &str, labels: &BTreeMap<String, String>) -> Value {
-    serde_json::json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } })
-}
-
 #[cfg(test)]
 mod tests {
     use apimachinery::ObjectKey;
@@ -81,8 +75,7 @@ mod tests {
             ("prod", "TRUE", false),
             ("prod", "no", true),
         ] {
-            let labels = BTreeMap::from([(labels::SKIP_AUTO_PROPAGATION.to_owned(), label.to_owned())]);
-            let object = named(name, &labels);
+            let object = json!({"metadata": {"name": name, "labels": {labels::SKIP_AUTO_PROPAGATION: label}}});
             assert_eq!(is_propagated(Template(&object), |name| name.starts_with("kube-")), expected, "{name} {label}");
         }
     }

@@ -1,6 +1,7 @@
 //! Which policy a template belongs to.
 
 use apimachinery::selector::Selector;
+use karmada_api::Scope;
 use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::Policy;
 
@@ -59,6 +60,19 @@ pub fn priority(policy: &Policy) -> i32 {
     policy.spec.priority.unwrap_or_default()
 }
 
+/// Whether a policy may take a template from the one that has it (with preemption Always and its gate on): a namespaced
+/// policy from any cluster policy, otherwise only from a policy of its own scope with a lower explicit priority.
+pub fn preempts(policy: &Policy, holder: &Policy) -> bool {
+    if policy.key() == holder.key() && policy.scope == holder.scope {
+        return false;
+    }
+    match (policy.scope, holder.scope) {
+        (Scope::Namespaced, Scope::Cluster) => true,
+        (Scope::Cluster, Scope::Namespaced) => false,
+        _ => priority(policy) > priority(holder),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use apimachinery::ObjectKey;
@@ -111,6 +125,22 @@ mod tests {
             (vec![policy("a", 9, json!({"name": "other"}))], None),
         ] {
             assert_eq!(best(&policies, Template(&object)).map(|policy| policy.metadata.name.as_str()), expected);
+        }
+    }
+
+    #[test]
+    fn preemption() {
+        let of = |name: &str, priority: i32| policy(name, priority, json!({}));
+        let mut cluster = Policy::named(&ObjectKey::cluster("c"));
+        cluster.spec.priority = Some(9);
+        for (policy, holder, expected) in [
+            (of("a", 2), of("b", 1), true),
+            (of("a", 1), of("b", 1), false),
+            (of("a", 2), of("a", 1), false),
+            (of("a", 0), cluster.clone(), true),
+            (cluster, of("a", 0), false),
+        ] {
+            assert_eq!(preempts(&policy, &holder), expected, "{} {}", policy.key(), holder.key());
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct WorkloadRebalancer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRebalancerSpec {
-    /// Absent: keep; n = delete n seconds after status.finishTime; 0 = at once. Negative values are not refused.
+    /// Absent: keep; n: delete n seconds after status.finishTime; 0 = at once. Negative values are not refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
     /// At least one.

@@ -62,7 +62,7 @@ pub struct CronFederatedHPARule {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 32, "x-default" = 3))]
     pub successful_history_limit: Option<i32>,
-    /// true = rule not executed; nextExecutionTime is absent.
+    /// True: rule not executed; nextExecutionTime is absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = false))]
     pub suspend: Option<bool>,

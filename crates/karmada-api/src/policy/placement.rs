@@ -45,7 +45,7 @@ pub struct ClusterAffinityTerm {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32))]
     pub affinity_name: String,
-    /// Allow-list of cluster names. Empty = every name passes.
+    /// Allow-list of cluster names. Empty: every name passes.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
     /// Deny-list of cluster names, checked first and always wins.
@@ -73,7 +73,7 @@ pub struct OverflowClusterAffinity {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32))]
     pub affinity_name: String,
-    /// Allow-list of cluster names. Empty = every name passes.
+    /// Allow-list of cluster names. Empty: every name passes.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
     /// Deny-list of cluster names, checked first and always wins.
@@ -93,7 +93,7 @@ pub struct OverflowClusterAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterAffinity {
-    /// Allow-list of cluster names. Empty = every name passes.
+    /// Allow-list of cluster names. Empty: every name passes.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
     /// Deny-list of cluster names, checked first and always wins.

@@ -48,7 +48,7 @@ pub struct ClusterPropagationPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PropagationSpec {
-    /// Empty = policy changes act at once. `Lazy` = policy changes wait until the template itself changes (changes made
+    /// Empty: policy changes act at once. `Lazy` = policy changes wait until the template itself changes (changes made
     /// by Karmada do not count).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_preference: Option<ActivationPreference>,
@@ -74,7 +74,7 @@ pub struct PropagationSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Never"))]
     pub preemption: Option<PreemptionBehavior>,
-    /// true = member-cluster copies survive deletion of the template. Deleting the policy never deletes copies anyway.
+    /// True: member-cluster copies survive deletion of the template. Deleting the policy never deletes copies anyway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
     /// Explicit priority; higher wins. Absent counts as 0. Ties: higher match strength, then alphabetically smaller
@@ -149,7 +149,7 @@ pub struct SchedulePriority {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Suspension {
-    /// true = do not dispatch Works to any cluster (Work gets `suspendDispatching: true`). Excludes a non-empty
+    /// True: do not dispatch Works to any cluster (Work gets `suspendDispatching: true`). Excludes a non-empty
     /// dispatchingOnClusters.clusterNames. Scheduling and status collection continue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,

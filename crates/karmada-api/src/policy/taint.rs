@@ -29,10 +29,10 @@ pub struct ClusterTaintPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterTaintPolicySpec {
-    /// ANDed. Empty = never add.
+    /// ANDed. Empty: never add.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub add_on_conditions: Vec<MatchCondition>,
-    /// ANDed. Empty = never remove.
+    /// ANDed. Empty: never remove.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub remove_on_conditions: Vec<MatchCondition>,
     /// Taints to add (with timeAdded=now if key+effect absent) or remove (by key+effect). At least one; key+effect must

@@ -256,7 +256,7 @@ pub struct GracefulEvictionTask {
     /// Replica count the cluster had; absent if it was 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// true = keep forever; false = delete now (human confirmation); Absent: normal handling.
+    /// True: keep forever; false: delete now (human confirmation); Absent: normal handling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
 }
@@ -325,7 +325,7 @@ pub struct BindingSuspension {
     /// As in a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
-    /// true = the scheduler skips this binding. Kept across policy syncs.
+    /// True: the scheduler skips this binding. Kept across policy syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<bool>,
 }

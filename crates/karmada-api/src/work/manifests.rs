@@ -34,11 +34,11 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkSpec {
-    /// true = on Work deletion leave the object in the member cluster, only strip Karmada metadata (policy claim
+    /// True: on Work deletion leave the object in the member cluster, only strip Karmada metadata (policy claim
     /// labels/annotations).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// true = do not apply to the member cluster (condition Dispatching=False). Status collection continues.
+    /// True: do not apply to the member cluster (condition Dispatching=False). Status collection continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend_dispatching: Option<bool>,
     /// Manifest holder.
