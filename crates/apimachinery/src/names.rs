@@ -407,7 +407,7 @@ mod tests {
                 json!({"name": "a", "namespace": "b", "annotations": {"k": "v".repeat(ANNOTATIONS_MAX)}}),
                 "metadata.annotations FieldValueTooLong",
             ),
-            (json!({"name": "a", "namespace": "b", "finalizers": ["x"]}), "metadata.finalizers FieldValueInvalid"),
+            (json!({"name": "a", "namespace": "b", "finalizers": ["x y"]}), "metadata.finalizers FieldValueInvalid"),
             (
                 json!({"name": "a", "namespace": "b", "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "n"}]}),
                 "metadata.ownerReferences[0].uid FieldValueInvalid",
@@ -415,6 +415,8 @@ mod tests {
         ] {
             assert_eq!(errors(meta.clone()), expected, "{meta}");
         }
+        let core = |finalizer: &str| validate_core_finalizers(&json!({"finalizers": [finalizer]}), &path).len();
+        assert_eq!((core("x"), core("orphan"), core("a/b")), (1, 0, 0));
         let old = json!({"name": "a", "deletionTimestamp": "t", "finalizers": ["a/b"]});
         let new = json!({"name": "a", "deletionTimestamp": "t", "finalizers": ["a/b", "x/y"]});
         let list = validate_object_meta_update(&new, &old, &path);

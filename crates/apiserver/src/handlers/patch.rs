@@ -33,13 +33,7 @@ impl Call<'_> {
         }
         let patch = self.read_patch(body).await?;
         let dry_run = self.dry_run()?;
-        let mut findings = Vec::new();
-        if let Patch::Merge(tree) | Patch::Strategic(tree) = &patch
-            && !self.resource.info.custom
-        {
-            findings = self.field_findings(strict::prune(&mut tree.clone(), &self.resource.info.schema))?;
-            findings.retain(|finding| !finding.contains('$'));
-        }
+        let findings = parking_lot::Mutex::new(Vec::new());
         let changed = self
             .modify(&self.key(), Owners::Track, dry_run, |old| {
                 let mut new = old.clone();
@@ -50,14 +44,28 @@ impl Call<'_> {
                     // Based on whatever is newest: a race is tried again, not reported.
                     metadata.remove("resourceVersion");
                 }
-                strict::prune(&mut new, &self.resource.info.schema);
+                // Judged after the patch: directives of strategic patches are no fields, and what was stored has none.
+                let unknown = strict::prune(&mut new, &self.resource.info.schema);
+                *findings.lock() = self.patch_findings(unknown, &new)?;
                 self.patched(new)
             })
             .await?;
+        let mut findings = findings.into_inner();
         findings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
         respond::warn(&mut response, &findings);
         Ok(response)
+    }
+
+    /// Unknown fields are told as on other writes, except that strict validation blames the patch (422).
+    fn patch_findings(&self, unknown: Vec<String>, patched: &Value) -> Result<Vec<String>, Status> {
+        let named = &self.resource.info.resource;
+        if unknown.is_empty() || self.info.query.text("fieldValidation") != Some("Strict") {
+            return self.field_findings(unknown);
+        }
+        let path = apimachinery::field::Path::new("patch");
+        let error = apimachinery::field::Error::invalid(&path, patched.to_string(), strict::error_text(&unknown));
+        Err(Status::invalid(&named.group, &named.kind, &self.info.name, &[error]))
     }
 
     fn apply_patch(&self, patch: &Patch, object: &mut Value) -> Result<(), Status> {

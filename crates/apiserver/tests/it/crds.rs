@@ -108,6 +108,10 @@ async fn document(server: &ApiServer, path: &str, accept: &str) -> (u16, Value) 
         .extension(Identity::system("test"))
         .body(transport::empty())
         .expect("a request");
+    send(server, request).await
+}
+
+async fn send(server: &ApiServer, request: transport::Request) -> (u16, Value) {
     let response = tower::ServiceExt::oneshot(server.service(), request).await.expect("infallible");
     let status = response.status().as_u16();
     let body = response.into_body().collect().await.expect("in memory").to_bytes();
@@ -143,6 +147,14 @@ async fn a_definition_is_served_from_creation_to_deletion() {
         "Widget.g.example \"b\" is invalid: [spec.color: Unsupported value: \"green\": supported values: \"red\", \
          \"blue\", spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0]"
     );
+    let request = http::Request::patch("/apis/g.example/v1/namespaces/default/widgets/a?fieldValidation=Strict")
+        .header("content-type", "application/merge-patch+json")
+        .extension(Identity::system("test"))
+        .body(transport::full(r#"{"spec": {"colour": "red"}}"#))
+        .expect("a request");
+    let (code, refused) = send(&server, request).await;
+    let text = refused["message"].as_str().expect("a Status");
+    assert!(code == 422 && text.contains("strict decoding error: unknown field \"spec.colour\""), "{text}");
     let path = "/apis/g.example/v1/namespaces/default/widgets";
     let (_, table) = document(&server, path, "application/json;as=Table;v=v1;g=meta.k8s.io").await;
     assert_eq!(table["rows"][0]["cells"], json!(["a", 1]));
