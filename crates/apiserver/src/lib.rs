@@ -19,6 +19,7 @@ pub mod registry;
 pub mod request;
 pub mod respond;
 pub mod reviews;
+pub mod routes;
 pub mod serve;
 pub mod server;
 mod shape;

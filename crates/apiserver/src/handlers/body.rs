@@ -13,7 +13,7 @@ use super::Call;
 /// kube-apiserver's bound on request bodies.
 const LIMIT: usize = 3 * 1024 * 1024;
 
-pub(super) async fn read(mut body: Body) -> Result<Bytes, Status> {
+pub(crate) async fn read(mut body: Body) -> Result<Bytes, Status> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|e| Status::bad_request(format!("reading the request body: {e}")))?;
@@ -36,7 +36,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> &str {
 }
 
 /// Decodes an object in any of the accepted forms.
-pub(super) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
+pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
     match media_type(headers) {
         "application/json" | "" => serde_json::from_slice(bytes)
             .map_err(|e| Status::bad_request(format!("error decoding the request body as JSON: {e}"))),

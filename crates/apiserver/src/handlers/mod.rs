@@ -1,6 +1,6 @@
 //! One handler for every resource: what a verb does is decided by the resource's description.
 
-mod body;
+pub(crate) mod body;
 mod create;
 mod delete;
 mod options;

@@ -1,0 +1,144 @@
+//! The routes every server has besides its resources: version, access and token reviews, service account tokens and
+//! the documents that let others verify them.
+
+use apimachinery::{ObjectKey, Status};
+use futures::future::BoxFuture;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+use transport::{Identity, Request, Response};
+
+use crate::handlers::{body, method_not_allowed};
+use crate::request::RequestInfo;
+use crate::server::{Route, Shared};
+use crate::tokens::{self, Issuer};
+use crate::version::VersionInfo;
+use crate::{respond, reviews};
+
+/// `/version`.
+#[derive(Debug, Default)]
+pub struct Version(pub VersionInfo);
+
+impl Route for Version {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        info.path == "/version" || info.path == "/version/"
+    }
+
+    fn call<'a>(
+        &'a self,
+        _: &'a Shared,
+        _: &'a RequestInfo,
+        _: &'a Identity,
+        _: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(async { Ok(respond::value(StatusCode::OK, &json!(self.0))) })
+    }
+}
+
+/// The review kinds of `authentication.k8s.io` and `authorization.k8s.io`: answered, never stored.
+#[derive(Debug)]
+pub struct Reviews;
+
+impl Route for Reviews {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        info.is_resource
+            && matches!(info.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
+            && info.resource.ends_with("reviews")
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(async move {
+            if request.method() != Method::POST {
+                return Err(method_not_allowed());
+            }
+            let (parts, content) = request.into_parts();
+            let review = body::decode(&parts.headers, &body::read(content).await?)?;
+            let authorizer = server.authorizer.as_ref();
+            let answer: Value = match info.resource.as_str() {
+                "subjectaccessreviews" => reviews::subject_access_review(authorizer, review)?,
+                "localsubjectaccessreviews" => {
+                    reviews::local_subject_access_review(authorizer, &info.namespace, review)?
+                }
+                "selfsubjectaccessreviews" => reviews::self_subject_access_review(authorizer, user, review)?,
+                "selfsubjectrulesreviews" => reviews::self_subject_rules_review(authorizer, user, review)?,
+                "selfsubjectreviews" => reviews::self_subject_review(user, review),
+                "tokenreviews" => {
+                    let now = server.world.now().as_second();
+                    reviews::token_review(&server.authentication, review, now).await?
+                }
+                _ => return Err(crate::handlers::no_such_resource()),
+            };
+            Ok(respond::value(StatusCode::CREATED, &answer))
+        })
+    }
+}
+
+/// `serviceaccounts/NAME/token`, and the issuer's public documents.
+#[derive(Debug)]
+pub struct Tokens {
+    pub issuer: Issuer,
+    pub verifier: pki::Verifier,
+}
+
+impl Tokens {
+    async fn issue(
+        &self,
+        server: &Shared,
+        info: &RequestInfo,
+        request: Request,
+    ) -> Result<Response, Status> {
+        if request.method() != Method::POST {
+            return Err(method_not_allowed());
+        }
+        let (parts, content) = request.into_parts();
+        let wanted = body::decode(&parts.headers, &body::read(content).await?)?;
+        server.cache.catch_up().await?;
+        let find = |plural: &str, key: ObjectKey| {
+            let found = server.cache.resource(&crate::keys::group_resource("", plural)).get(&key);
+            found.ok_or_else(|| Status::not_found("", plural, &key.name))
+        };
+        let account = find("serviceaccounts", ObjectKey::namespaced(info.namespace.as_str(), info.name.as_str()))?;
+        let bound = &wanted["spec"]["boundObjectRef"];
+        let name = bound["name"].as_str().unwrap_or_default();
+        let bound = match bound["kind"].as_str() {
+            Some("Pod") => Some(find("pods", ObjectKey::namespaced(info.namespace.as_str(), name))?),
+            Some("Secret") => Some(find("secrets", ObjectKey::namespaced(info.namespace.as_str(), name))?),
+            Some("Node") => Some(find("nodes", ObjectKey::cluster(name))?),
+            _ => None,
+        };
+        let answer = self.issuer.issue(&account, bound.as_deref(), wanted, &server.world)?;
+        Ok(respond::value(StatusCode::CREATED, &answer))
+    }
+}
+
+impl Route for Tokens {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        matches!(info.path.as_str(), "/.well-known/openid-configuration" | "/openid/v1/jwks")
+            || (info.group.is_empty() && info.resource == "serviceaccounts" && info.subresource == "token")
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        _: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(async move {
+            match info.path.as_str() {
+                "/openid/v1/jwks" => Ok(respond::value(StatusCode::OK, &self.verifier.key_set().map_err(Status::internal)?)),
+                "/.well-known/openid-configuration" => {
+                    let keys = format!("{}/openid/v1/jwks", self.issuer.url.trim_end_matches('/'));
+                    let document = tokens::discovery(&self.issuer.url, &keys, &self.verifier);
+                    Ok(respond::value(StatusCode::OK, &document))
+                }
+                _ => self.issue(server, info, request).await,
+            }
+        })
+    }
+}
