@@ -72,6 +72,7 @@ pub const LAYERS: &[Layer] = &[
         &[
             "apimachinery",
             "karmada-api",
+            "kubernetes-api",
             "transport",
             "storage",
             "client",

@@ -10,6 +10,7 @@ pub mod discovery;
 pub mod documents;
 mod errors;
 mod handlers;
+pub mod documents;
 pub mod health;
 pub mod keys;
 mod namespaces;

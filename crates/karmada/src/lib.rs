@@ -1,1 +1,8 @@
-//! The one binary as a library: assembling components into processes. `main.rs` only parses arguments.
+//! The one binary as a library: assembling components into processes. `main.rs` only starts it.
+
+pub mod apiserver;
+pub mod bootstrap;
+mod cli;
+pub mod data_dir;
+
+pub use cli::run;

@@ -1,0 +1,53 @@
+//! What every API server holds from its first start: namespaces, roles and bindings.
+
+use anyhow::Context as _;
+use apimachinery::{ApiResource, Object, ObjectKey};
+use apiserver::bootstrap_policy;
+use client::{Client, Patch, PatchOptions};
+use serde_json::{Value, json};
+
+/// Creates what is missing and completes what falls short; nothing is taken away.
+pub async fn run(client: &Client) -> anyhow::Result<()> {
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    for name in bootstrap_policy::NAMESPACES {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        ensure(client, &namespaces, &object).await?;
+    }
+    let rbac = "rbac.authorization.k8s.io";
+    let roles = ApiResource::cluster(rbac, "v1", "ClusterRole", "clusterroles");
+    for role in bootstrap_policy::cluster_roles() {
+        ensure(client, &roles, &role).await?;
+    }
+    let bindings = ApiResource::cluster(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings");
+    for binding in bootstrap_policy::cluster_role_bindings() {
+        ensure(client, &bindings, &binding).await?;
+    }
+    for object in bootstrap_policy::namespaced() {
+        let (kind, plural) = match object["kind"].as_str() {
+            Some("RoleBinding") => ("RoleBinding", "rolebindings"),
+            _ => ("Role", "roles"),
+        };
+        ensure(client, &ApiResource::namespaced(rbac, "v1", kind, plural), &object).await?;
+    }
+    Ok(())
+}
+
+async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
+    let object = Object::from_value(wanted).context("encoding a bootstrap object")?;
+    let key: ObjectKey = object.key();
+    let attempt = || format!("creating {} {key}", resource.plural);
+    let Some(live) = client.get_opt(resource, &key).await.with_context(attempt)? else {
+        client.create(resource, wanted).await.with_context(attempt)?;
+        return Ok(());
+    };
+    let live = live.to_value().with_context(attempt)?;
+    if resource.group.is_empty() {
+        return Ok(());
+    }
+    if let Some(mut completed) = bootstrap_policy::reconcile(&live, wanted) {
+        completed["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        let patch = Patch::Merge(completed);
+        client.patch(resource, &key, &patch, &PatchOptions::default()).await.with_context(attempt)?;
+    }
+    Ok(())
+}

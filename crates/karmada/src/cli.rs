@@ -1,0 +1,101 @@
+//! The command line of `karmada`.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+use world::World;
+
+use crate::apiserver;
+
+#[derive(Parser)]
+#[command(name = "karmada", version, about = "The multi-cluster Kubernetes control plane in one program", long_about = None)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The API server alone, on the embedded store.
+    Apiserver(ServerArgs),
+}
+
+#[derive(Args)]
+struct ServerArgs {
+    /// Where the store, the certificates and the kubeconfig are kept.
+    #[arg(long, default_value = "karmada-data")]
+    data_dir: PathBuf,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port of the HTTPS API; 0 takes a free one.
+    #[arg(long, default_value_t = 5443)]
+    secure_port: u16,
+    /// Lines of `token,user,uid[,"group1,group2"]`, as kube-apiserver's flag of the same name.
+    #[arg(long)]
+    token_auth_file: Option<PathBuf>,
+}
+
+/// Runs the program; usage errors end with 2, failures with 1.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            // Nothing can be done about a closed terminal.
+            let _ = error.print();
+            return code;
+        }
+    };
+    let filter = EnvFilter::try_from_env("KARMADA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    match execute(cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(command: Command) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    match command {
+        Command::Apiserver(args) => runtime.block_on(serve(args)),
+    }
+}
+
+async fn serve(args: ServerArgs) -> anyhow::Result<()> {
+    let options = apiserver::Options {
+        data_dir: args.data_dir,
+        bind_address: args.bind_address,
+        secure_port: args.secure_port,
+        token_auth_file: args.token_auth_file,
+        kubeconfig: "karmada-apiserver.config",
+        cluster: "karmada-apiserver",
+    };
+    let running = apiserver::start(&options, &World::system()).await?;
+    println!("The API server is ready on https://{}", running.address);
+    println!("  export KUBECONFIG={}", running.kubeconfig.display());
+    println!("  kubectl api-resources");
+    ended().await?;
+    running.stop().await
+}
+
+/// Waits for SIGTERM or SIGINT.
+async fn ended() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    tokio::select! {
+        _ = term.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! What a data directory holds: the store, the certificates, and the kubeconfig of its administrator.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use pki::kubeconfig::User;
+use pki::{Directory, Kubeconfig, ServerNames};
+use world::World;
+
+/// A data directory, opened.
+pub struct DataDir {
+    root: PathBuf,
+    pub pki: Directory,
+}
+
+impl DataDir {
+    /// Makes what is missing and takes up what is there. `names` are further DNS names and addresses by which
+    /// clients reach the server.
+    pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(root).with_context(|| format!("creating the data directory {}", root.display()))?;
+        let server_names = ServerNames::api_server("karmada-apiserver", names);
+        let pki = Directory::open(&root.join("pki"), &server_names, world)
+            .with_context(|| format!("opening the certificates under {}", root.join("pki").display()))?;
+        Ok(Self { root: root.to_owned(), pki })
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.root.join("store")
+    }
+
+    /// Writes the administrator's kubeconfig for a server URL; the port may differ from one start to the next.
+    pub fn write_kubeconfig(&self, file: &str, cluster: &str, server: &str) -> anyhow::Result<PathBuf> {
+        let user = User::with_certificate(&self.pki.admin);
+        let config = Kubeconfig::new(cluster, server, self.pki.authority.certificate(), cluster, user);
+        let path = self.root.join(file);
+        let text = config.to_yaml().context("encoding the kubeconfig")?;
+        pki::files::replace(&path, text.as_bytes(), pki::files::Access::Private)
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+}
