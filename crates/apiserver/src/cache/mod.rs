@@ -89,6 +89,10 @@ impl Cache {
     /// Waits until the cache holds everything that was acknowledged before this call; answers its revision.
     pub async fn catch_up(&self) -> Result<Revision, Status> {
         let newest = self.store.revision().await.map_err(crate::errors::store)?;
+        if self.revision() < newest {
+            // The newest revision may concern none of our keys; then only a progress report tells.
+            self.store.request_progress().await.map_err(crate::errors::store)?;
+        }
         self.reach(newest).await
     }
 
