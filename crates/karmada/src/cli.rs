@@ -81,11 +81,19 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
         cluster: "karmada-apiserver",
     };
     let running = apiserver::start(&options, &World::system()).await?;
-    println!("The API server is ready on https://{}", running.address);
-    println!("  export KUBECONFIG={}", running.kubeconfig.display());
-    println!("  kubectl api-resources");
+    say(&format!(
+        "The API server is ready on https://{}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
+        running.address,
+        running.kubeconfig.display()
+    ));
     ended().await?;
     running.stop().await
+}
+
+/// Prints for the user; a server goes on serving when nobody reads what it says.
+fn say(text: &str) {
+    use std::io::Write as _;
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// Waits for SIGTERM or SIGINT.
