@@ -71,6 +71,7 @@ pub const LAYERS: &[Layer] = &[
         "karmada",
         &[
             "apimachinery",
+            "apiextensions",
             "karmada-api",
             "kubernetes-api",
             "transport",

@@ -10,7 +10,6 @@ pub mod discovery;
 pub mod documents;
 mod errors;
 mod handlers;
-pub mod documents;
 pub mod health;
 pub mod keys;
 mod namespaces;

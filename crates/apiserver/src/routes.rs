@@ -1,38 +1,17 @@
-//! The routes every server has besides its resources: version, access and token reviews, service account tokens and
+//! The routes every server has besides its resources: access and token reviews, service account tokens and
 //! the documents that let others verify them.
 
 use apimachinery::{ObjectKey, Status};
 use futures::future::BoxFuture;
 use http::{Method, StatusCode};
-use serde_json::{Value, json};
+use serde_json::Value;
 use transport::{Identity, Request, Response};
 
 use crate::handlers::{body, method_not_allowed};
 use crate::request::RequestInfo;
 use crate::server::{Route, Shared};
 use crate::tokens::{self, Issuer};
-use crate::version::VersionInfo;
 use crate::{respond, reviews};
-
-/// `/version`.
-#[derive(Debug, Default)]
-pub struct Version(pub VersionInfo);
-
-impl Route for Version {
-    fn takes(&self, info: &RequestInfo) -> bool {
-        info.path == "/version" || info.path == "/version/"
-    }
-
-    fn call<'a>(
-        &'a self,
-        _: &'a Shared,
-        _: &'a RequestInfo,
-        _: &'a Identity,
-        _: Request,
-    ) -> BoxFuture<'a, Result<Response, Status>> {
-        Box::pin(async { Ok(respond::value(StatusCode::OK, &json!(self.0))) })
-    }
-}
 
 /// The review kinds of `authentication.k8s.io` and `authorization.k8s.io`: answered, never stored.
 #[derive(Debug)]
@@ -86,12 +65,7 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    async fn issue(
-        &self,
-        server: &Shared,
-        info: &RequestInfo,
-        request: Request,
-    ) -> Result<Response, Status> {
+    async fn issue(&self, server: &Shared, info: &RequestInfo, request: Request) -> Result<Response, Status> {
         if request.method() != Method::POST {
             return Err(method_not_allowed());
         }
@@ -131,7 +105,9 @@ impl Route for Tokens {
     ) -> BoxFuture<'a, Result<Response, Status>> {
         Box::pin(async move {
             match info.path.as_str() {
-                "/openid/v1/jwks" => Ok(respond::value(StatusCode::OK, &self.verifier.key_set().map_err(Status::internal)?)),
+                "/openid/v1/jwks" => {
+                    Ok(respond::value(StatusCode::OK, &self.verifier.key_set().map_err(Status::internal)?))
+                }
                 "/.well-known/openid-configuration" => {
                     let keys = format!("{}/openid/v1/jwks", self.issuer.url.trim_end_matches('/'));
                     let document = tokens::discovery(&self.issuer.url, &keys, &self.verifier);

@@ -5,14 +5,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use apimachinery::GroupVersionKind;
+use apimachinery::resource::Resource;
 use apiserver::authn::{Authentication, ClientAuthority, ServiceAccountTokens, StaticTokens};
-use apiserver::documents::Describe;
-use apiserver::routes::{Reviews, Tokens, Version};
+use apiserver::crds::Converters;
+use apiserver::documents::Documents;
+use apiserver::routes::{Reviews, Tokens};
 use apiserver::serve::{self, Limits, TlsConfig};
 use apiserver::tokens::Issuer;
 use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
+use karmada_api::work::BindingConverter;
 use pki::{Signer, Verifier};
 use storage::embedded::{EmbeddedStore, Options as StoreOptions};
 use tokio::net::TcpListener;
@@ -20,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use transport::Identity;
 use world::World;
 
+use crate::admission::KarmadaAdmission;
 use crate::data_dir::DataDir;
 
 /// `iss` and audience of service account tokens, as kube-apiserver has it inside a cluster.
@@ -54,9 +59,8 @@ pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> 
     let store = EmbeddedStore::open(data.store(), StoreOptions::default())
         .await
         .with_context(|| format!("opening the store in {}", data.store().display()))?;
-    let server = ApiServer::start(server_config(options, &data, store.clone(), world)?)
-        .await
-        .context("reading the store")?;
+    let server =
+        ApiServer::start(server_config(options, &data, store.clone(), world)?).await.context("reading the store")?;
     let client = Client::in_process(server.service(), Identity::system("apiserver"));
     crate::bootstrap::run(&client).await?;
     let listener = TcpListener::bind((options.bind_address, options.secure_port))
@@ -104,16 +108,15 @@ fn server_config(
     let issuer = Issuer { signer, url: ISSUER.to_owned(), audiences, extend: true };
     let version = VersionInfo::default();
     let routes: Vec<Arc<dyn Route>> = vec![
-        Arc::new(Describe::new(version.git_version.clone())),
-        Arc::new(Version(version)),
+        Arc::new(Documents::new(version.clone())),
         Arc::new(Reviews),
         Arc::new(Tokens { issuer, verifier: verifier()? }),
     ];
     Ok(ServerConfig {
         store: Arc::new(store),
         world: world.clone(),
-        resources: kubernetes_api::resources(),
-        admission: Vec::new(),
+        resources: resources(),
+        admission: vec![Arc::new(KarmadaAdmission { world: world.clone(), options: Default::default() })],
         authentication: Box::new(move |lookup| Authentication {
             client_authority: Some(client_authority),
             static_tokens,
@@ -122,7 +125,28 @@ fn server_config(
         }),
         authorization: Authorization::Rbac,
         routes,
+        crds: karmada_api::crds(),
+        converters: converters(),
+        version,
     })
+}
+
+/// What is served besides custom resources: the built-in kinds, and those of Karmada that are no CRDs.
+fn resources() -> Vec<Resource> {
+    let mut resources = kubernetes_api::resources();
+    let config_map = GroupVersionKind::new("", "v1", "ConfigMap");
+    let object_meta = kubernetes_api::schema_for(&config_map).and_then(|kind| {
+        let metadata = kind.node().properties.get("metadata")?.schema;
+        Some(kind.at(metadata))
+    });
+    resources.extend(karmada_api::resources(object_meta.as_ref()));
+    resources
+}
+
+/// Bindings are served in two versions.
+fn converters() -> Converters {
+    let names = ["resourcebindings.work.karmada.io", "clusterresourcebindings.work.karmada.io"];
+    names.map(|name| (name.to_owned(), Arc::new(BindingConverter) as Arc<dyn apiextensions::Converter>)).into()
 }
 
 /// The address clients on this machine use for a server bound to `address`.

@@ -1,5 +1,6 @@
 //! The one binary as a library: assembling components into processes. `main.rs` only starts it.
 
+pub mod admission;
 pub mod apiserver;
 pub mod bootstrap;
 mod cli;

@@ -24,7 +24,8 @@ fn apply_get_patch_scale_and_delete() {
     assert_eq!(server.ok(&["apply", "-f", &changed]), "deployment.apps/nginx configured\n");
     let image = r#"{"spec": {"template": {"spec": {"containers": [{"name": "nginx", "image": "nginx:2"}]}}}}"#;
     server.ok(&["patch", "deployment", "nginx", "-p", image]);
-    let shown = server.ok(&["get", "deploy", "nginx", "-o", "jsonpath={.spec.replicas} {..image} {.metadata.generation}"]);
+    let shown =
+        server.ok(&["get", "deploy", "nginx", "-o", "jsonpath={.spec.replicas} {..image} {.metadata.generation}"]);
     assert_eq!(shown, "3 nginx:2 3");
     server.ok(&["scale", "deployment", "nginx", "--replicas=5"]);
     assert_eq!(server.ok(&["get", "deploy", "nginx", "-o", "jsonpath={.spec.replicas}"]), "5");
@@ -38,9 +39,15 @@ fn server_side_apply_keeps_owners_apart() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let server = Karmada::apiserver(dir.path());
     let file = manifest(&dir, "nginx.json", DEPLOYMENT);
-    let apply = |manager: &str, file: &str| vec![
-        "apply".to_owned(), "--server-side".into(), format!("--field-manager={manager}"), "-f".into(), file.to_owned(),
-    ];
+    let apply = |manager: &str, file: &str| {
+        vec![
+            "apply".to_owned(),
+            "--server-side".into(),
+            format!("--field-manager={manager}"),
+            "-f".into(),
+            file.to_owned(),
+        ]
+    };
     let run = |args: &[String]| server.kubectl(&args.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(run(&apply("one", &file)).status.success());
     let changed = manifest(&dir, "changed.json", &DEPLOYMENT.replace("\"replicas\": 2", "\"replicas\": 3"));
@@ -66,9 +73,11 @@ fn what_was_acknowledged_survives_a_kill() {
     let server = Karmada::apiserver(dir.path());
     let file = manifest(&dir, "nginx.json", DEPLOYMENT);
     server.ok(&["apply", "-f", &file]);
-    let before = server.ok(&["get", "deployment", "nginx", "-o", "jsonpath={.metadata.uid} {.metadata.resourceVersion}"]);
+    let before =
+        server.ok(&["get", "deployment", "nginx", "-o", "jsonpath={.metadata.uid} {.metadata.resourceVersion}"]);
     server.kill();
     let server = Karmada::apiserver(dir.path());
-    let after = server.ok(&["get", "deployment", "nginx", "-o", "jsonpath={.metadata.uid} {.metadata.resourceVersion}"]);
+    let after =
+        server.ok(&["get", "deployment", "nginx", "-o", "jsonpath={.metadata.uid} {.metadata.resourceVersion}"]);
     assert_eq!(before, after);
 }

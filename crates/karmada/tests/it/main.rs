@@ -1,4 +1,5 @@
 //! The binary as its users see it.
 
+mod karmada_kinds;
 mod kubectl;
 mod process;

@@ -1,0 +1,67 @@
+//! Karmada's admission rules as a plugin of our own API server: the rules are `karmada_api::admission`'s, here they
+//! only meet the request.
+
+use apimachinery::Status;
+use apiserver::{Admission, AdmissionRequest, Operation};
+use futures::future::BoxFuture;
+use karmada_api::admission::{self, Options};
+use serde_json::Value;
+use world::World;
+
+pub struct KarmadaAdmission {
+    pub world: World,
+    pub options: Options,
+}
+
+impl KarmadaAdmission {
+    /// Runs a rule on a request's object, if there are rules for its kind. Subresources have none.
+    fn apply<T>(
+        &self,
+        request: &AdmissionRequest<'_>,
+        rule: impl FnOnce(&admission::Request<'_>) -> Result<T, admission::Denied>,
+    ) -> Result<Option<T>, Status> {
+        let named = &request.info.resource;
+        let operation = match request.operation {
+            Operation::Create => admission::Operation::Create,
+            Operation::Update => admission::Operation::Update,
+            Operation::Delete => admission::Operation::Delete,
+        };
+        if !request.subresource.is_empty() || !admission::has_rules(operation, &named.group, &named.kind) {
+            return Ok(None);
+        }
+        let uuid = self.world.uuid();
+        let asked = admission::Request {
+            operation,
+            group: &named.group,
+            kind: &named.kind,
+            namespace: request.key.namespace().unwrap_or_default(),
+            old: request.old,
+            uuid: &uuid,
+            options: self.options,
+        };
+        let webhook = || admission::webhook_name(operation, &named.group, &named.kind);
+        rule(&asked).map(Some).map_err(|denied| denied.to_status(&webhook()))
+    }
+}
+
+impl Admission for KarmadaAdmission {
+    fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let Some(object) = request.object.as_deref() else { return Ok(()) };
+            let mut changed = object.clone();
+            let ran = self.apply(request, |asked| admission::mutate(asked, &mut changed))?;
+            if let (Some(()), Some(object)) = (ran, request.object.as_deref_mut()) {
+                *object = changed;
+            }
+            Ok(())
+        })
+    }
+
+    fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        Box::pin(async move {
+            let gone = Value::Null;
+            let object = request.object.as_deref().or(request.old).unwrap_or(&gone);
+            self.apply(request, |asked| admission::validate(asked, object)).map(drop)
+        })
+    }
+}
