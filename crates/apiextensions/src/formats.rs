@@ -194,7 +194,7 @@ fn is_credit_card(text: &str) -> bool {
             (_, doubled) => doubled,
         })
         .sum();
-    all_read && (13..=16).contains(&digits.len()) && sum % 10 == 0
+    all_read && (13..=16).contains(&digits.len()) && sum.is_multiple_of(10)
 }
 
 fn is_ssn(text: &str) -> bool {

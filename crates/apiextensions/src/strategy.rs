@@ -179,7 +179,7 @@ impl Strategy for CustomStrategy {
     }
 
     /// An object that is in this version and was written under this schema is served as stored, without decoding.
-    fn from_stored(&self, stored: &Object) -> Result<Option<Object>, Status> {
+    fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
         let current = stored.api_version() == self.api_version;
         let outdated = || stored.resource_version().parse::<u64>().is_ok_and(|written| written < self.schema_revision);
         if current && !(self.has_defaults && outdated()) {
@@ -312,10 +312,10 @@ mod tests {
                 "metadata": {"name": "a", "resourceVersion": rv}, "spec": {}}))
             .expect("valid")
         };
-        assert!(v1.strategy.from_stored(&stored("11")).expect("no converter").is_none());
-        let older = v1.strategy.from_stored(&stored("9")).expect("no converter").expect("older than the schema");
+        assert!(v1.strategy.served_form(&stored("11")).expect("no converter").is_none());
+        let older = v1.strategy.served_form(&stored("9")).expect("no converter").expect("older than the schema");
         assert_eq!(older.to_value().expect("valid")["spec"]["replicas"], 1);
-        let other = v2.strategy.from_stored(&stored("11")).expect("no converter").expect("another version");
+        let other = v2.strategy.served_form(&stored("11")).expect("no converter").expect("another version");
         assert_eq!(other.api_version(), "g.example/v2");
         let mut object = other.to_value().expect("valid");
         v2.strategy.to_stored(&mut object).expect("no converter");

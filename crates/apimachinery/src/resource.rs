@@ -108,7 +108,7 @@ pub trait Strategy: Send + Sync {
     ///
     /// # Errors
     /// A Status when a converter fails; lists and gets then fail with it.
-    fn from_stored(&self, _stored: &Object) -> Result<Option<Object>, Status> {
+    fn served_form(&self, _stored: &Object) -> Result<Option<Object>, Status> {
         Ok(None)
     }
 

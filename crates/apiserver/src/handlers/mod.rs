@@ -134,7 +134,7 @@ impl Call<'_> {
 
     /// The form in which this version serves a stored object.
     fn served(&self, stored: Arc<Object>) -> Result<Arc<Object>, Status> {
-        Ok(self.resource.strategy.from_stored(&stored)?.map_or(stored, Object::shared))
+        Ok(self.resource.strategy.served_form(&stored)?.map_or(stored, Object::shared))
     }
 
     fn context(&self, dry_run: bool) -> RequestContext {

@@ -184,7 +184,7 @@ impl Watcher {
     }
 
     fn event(&self, object: Arc<Object>, make: fn(Arc<Object>) -> WatchEvent) -> WatchEvent {
-        match self.resource.strategy.from_stored(&object) {
+        match self.resource.strategy.served_form(&object) {
             Ok(converted) => make(converted.map_or(object, Object::shared)),
             Err(status) => WatchEvent::Error(Box::new(status)),
         }
