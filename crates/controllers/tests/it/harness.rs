@@ -1,0 +1,259 @@
+//! A control plane with members and controllers; the scheduler's part is played by the test.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::resource::{PlainStrategy, Resource, ResourceInfo, Subresource};
+use apimachinery::schema::TypeOf;
+use apimachinery::{ApiResource, Object, ObjectKey, Status};
+use apiserver::request::RequestInfo;
+use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Operation, Route, ServerConfig, Shared};
+use client::{Client, Patch, PatchOptions};
+use controllers::{Context, Settings};
+use futures::future::BoxFuture;
+use karmada_api::ApiType;
+use karmada_api::admission::{self, Options};
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Binding, Override, Policy, Scope};
+use karmada_api::work::v1alpha1::Work;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use transport::{ApiService, Identity, Request, Response};
+use world::World;
+
+pub const MEMBERS: [&str; 2] = ["m1", "m2"];
+
+pub struct Plane {
+    pub client: Client,
+    world: World,
+    members: BTreeMap<String, ApiService>,
+    stop: CancellationToken,
+    servers: Vec<ApiServer>,
+    pub context: Context,
+}
+
+/// Labels and finalizers the pipeline relies on.
+struct KarmadaAdmission(World);
+
+impl Admission for KarmadaAdmission {
+    fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        let operation = match request.operation {
+            Operation::Create => admission::Operation::Create,
+            Operation::Update => admission::Operation::Update,
+            Operation::Delete => return Box::pin(std::future::ready(Ok(()))),
+        };
+        let uuid = self.0.uuid();
+        let asked = admission::Request {
+            operation,
+            group: &request.info.resource.group,
+            kind: &request.info.resource.kind,
+            namespace: request.key.namespace().unwrap_or_default(),
+            old: request.old,
+            uuid: &uuid,
+            options: Options::default(),
+        };
+        let result = match request.object.as_deref_mut() {
+            Some(object) if request.subresource.is_empty() => admission::mutate(&asked, object),
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(result.map_err(|denied| denied.to_status("test"))))
+    }
+}
+
+struct DiscoveryRoute;
+
+impl Route for DiscoveryRoute {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        !info.is_resource && info.path.starts_with("/api")
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        _user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        let discovery = apiserver::discovery::Discovery::new(server.registry.snapshot().iter().cloned());
+        let answer = discovery.get(&info.path, request.headers());
+        Box::pin(std::future::ready(answer.ok_or_else(|| Status::not_found("", "", &info.path))))
+    }
+}
+
+fn plain(resource: ApiResource) -> Resource {
+    let info = ResourceInfo {
+        singular: resource.kind.to_lowercase(),
+        list_kind: format!("{}List", resource.kind),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        verbs: ["create", "delete", "get", "list", "patch", "update", "watch"].map(str::to_owned).into(),
+        subresources: vec![Subresource::Status],
+        selectable_fields: Vec::new(),
+        custom: true,
+        schema: TypeOf::deduced(),
+        resource,
+    };
+    Resource { info: Arc::new(info), strategy: Arc::new(PlainStrategy) }
+}
+
+async fn server(world: &World, karmada: bool) -> ApiServer {
+    let mut resources = kubernetes_api::resources();
+    let mut admission: Vec<Arc<dyn Admission>> = Vec::new();
+    if karmada {
+        for scope in Scope::ALL {
+            resources.extend(
+                [Binding::api_resource(scope), Policy::api_resource(scope), Override::api_resource(scope)].map(plain),
+            );
+        }
+        resources.extend([Work::api_resource(), Cluster::api_resource()].map(plain));
+        admission.push(Arc::new(KarmadaAdmission(world.clone())));
+    }
+    let config = ServerConfig {
+        store: Arc::new(storage::memory::MemoryStore::new()),
+        world: world.clone(),
+        resources,
+        admission,
+        authentication: Box::new(|_| Default::default()),
+        authorization: Authorization::AlwaysAllow,
+        routes: vec![Arc::new(DiscoveryRoute)],
+    };
+    ApiServer::start(config).await.expect("the server starts")
+}
+
+impl Plane {
+    /// Two members joined and ready, namespace `demo` everywhere.
+    pub async fn start() -> Self {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 11);
+        let mut servers = vec![server(&world, true).await];
+        let client = Client::in_process(servers[0].service(), Identity::system("test"));
+        let mut members = BTreeMap::new();
+        for name in MEMBERS {
+            let member = server(&world, false).await;
+            members.insert(format!("https://{name}"), member.service());
+            servers.push(member);
+        }
+        let stop = CancellationToken::new();
+        let context = controllers(&client, &world, &members, &stop);
+        let plane = Self { client, world, members, stop, servers, context };
+        plane
+            .create(
+                namespaces(),
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-cluster"}}),
+            )
+            .await;
+        plane
+            .create(namespaces(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}}))
+            .await;
+        for name in MEMBERS {
+            plane.join(name).await;
+        }
+        plane
+    }
+
+    async fn join(&self, name: &str) {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "karmada-cluster"},
+            "data": {"token": "dA==", "caBundle": "Y2E="}});
+        self.create(ApiResource::namespaced("", "v1", "Secret", "secrets"), secret).await;
+        let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+            "spec": {"syncMode": "Push", "apiEndpoint": format!("https://{name}"), "insecureSkipTLSVerification": true,
+            "secretRef": {"namespace": "karmada-cluster", "name": name}}});
+        self.create(Cluster::api_resource(), cluster).await;
+        self.until(&format!("cluster {name} ready"), async || {
+            let cluster = self.get(&Cluster::api_resource(), &ObjectKey::cluster(name)).await?;
+            cluster["status"]["conditions"]
+                .as_array()?
+                .iter()
+                .find(|c| c["type"] == "Ready" && c["status"] == "True")?;
+            Some(())
+        })
+        .await;
+    }
+
+    /// Stops the controllers and starts new ones that know nothing.
+    pub async fn restart_controllers(&mut self) {
+        self.stop.cancel();
+        self.stop = CancellationToken::new();
+        self.context = controllers(&self.client, &self.world, &self.members, &self.stop);
+    }
+
+    pub fn member(&self, name: &str) -> Client {
+        Client::in_process(self.members[&format!("https://{name}")].clone(), Identity::system("test"))
+    }
+
+    pub async fn create(&self, resource: ApiResource, object: Value) -> Arc<Object> {
+        self.client.create(&resource, &object).await.unwrap_or_else(|error| panic!("{}: {error}", resource.kind))
+    }
+
+    pub async fn get(&self, resource: &ApiResource, key: &ObjectKey) -> Option<Value> {
+        get(&self.client, resource, key).await
+    }
+
+    pub async fn merge(&self, resource: &ApiResource, key: &ObjectKey, patch: Value, options: PatchOptions) {
+        self.client.patch(resource, key, &Patch::Merge(patch), &options).await.expect("the patch");
+    }
+
+    /// What the scheduler does.
+    pub async fn schedule(&self, binding: &ObjectKey, clusters: &[(&str, i64)]) {
+        let resource = Binding::api_resource(Scope::of(binding));
+        let clusters: Vec<_> = clusters.iter().map(|(name, n)| json!({"name": name, "replicas": n})).collect();
+        self.merge(&resource, binding, json!({"spec": {"clusters": clusters}}), PatchOptions::default()).await;
+        let status = json!({"status": {"lastScheduledTime": "2026-11-21T00:00:01Z"}});
+        self.merge(&resource, binding, status, PatchOptions::status()).await;
+    }
+
+    /// Waits up to five virtual minutes for `condition`.
+    pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, condition: impl Fn() -> F) -> T {
+        for _ in 0..3_000 {
+            if let Some(found) = condition().await {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("never happened: {what}")
+    }
+
+    /// Lets everything that is under way come to rest.
+    pub async fn settle(&self) {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+
+    pub fn shutdown(self) {
+        self.stop.cancel();
+        self.servers.iter().for_each(ApiServer::shutdown);
+    }
+}
+
+pub async fn get(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Option<Value> {
+    let object = client.get_opt(resource, key).await.expect("the server answers")?;
+    Some(object.to_value().expect("an object"))
+}
+
+/// Writes the controllers sent to a member since they connected.
+pub fn writes(context: &Context, member: &str) -> u64 {
+    let member = context.members().connected(member).expect("connected");
+    let is_write = |verb: &str| !matches!(verb, "get" | "list" | "watch");
+    member.client.request_counts().iter().filter(|row| is_write(row.verb)).map(|row| row.count).sum()
+}
+
+pub fn namespaces() -> ApiResource {
+    ApiResource::cluster("", "v1", "Namespace", "namespaces")
+}
+
+fn controllers(
+    client: &Client,
+    world: &World,
+    members: &BTreeMap<String, ApiService>,
+    stop: &CancellationToken,
+) -> Context {
+    let services = members.clone();
+    let connector: controllers::Connector = Arc::new(move |endpoint: &client::Endpoint| {
+        Some(Client::in_process(services.get(&endpoint.server)?.clone(), Identity::system("karmada")))
+    });
+    let interpreter = interpreter::Interpreter::default();
+    let client = client.with_limit(None);
+    let context = Context::new(client, world.clone(), interpreter, connector, Settings::default(), stop.clone());
+    controllers::start(&context, &[]).expect("the controllers start");
+    context
+}

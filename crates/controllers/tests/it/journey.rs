@@ -1,0 +1,186 @@
+//! One application from its creation to its removal.
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Patch, PatchOptions};
+use karmada_api::ApiType;
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha1::Work;
+use serde_json::json;
+
+use crate::harness::{Plane, get, writes};
+
+fn deployments() -> ApiResource {
+    ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
+}
+
+fn policies() -> ApiResource {
+    ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies")
+}
+
+fn web() -> ObjectKey {
+    ObjectKey::namespaced("demo", "web")
+}
+
+fn binding() -> ObjectKey {
+    ObjectKey::namespaced("demo", "web-deployment")
+}
+
+async fn create_application(plane: &Plane) {
+    plane
+        .create(
+            deployments(),
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "demo"},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}}}),
+        )
+        .await;
+    plane
+        .create(
+            policies(),
+            json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": "pp", "namespace": "demo"}, "spec": {"placement": {},
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]}}),
+        )
+        .await;
+    let resource = Binding::api_resource(Scope::Namespaced);
+    plane.until("a binding", async || plane.get(&resource, &binding()).await).await;
+    plane.schedule(&binding(), &[("m1", 1), ("m2", 2)]).await;
+    for (member, replicas) in [("m1", 1), ("m2", 2)] {
+        let client = plane.member(member);
+        plane
+            .until(&format!("web in {member}"), async || {
+                let object = get(&client, &deployments(), &web()).await?;
+                (object["spec"]["replicas"] == replicas).then_some(())
+            })
+            .await;
+    }
+    plane.settle().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_application_goes_to_its_clusters_and_its_status_comes_back() {
+    let plane = Plane::start().await;
+    create_application(&plane).await;
+
+    let template = plane.get(&deployments(), &web()).await.expect("the template");
+    assert_eq!(template["metadata"]["annotations"]["propagationpolicy.karmada.io/name"], "pp");
+    for (member, ready) in [("m1", 1), ("m2", 2)] {
+        let status = json!({"status": {"observedGeneration": 1, "replicas": ready, "readyReplicas": ready, "updatedReplicas": ready, "availableReplicas": ready}});
+        let client = plane.member(member);
+        client
+            .patch(&deployments(), &web(), &Patch::Merge(status), &PatchOptions::status())
+            .await
+            .expect("the member's status");
+    }
+    plane
+        .until("the status is folded back", async || {
+            let template = plane.get(&deployments(), &web()).await?;
+            (template["status"]["readyReplicas"] == 3).then_some(())
+        })
+        .await;
+    let bound = plane.get(&Binding::api_resource(Scope::Namespaced), &binding()).await.expect("the binding");
+    let items = bound["status"]["aggregatedStatus"].as_array().expect("items");
+    assert!(
+        items.len() == 2 && items.iter().all(|item| item["applied"] == true && item["health"] == "Healthy"),
+        "{items:?}"
+    );
+    assert!(
+        bound["status"]["conditions"]
+            .as_array()
+            .expect("conditions")
+            .iter()
+            .any(|c| c["type"] == "FullyApplied" && c["status"] == "True")
+    );
+
+    plane.schedule(&binding(), &[("m2", 3)]).await;
+    let (m1, m2) = (plane.member("m1"), plane.member("m2"));
+    plane.until("web left m1", async || get(&m1, &deployments(), &web()).await.is_none().then_some(())).await;
+    plane
+        .until("web grew in m2", async || {
+            (get(&m2, &deployments(), &web()).await?["spec"]["replicas"] == 3).then_some(())
+        })
+        .await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn edits_in_a_member_are_undone_and_foreign_marks_stay() {
+    let plane = Plane::start().await;
+    create_application(&plane).await;
+    let m1 = plane.member("m1");
+    let edit = json!({"metadata": {"labels": {"theirs": "1"}}, "spec": {"replicas": 7}});
+    m1.patch(&deployments(), &web(), &Patch::Merge(edit), &PatchOptions::default()).await.expect("the edit");
+    let object = plane
+        .until("the edit is undone", async || {
+            let object = get(&m1, &deployments(), &web()).await?;
+            (object["spec"]["replicas"] == 1).then_some(object)
+        })
+        .await;
+    assert_eq!(object["metadata"]["labels"]["theirs"], "1");
+    m1.delete(&deployments(), &web(), &client::DeleteOptions::background()).await.expect("the deletion");
+    plane.until("it comes back", async || get(&m1, &deployments(), &web()).await).await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_touched_needlessly() {
+    let mut plane = Plane::start().await;
+    create_application(&plane).await;
+    // The namespace and the Deployment, once each.
+    assert_eq!(writes(&plane.context, "m1"), 2);
+    let work_key = ObjectKey::namespaced("karmada-es-m1", karmada_api::names::work_name("Deployment", "web", "demo"));
+    let before = plane.get(&Work::api_resource(), &work_key).await.expect("the work");
+
+    plane.restart_controllers().await;
+    plane
+        .until("new controllers look at the members", async || plane.context.members().connected("m1").map(|_| ()))
+        .await;
+    plane.settle().await;
+    assert_eq!(writes(&plane.context, "m1"), 0);
+    let after = plane.get(&Work::api_resource(), &work_key).await.expect("the work");
+    assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unmanaged_object_is_left_alone() {
+    let plane = Plane::start().await;
+    let m1 = plane.member("m1");
+    plane
+        .until("namespace in m1", async || get(&m1, &crate::harness::namespaces(), &ObjectKey::cluster("demo")).await)
+        .await;
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let key = ObjectKey::namespaced("demo", "settings");
+    let map = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "demo"}, "data": {"k": value}});
+    m1.create(&config_maps, &map("theirs")).await.expect("their object");
+    plane.create(config_maps.clone(), map("ours")).await;
+    plane
+        .create(
+            policies(),
+            json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": "pp", "namespace": "demo"}, "spec": {"placement": {},
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "settings"}]}}),
+        )
+        .await;
+    let (resource, binding) =
+        (Binding::api_resource(Scope::Namespaced), ObjectKey::namespaced("demo", "settings-configmap"));
+    plane.until("a binding", async || plane.get(&resource, &binding).await).await;
+    plane.schedule(&binding, &[("m1", 0), ("m2", 0)]).await;
+    let items = plane
+        .until("both are reported", async || {
+            let items = plane.get(&resource, &binding).await?["status"]["aggregatedStatus"].as_array()?.clone();
+            (items.len() == 2 && items[1]["applied"] == true).then_some(items)
+        })
+        .await;
+    assert_ne!(items[0]["applied"], true);
+    assert!(items[0]["appliedMessage"].as_str().expect("a message").contains("already exists in the cluster m1"));
+    assert_eq!(get(&m1, &config_maps, &key).await.expect("still there")["data"]["k"], "theirs");
+
+    // Taken out of the policy's hands, the binding lets go of what is ours only.
+    plane.client.delete(&resource, &binding, &client::DeleteOptions::default()).await.expect("the deletion");
+    let m2 = plane.member("m2");
+    plane.until("gone from m2", async || get(&m2, &config_maps, &key).await.is_none().then_some(())).await;
+    plane.settle().await;
+    assert!(get(&m1, &config_maps, &key).await.is_some());
+    plane.shutdown();
+}

@@ -1,0 +1,4 @@
+//! The controllers against real API servers in this process: one control plane, two members, virtual time.
+
+mod harness;
+mod journey;
