@@ -16,6 +16,7 @@ pub struct Cache(RwLock<State>);
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     indexes: HashMap<&'static str, Index>,
+    changes: u64,
 }
 
 struct Index {
@@ -69,6 +70,11 @@ impl Cache {
         self.0.read().objects.len()
     }
 
+    /// Grows with every change: what was computed at one number stands while the number does.
+    pub fn changes(&self) -> u64 {
+        self.0.read().changes
+    }
+
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -101,7 +107,8 @@ impl Cache {
     /// Returns what was there before.
     pub(crate) fn insert(&self, object: Arc<Object>) -> Option<Arc<Object>> {
         let mut state = self.0.write();
-        let State { objects, indexes } = &mut *state;
+        state.changes += 1;
+        let State { objects, indexes, .. } = &mut *state;
         let key = object.key();
         let old = objects.insert(key.clone(), object.clone());
         for index in indexes.values_mut() {
@@ -115,7 +122,8 @@ impl Cache {
 
     pub(crate) fn remove(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         let mut state = self.0.write();
-        let State { objects, indexes } = &mut *state;
+        state.changes += 1;
+        let State { objects, indexes, .. } = &mut *state;
         let old = objects.remove(key)?;
         for index in indexes.values_mut() {
             index.remove(key, &old);

@@ -2,16 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use controller_runtime::{Event, Informer, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, SyncMode};
 use karmada_api::constants::finalizers;
 use parking_lot::Mutex;
 use propagation::cluster_status::{self, Observation, Probe};
+use propagation::resource_summary;
 use propagation::status::set_condition;
 use serde_json::{Value, json};
 
@@ -19,7 +21,15 @@ use crate::error::{During, Result};
 use crate::members::Member;
 use crate::{Context, MemberError};
 
-type Observations = Mutex<HashMap<String, Observation>>;
+/// By cluster, while this process runs.
+#[derive(Default)]
+struct Remembered {
+    observation: Option<Observation>,
+    /// The states of the caches of nodes and pods that were summed up last.
+    summed: Option<[u64; 2]>,
+}
+
+type Observations = Mutex<HashMap<String, Remembered>>;
 
 pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
@@ -63,10 +73,12 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     let now = context.now();
     let ready = {
         let mut observations = observations.lock();
+        let remembered = observations.entry(name.to_owned()).or_default();
         let current = cluster.condition(karmada_api::constants::conditions::READY);
+        let before = remembered.observation.as_ref();
         let (condition, observation) =
-            cluster_status::settle(&probe, current, observations.get(name), context.settings.thresholds, now);
-        observations.insert(name.to_owned(), observation);
+            cluster_status::settle(&probe, current, before, context.settings.thresholds, now);
+        remembered.observation = Some(observation);
         condition
     };
     let mut status = cluster.status.clone();
@@ -74,6 +86,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     set_condition(&mut status.conditions, ready, now);
     if let Some(member) = member.filter(|_| collects) {
         collect(&member, &mut status, now).await;
+        sum_up(&member, &cluster, &mut status, observations).await;
     }
     write(context, &cluster, &status).await?;
     Ok(Next::After(context.settings.status_frequency))
@@ -118,12 +131,36 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
         }
         Err(error) => tracing::debug!(cluster = member.name, %error, "discovery failed"),
     }
+}
+
+/// How long the first look waits for the caches to be complete; a partial count is worse than none.
+const CACHE_WAIT: Duration = Duration::from_secs(2);
+
+/// Counts nodes and adds up what pods ask for, when any of them changed.
+async fn sum_up(member: &Member, cluster: &Cluster, status: &mut ClusterStatus, observations: &Observations) {
     let nodes = member.informers.informer(&ApiResource::cluster("", "v1", "Node", "nodes"));
-    // The first look may come before the cache is complete; a partial count is worse than the last one.
-    let synced = tokio::time::timeout(std::time::Duration::from_secs(2), nodes.synced()).await;
-    if synced == Ok(true) {
-        let trees: Vec<Value> = nodes.cache().list(None).iter().filter_map(|node| node.to_value().ok()).collect();
-        status.node_summary = Some(cluster_status::node_summary(&trees));
+    let pods = member.informers.informer(&ApiResource::namespaced("", "v1", "Pod", "pods"));
+    let both = async { nodes.synced().await && pods.synced().await };
+    if tokio::time::timeout(CACHE_WAIT, both).await != Ok(true) {
+        return;
+    }
+    let state = [nodes.cache().changes(), pods.cache().changes()];
+    let name = &cluster.metadata.name;
+    let known = observations.lock().get(name).and_then(|remembered| remembered.summed);
+    if known == Some(state) && status.resource_summary.is_some() {
+        return;
+    }
+    let trees = |informer: &Informer| -> Vec<Value> {
+        informer.cache().list(None).iter().filter_map(|object| object.to_value().ok()).collect()
+    };
+    let (nodes, pods) = (trees(&nodes), trees(&pods));
+    status.node_summary = Some(cluster_status::node_summary(&nodes));
+    match resource_summary::summarize(&nodes, &pods, &cluster.spec.resource_models) {
+        Ok(summary) => status.resource_summary = Some(summary),
+        Err(error) => tracing::warn!(cluster = name, error, "what the nodes have left cannot be told"),
+    }
+    if let Some(remembered) = observations.lock().get_mut(name) {
+        remembered.summed = Some(state);
     }
 }
 

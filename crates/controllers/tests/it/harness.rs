@@ -5,8 +5,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::resource::{PlainStrategy, Resource, ResourceInfo, Subresource};
-use apimachinery::schema::TypeOf;
 use apimachinery::{ApiResource, Object, ObjectKey, Status};
 use apiserver::request::RequestInfo;
 use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Operation, Route, ServerConfig, Shared};
@@ -16,8 +14,7 @@ use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::admission::{self, Options};
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::scope::{Binding, Override, Policy, Scope};
-use karmada_api::work::v1alpha1::Work;
+use karmada_api::scope::{Binding, Scope};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
@@ -82,32 +79,11 @@ impl Route for DiscoveryRoute {
     }
 }
 
-fn plain(resource: ApiResource) -> Resource {
-    let info = ResourceInfo {
-        singular: resource.kind.to_lowercase(),
-        list_kind: format!("{}List", resource.kind),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        verbs: ["create", "delete", "get", "list", "patch", "update", "watch"].map(str::to_owned).into(),
-        subresources: vec![Subresource::Status],
-        selectable_fields: Vec::new(),
-        custom: true,
-        schema: TypeOf::deduced(),
-        resource,
-    };
-    Resource { info: Arc::new(info), strategy: Arc::new(PlainStrategy) }
-}
-
 async fn server(world: &World, karmada: bool) -> ApiServer {
     let mut resources = kubernetes_api::resources();
     let mut admission: Vec<Arc<dyn Admission>> = Vec::new();
     if karmada {
-        for scope in Scope::ALL {
-            resources.extend(
-                [Binding::api_resource(scope), Policy::api_resource(scope), Override::api_resource(scope)].map(plain),
-            );
-        }
-        resources.extend([Work::api_resource(), Cluster::api_resource()].map(plain));
+        resources.extend(karmada_api::cluster::resources(None));
         admission.push(Arc::new(KarmadaAdmission(world.clone())));
     }
     let config = ServerConfig {
@@ -118,6 +94,9 @@ async fn server(world: &World, karmada: bool) -> ApiServer {
         authentication: Box::new(|_| Default::default()),
         authorization: Authorization::AlwaysAllow,
         routes: vec![Arc::new(DiscoveryRoute)],
+        crds: if karmada { karmada_api::crds() } else { Vec::new() },
+        converters: Default::default(),
+        version: Default::default(),
     };
     ApiServer::start(config).await.expect("the server starts")
 }
