@@ -1,0 +1,225 @@
+//! The protobuf form of built-in kinds, read by table: client-go sends its request bodies this way. One walk over
+//! `data/protobuf.txt` serves every kind. Encoding is not here: replies in JSON are legal for every client.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use apimachinery::GroupVersionKind;
+use serde_json::{Map, Value, json};
+
+mod scalar;
+mod wire;
+
+use wire::Reader;
+
+const TABLE: &str = include_str!("../data/protobuf.txt");
+const MAGIC: &[u8] = b"k8s\0";
+/// JSON's own bound (serde_json's), so that nothing decoded here is too deep to be encoded and read again.
+const MAX_DEPTH: usize = 100;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProtobufError {
+    #[error("the body does not begin with the Kubernetes protobuf prefix")]
+    NoMagic,
+    #[error("no protobuf form of {0} is known")]
+    UnknownKind(GroupVersionKind),
+    #[error("malformed protobuf: {0}")]
+    Malformed(&'static str),
+    #[error("the object is nested too deeply")]
+    TooDeep,
+    #[error("embedded JSON: {0}")]
+    Json(String),
+}
+
+#[derive(Clone, Debug)]
+enum Type {
+    String,
+    Bool,
+    Int,
+    Double,
+    Bytes,
+    Message(&'static str),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Label {
+    One,
+    Repeated,
+    Map,
+    /// A message whose fields belong to the parent's JSON object.
+    Inline,
+}
+
+#[derive(Clone, Debug)]
+struct Field {
+    name: &'static str,
+    label: Label,
+    type_: Type,
+}
+
+type Messages = HashMap<&'static str, HashMap<u32, Field>>;
+
+fn messages() -> &'static Messages {
+    static ONCE: OnceLock<Messages> = OnceLock::new();
+    ONCE.get_or_init(|| {
+        let mut messages = Messages::new();
+        let mut current = "";
+        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+            let Some(field) = line.strip_prefix(' ') else {
+                current = line;
+                continue;
+            };
+            let mut words = field.split(' ');
+            if let (Some(Ok(number)), Some(name), Some(text)) =
+                (words.next().map(str::parse), words.next(), words.next())
+            {
+                messages.entry(current).or_default().insert(number, field_of(name, text));
+            }
+        }
+        messages
+    })
+}
+
+fn field_of(name: &'static str, text: &'static str) -> Field {
+    let (label, inner) = if let Some(inner) = text.strip_prefix('[') {
+        (Label::Repeated, inner.trim_end_matches(']'))
+    } else if let Some(inner) = text.strip_prefix('{') {
+        (Label::Map, inner.trim_end_matches('}'))
+    } else if name == "+" {
+        (Label::Inline, text)
+    } else {
+        (Label::One, text)
+    };
+    let type_ = match inner {
+        "string" => Type::String,
+        "bool" => Type::Bool,
+        "int32" | "int64" => Type::Int,
+        "double" => Type::Double,
+        "bytes" => Type::Bytes,
+        message => Type::Message(message),
+    };
+    Field { name, label, type_ }
+}
+
+/// Decodes an enveloped object (`k8s\0`, then `runtime.Unknown`) into the tree its JSON form has; `apiVersion` and
+/// `kind` come from the envelope.
+///
+/// # Errors
+/// When the bytes are no such envelope, the kind has no protobuf form, or the message is malformed.
+pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
+    let mut unknown = Reader::new(bytes.strip_prefix(MAGIC).ok_or(ProtobufError::NoMagic)?);
+    let (mut api_version, mut kind, mut raw) = (String::new(), String::new(), &[][..]);
+    while let Some((number, value)) = unknown.field()? {
+        match number {
+            1 => {
+                let mut meta = Reader::new(value.bytes()?);
+                while let Some((number, value)) = meta.field()? {
+                    match number {
+                        1 => api_version = value.text()?,
+                        2 => kind = value.text()?,
+                        _ => {}
+                    }
+                }
+            }
+            2 => raw = value.bytes()?,
+            _ => {}
+        }
+    }
+    let gvk = GroupVersionKind::from_api_version(&api_version, &kind)
+        .map_err(|_| ProtobufError::Malformed("the envelope's apiVersion"))?;
+    let name = message_of(&gvk).ok_or(ProtobufError::UnknownKind(gvk))?;
+    let mut object = Map::new();
+    message(name, raw, &mut object, 0)?;
+    object.insert("apiVersion".into(), api_version.into());
+    object.insert("kind".into(), kind.into());
+    Ok(Value::Object(object))
+}
+
+/// Option kinds of `meta/v1` may be sent in any group and version.
+fn message_of(gvk: &GroupVersionKind) -> Option<&'static str> {
+    let package = match gvk.group.as_str() {
+        "" => format!("@core.{}", gvk.version),
+        "apiextensions.k8s.io" => format!("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.{}", gvk.version),
+        "apiregistration.k8s.io" => format!("k8s.io.kube_aggregator.pkg.apis.apiregistration.{}", gvk.version),
+        group => format!("@{}.{}", group.split('.').next().unwrap_or(group), gvk.version),
+    };
+    let find = |name: String| messages().get_key_value(name.as_str()).map(|(name, _)| *name);
+    find(format!("{package}.{}", gvk.kind)).or_else(|| find(format!("~apis.meta.v1.{}", gvk.kind)))
+}
+
+fn message(name: &str, bytes: &[u8], object: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
+    if depth > MAX_DEPTH {
+        return Err(ProtobufError::TooDeep);
+    }
+    // A message without fields is not in the table; neither are fields of newer clients.
+    let Some(fields) = messages().get(name) else { return Ok(()) };
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.field()? {
+        let Some(field) = fields.get(&number) else { continue };
+        match field.label {
+            Label::Inline => {
+                if let Type::Message(inner) = &field.type_ {
+                    message(inner, value.bytes()?, object, depth + 1)?;
+                }
+            }
+            Label::Repeated => {
+                let item = one(&field.type_, &value, depth)?;
+                if let Value::Array(list) = object.entry(field.name).or_insert_with(|| json!([])) {
+                    list.push(item);
+                }
+            }
+            Label::Map => {
+                let (key, item) = entry(&field.type_, value.bytes()?, depth)?;
+                if let Value::Object(map) = object.entry(field.name).or_insert_with(|| json!({})) {
+                    map.insert(key, item);
+                }
+            }
+            Label::One => {
+                let item = one(&field.type_, &value, depth)?;
+                if !scalar::is_unset(field.name, &item) {
+                    object.insert(field.name.into(), item);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entry(type_: &Type, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
+    let (mut key, mut item) = (String::new(), None);
+    let mut reader = Reader::new(bytes);
+    while let Some((number, value)) = reader.field()? {
+        match number {
+            1 => key = value.text()?,
+            2 => item = Some(one(type_, &value, depth)?),
+            _ => {}
+        }
+    }
+    let empty = match type_ {
+        Type::Message(_) => json!({}),
+        _ => "".into(),
+    };
+    Ok((key, item.unwrap_or(empty)))
+}
+
+fn one(type_: &Type, value: &wire::Value<'_>, depth: usize) -> Result<Value, ProtobufError> {
+    Ok(match type_ {
+        Type::String => value.text()?.into(),
+        Type::Bool => (value.integer()? != 0).into(),
+        Type::Int => value.integer()?.into(),
+        Type::Double => value.double()?.into(),
+        Type::Bytes => scalar::base64(value.bytes()?).into(),
+        Type::Message(name) => {
+            let mut object = Map::new();
+            let bytes = value.bytes()?;
+            match scalar::raw_field(name) {
+                Some(number) => return scalar::embedded(bytes, number),
+                None => message(name, bytes, &mut object, depth + 1)?,
+            }
+            scalar::json_form(name, bytes, object)?
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

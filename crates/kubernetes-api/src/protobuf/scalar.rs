@@ -1,0 +1,174 @@
+//! Messages whose JSON form is not an object of their fields, and values that stand for "not set".
+
+use apimachinery::duration::Duration;
+use apimachinery::meta::Time;
+use base64::Engine as _;
+use serde_json::{Map, Value, json};
+
+use super::ProtobufError;
+use super::wire::Reader;
+
+/// Go writes the zero of every field that is not a pointer, and JSON leaves it out. In these fields, which are pointers
+/// or have no `omitempty`, zero is a value of its own.
+const ZERO_COUNTS: &[&str] = &[
+    "activeDeadlineSeconds",
+    "allocateLoadBalancerNodePorts",
+    "allowPrivilegeEscalation",
+    "allowVolumeExpansion",
+    "attachRequired",
+    "automountServiceAccountToken",
+    "averageUtilization",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "blockOwnerDeletion",
+    "completions",
+    "controller",
+    "defaultMode",
+    "deletionGracePeriodSeconds",
+    "enableServiceLinks",
+    "expirationSeconds",
+    "failedJobsHistoryLimit",
+    "fsGroup",
+    "gracePeriodSeconds",
+    "hostUsers",
+    "immutable",
+    "leaseTransitions",
+    "manualSelector",
+    "maxFailedIndexes",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minReplicas",
+    "minimum",
+    "mode",
+    "optional",
+    "orphanDependents",
+    "parallelism",
+    "partition",
+    "podInfoOnMount",
+    "privileged",
+    "progressDeadlineSeconds",
+    "readOnlyRootFilesystem",
+    "ready",
+    "replicas",
+    "revisionHistoryLimit",
+    "runAsGroup",
+    "runAsNonRoot",
+    "runAsUser",
+    "served",
+    "serving",
+    "setHostnameAsFQDN",
+    "shareProcessNamespace",
+    "stabilizationWindowSeconds",
+    "startingDeadlineSeconds",
+    "storage",
+    "storageClassName",
+    "successfulJobsHistoryLimit",
+    "suspend",
+    "terminating",
+    "terminationGracePeriodSeconds",
+    "tolerationSeconds",
+    "ttlSecondsAfterFinished",
+    "value",
+    "x-kubernetes-preserve-unknown-fields",
+];
+
+/// Whether a field is as good as absent.
+pub(super) fn is_unset(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty() && name != "storageClassName",
+        Value::Bool(false) => ZERO_COUNTS.binary_search(&name).is_err(),
+        Value::Number(number) => number.as_i64() == Some(0) && ZERO_COUNTS.binary_search(&name).is_err(),
+        _ => false,
+    }
+}
+
+/// The number of the field that holds the JSON of a message that is nothing but embedded JSON.
+pub(super) fn raw_field(message: &str) -> Option<u32> {
+    let short = message.rsplit('.').next().unwrap_or(message);
+    matches!(short, "RawExtension" | "FieldsV1" | "JSON").then_some(1)
+}
+
+pub(super) fn embedded(bytes: &[u8], number: u32) -> Result<Value, ProtobufError> {
+    let mut reader = Reader::new(bytes);
+    while let Some((found, value)) = reader.field()? {
+        if found == number {
+            let raw = value.bytes()?;
+            if raw.is_empty() {
+                return Ok(Value::Null);
+            }
+            return serde_json::from_slice(raw).map_err(|error| ProtobufError::Json(error.to_string()));
+        }
+    }
+    Ok(Value::Null)
+}
+
+/// The JSON form of a decoded message.
+pub(super) fn json_form(message: &str, bytes: &[u8], object: Map<String, Value>) -> Result<Value, ProtobufError> {
+    Ok(match message {
+        "~apis.meta.v1.Time" | "~apis.meta.v1.Timestamp" => time(bytes, false)?,
+        "~apis.meta.v1.MicroTime" => time(bytes, true)?,
+        "~apis.meta.v1.Duration" => {
+            Duration::from_nanos(integer(bytes, 1)?).to_string().into()
+        }
+        "~api.resource.Quantity" => object.get("string").cloned().unwrap_or_else(|| "0".into()),
+        "~util.intstr.IntOrString" => match integer(bytes, 1)? {
+            0 => integer(bytes, 2)?.into(),
+            _ => object.get("strVal").cloned().unwrap_or_else(|| "".into()),
+        },
+        _ => match message.rsplit('.').next().unwrap_or(message) {
+            "ExtraValue" | "OptionalNames" | "Verbs" => object.get("items").cloned().unwrap_or_else(|| json!([])),
+            "JSONSchemaPropsOrArray" => either(&object, "jSONSchemas"),
+            "JSONSchemaPropsOrStringArray" => either(&object, "property"),
+            "JSONSchemaPropsOrBool" => match object.get("schema") {
+                Some(schema) => schema.clone(),
+                None => (integer(bytes, 1)? != 0).into(),
+            },
+            _ => Value::Object(object),
+        },
+    })
+}
+
+fn either(object: &Map<String, Value>, list: &str) -> Value {
+    object.get("schema").or_else(|| object.get(list)).cloned().unwrap_or(Value::Null)
+}
+
+fn integer(bytes: &[u8], number: u32) -> Result<i64, ProtobufError> {
+    let mut reader = Reader::new(bytes);
+    let mut found = 0;
+    while let Some((field, value)) = reader.field()? {
+        if field == number {
+            found = value.integer()?;
+        }
+    }
+    Ok(found)
+}
+
+/// The zero time is an empty message.
+fn time(bytes: &[u8], micro: bool) -> Result<Value, ProtobufError> {
+    if bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    let nanos = i32::try_from(integer(bytes, 2)?).unwrap_or(0);
+    let at = jiff::Timestamp::new(integer(bytes, 1)?, nanos)
+        .map_err(|_| ProtobufError::Malformed("a time is out of range"))?;
+    Ok(if micro {
+        at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()
+    } else {
+        Time::new(at).to_string().into()
+    })
+}
+
+pub(super) fn base64(bytes: &[u8]) -> String {
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+#[cfg(test)]
+pub(super) fn sorted() -> bool {
+    ZERO_COUNTS.is_sorted()
+}

@@ -1,0 +1,60 @@
+use super::*;
+
+fn tagged(number: u8, bytes: &[u8]) -> Vec<u8> {
+    assert!(bytes.len() < 128, "one length byte");
+    [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+}
+
+fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Vec<u8> {
+    let meta = [tagged(1, api_version.as_bytes()), tagged(2, kind.as_bytes())].concat();
+    [MAGIC.to_vec(), tagged(1, &meta), tagged(2, raw), tagged(3, b""), tagged(4, b"")].concat()
+}
+
+#[test]
+fn a_config_map_as_client_go_sends_it() {
+    // name, then the zero values that Go writes; creationTimestamp is an empty message.
+    let meta = [tagged(1, b"a"), tagged(2, b""), tagged(3, b"ns"), vec![7 << 3, 0], tagged(8, b"")].concat();
+    let data = [tagged(1, b"k"), tagged(2, b"v")].concat();
+    let binary = [tagged(1, b"b"), tagged(2, &[0xff, 0, 1, 2])].concat();
+    let raw = [tagged(1, &meta), tagged(2, &data), tagged(3, &binary)].concat();
+    let decoded = decode(&envelope("v1", "ConfigMap", &raw)).expect("a ConfigMap");
+    assert_eq!(
+        decoded,
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"},
+               "data": {"k": "v"}, "binaryData": {"b": "/wABAg=="}})
+    );
+}
+
+#[test]
+fn pointers_keep_their_zero_and_values_do_not() {
+    // spec.replicas (1) and spec.minReadySeconds (5), both 0; strategy (4) is a struct and stays as {}.
+    let spec = [vec![1 << 3, 0], tagged(4, b""), vec![5 << 3, 0]].concat();
+    let decoded = decode(&envelope("apps/v1", "Deployment", &tagged(2, &spec))).expect("a Deployment");
+    assert_eq!(decoded["spec"], json!({"replicas": 0, "strategy": {}}));
+}
+
+#[test]
+fn options_are_known_in_every_group_and_bad_bytes_are_refused() {
+    let raw = tagged(4, b"Foreground");
+    let decoded = decode(&envelope("apps/v1", "DeleteOptions", &raw)).expect("options");
+    assert_eq!(decoded["propagationPolicy"], "Foreground");
+    assert_eq!(decode(b"{}"), Err(ProtobufError::NoMagic));
+    let whole = envelope("v1", "ConfigMap", &tagged(1, &tagged(1, b"a")));
+    for end in MAGIC.len() + 1..whole.len() - 4 {
+        // Cut anywhere, it is an error or a smaller object, never a panic.
+        let _ = decode(&whole[..end]);
+    }
+    assert!(matches!(decode(&envelope("v1", "Nothing", b"")), Err(ProtobufError::UnknownKind(_))));
+}
+
+#[test]
+fn every_type_in_the_table_is_a_scalar_or_a_message_with_a_name() {
+    for (message, fields) in messages() {
+        for field in fields.values() {
+            if let Type::Message(name) = &field.type_ {
+                assert!(name.contains('.'), "{message}.{}: {name}", field.name);
+            }
+        }
+    }
+    assert!(scalar::sorted());
+}
