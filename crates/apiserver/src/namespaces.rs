@@ -14,13 +14,9 @@ pub(crate) async fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Re
     }
     let cache = server.cache.resource("core/namespaces");
     let key = ObjectKey::cluster(namespace);
-    let mut found = cache.get(&key);
-    if found.is_none() {
-        // It may have been created a moment ago.
-        server.cache.catch_up().await?;
-        found = cache.get(&key);
-    }
-    match found {
+    // It may have been created, or marked for deletion, a moment ago.
+    server.cache.catch_up().await?;
+    match cache.get(&key) {
         None => Err(Status::not_found("", "namespaces", namespace)),
         Some(object) if object.is_deleting() => Err(terminating(request, namespace)),
         Some(_) => Ok(()),

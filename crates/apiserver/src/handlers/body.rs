@@ -5,10 +5,14 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http_body_util::BodyExt;
+use kubernetes_api::protobuf::ProtobufError;
 use serde_json::Value;
 use transport::Body;
 
 use super::Call;
+
+/// client-go sends built-in kinds this way, kubectl since 1.32 included.
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// kube-apiserver's bound on request bodies.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -41,11 +45,17 @@ pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status>
         "application/json" | "" => serde_json::from_slice(bytes)
             .map_err(|e| Status::bad_request(format!("error decoding the request body as JSON: {e}"))),
         "application/yaml" => yaml(bytes),
+        PROTOBUF => kubernetes_api::protobuf::decode(bytes).map_err(|error| match error {
+            ProtobufError::UnknownKind(_) => {
+                Status::failure(StatusReason::UnsupportedMediaType, format!("cannot decode {PROTOBUF}: {error}"))
+            }
+            other => Status::bad_request(format!("error decoding the request body as protobuf: {other}")),
+        }),
         other => Err(Status::failure(
             StatusReason::UnsupportedMediaType,
             format!(
                 "the body of the request was in an unknown format ({other}) - accepted media types include: \
-                 application/json, application/yaml"
+                 application/json, application/yaml, application/vnd.kubernetes.protobuf"
             ),
         )),
     }

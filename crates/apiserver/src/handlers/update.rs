@@ -29,9 +29,7 @@ impl Call<'_> {
         let dry_run = self.dry_run()?;
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
-        if self.cache().get(&self.key()).is_none() {
-            self.server.cache.catch_up().await?;
-        }
+        self.server.cache.catch_up().await?;
         if self.cache().get(&self.key()).is_none() {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
@@ -84,13 +82,10 @@ impl Call<'_> {
         dry_run: bool,
         change: impl Fn(&Value) -> Result<Value, Status>,
     ) -> Result<Changed, Status> {
-        let mut stored = match self.cache().get(key) {
-            Some(found) => found,
-            None => {
-                self.server.cache.catch_up().await?;
-                self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?
-            }
-        };
+        // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
+        // make a change look like none, and the newest resourceVersion like a conflict.
+        self.server.cache.catch_up().await?;
+        let mut stored = self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
             let served = self.served(Arc::clone(&stored))?;
             let old = served.to_value().map_err(errors::document)?;

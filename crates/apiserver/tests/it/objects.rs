@@ -159,3 +159,25 @@ async fn pages_continue_where_they_stopped() {
     }
     assert_eq!(names, ["a", "b", "c", "d", "e"]);
 }
+
+/// Each write is acknowledged before the cache has it; the next write must see it all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_sees_the_one_before_it() {
+    let (_server, client) = server().await;
+    let key = ObjectKey::namespaced("default", "a");
+    let options = PatchOptions::default();
+    for _ in 0..50 {
+        client.create(&config_maps(), &config_map("a", "1")).await.expect("create");
+        for data in ["2", "1", "2"] {
+            let patch = Patch::Merge(json!({"data": {"k": data}}));
+            let patched = client.patch(&config_maps(), &key, &patch, &options).await.expect("patch");
+            let mut tree = patched.to_value().expect("json");
+            assert_eq!(tree["data"]["k"], data);
+            tree["data"]["k"] = format!("{data}x").into();
+            let updated = client.update(&config_maps(), &tree).await.expect("an update from the newest version");
+            let read = client.get(&config_maps(), &key).await.expect("get");
+            assert_eq!(read.json(), updated.json());
+        }
+        client.delete(&config_maps(), &key, &DeleteOptions::default()).await.expect("delete");
+    }
+}
