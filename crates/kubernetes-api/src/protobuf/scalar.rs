@@ -113,9 +113,7 @@ pub(super) fn json_form(message: &str, bytes: &[u8], object: Map<String, Value>)
     Ok(match message {
         "~apis.meta.v1.Time" | "~apis.meta.v1.Timestamp" => time(bytes, false)?,
         "~apis.meta.v1.MicroTime" => time(bytes, true)?,
-        "~apis.meta.v1.Duration" => {
-            Duration::from_nanos(integer(bytes, 1)?).to_string().into()
-        }
+        "~apis.meta.v1.Duration" => Duration::from_nanos(integer(bytes, 1)?).to_string().into(),
         "~api.resource.Quantity" => object.get("string").cloned().unwrap_or_else(|| "0".into()),
         "~util.intstr.IntOrString" => match integer(bytes, 1)? {
             0 => integer(bytes, 2)?.into(),
@@ -157,11 +155,7 @@ fn time(bytes: &[u8], micro: bool) -> Result<Value, ProtobufError> {
     let nanos = i32::try_from(integer(bytes, 2)?).unwrap_or(0);
     let at = jiff::Timestamp::new(integer(bytes, 1)?, nanos)
         .map_err(|_| ProtobufError::Malformed("a time is out of range"))?;
-    Ok(if micro {
-        at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into()
-    } else {
-        Time::new(at).to_string().into()
-    })
+    Ok(if micro { at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string().into() } else { Time::new(at).to_string().into() })
 }
 
 pub(super) fn base64(bytes: &[u8]) -> String {
