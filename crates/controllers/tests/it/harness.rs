@@ -1,8 +1,9 @@
 //! A control plane with members and controllers; the scheduler's part is played by the test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, Status};
@@ -22,10 +23,16 @@ use world::World;
 
 pub const MEMBERS: [&str; 2] = ["m1", "m2"];
 
+type Away = Arc<Mutex<BTreeSet<String>>>;
+
 pub struct Plane {
     pub client: Client,
+    /// The same server; what the controllers ask of it is counted here.
+    controlled: Client,
     world: World,
     members: BTreeMap<String, ApiService>,
+    /// Members that refuse everything the controllers ask.
+    away: Away,
     stop: CancellationToken,
     servers: Vec<ApiServer>,
     pub context: Context,
@@ -114,8 +121,10 @@ impl Plane {
             servers.push(member);
         }
         let stop = CancellationToken::new();
-        let context = controllers(&client, &world, &members, &stop);
-        let plane = Self { client, world, members, stop, servers, context };
+        let away = Away::default();
+        let controlled = client.with_limit(None);
+        let context = controllers(&controlled, &world, &members, &away, &stop);
+        let plane = Self { client, controlled, world, members, away, stop, servers, context };
         plane
             .create(
                 namespaces(),
@@ -154,7 +163,26 @@ impl Plane {
     pub async fn restart_controllers(&mut self) {
         self.stop.cancel();
         self.stop = CancellationToken::new();
-        self.context = controllers(&self.client, &self.world, &self.members, &self.stop);
+        self.context = controllers(&self.controlled, &self.world, &self.members, &self.away, &self.stop);
+    }
+
+    /// Cuts a member off from the controllers, or lets them through again.
+    pub fn cut(&self, name: &str, away: bool) {
+        let endpoint = format!("https://{name}");
+        let mut set = self.away.lock().expect("not poisoned");
+        if away {
+            set.insert(endpoint)
+        } else {
+            set.remove(&endpoint)
+        };
+    }
+
+    /// What the controllers sent to the control plane, by verb and resource, without events.
+    pub fn requests(&self) -> BTreeMap<String, u64> {
+        let rows = self.controlled.request_counts().into_iter();
+        rows.filter(|row| row.resource != "events" && row.verb != "watch" && row.verb != "list")
+            .map(|row| (format!("{} {}", row.verb, row.resource), row.count))
+            .collect()
     }
 
     pub fn member(&self, name: &str) -> Client {
@@ -224,15 +252,29 @@ fn controllers(
     client: &Client,
     world: &World,
     members: &BTreeMap<String, ApiService>,
+    away: &Away,
     stop: &CancellationToken,
 ) -> Context {
-    let services = members.clone();
+    let (services, away) = (members.clone(), away.clone());
     let connector: controllers::Connector = Arc::new(move |endpoint: &client::Endpoint| {
-        Some(Client::in_process(services.get(&endpoint.server)?.clone(), Identity::system("karmada")))
+        let service = services.get(&endpoint.server)?.clone();
+        let (endpoint, away) = (endpoint.server.clone(), away.clone());
+        let gate = tower::service_fn(move |request: Request| {
+            let refused = away.lock().expect("not poisoned").contains(&endpoint);
+            let answer: BoxFuture<'static, Result<Response, Infallible>> = if refused {
+                let mut response = Response::new(transport::empty());
+                *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
+                Box::pin(std::future::ready(Ok(response)))
+            } else {
+                Box::pin(tower::ServiceExt::oneshot(service.clone(), request))
+            };
+            answer
+        });
+        Some(Client::in_process(ApiService::new(gate), Identity::system("karmada")))
     });
     let interpreter = interpreter::Interpreter::default();
-    let client = client.with_limit(None);
-    let context = Context::new(client, world.clone(), interpreter, connector, Settings::default(), stop.clone());
+    let context =
+        Context::new(client.clone(), world.clone(), interpreter, connector, Settings::default(), stop.clone());
     controllers::start(&context, &[]).expect("the controllers start");
     context
 }

@@ -3,6 +3,7 @@
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::json;
@@ -182,5 +183,115 @@ async fn an_unmanaged_object_is_left_alone() {
     plane.until("gone from m2", async || get(&m2, &config_maps, &key).await.is_none().then_some(())).await;
     plane.settle().await;
     assert!(get(&m1, &config_maps, &key).await.is_some());
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_goes_leaves_everything_running() {
+    let plane = Plane::start().await;
+    create_application(&plane).await;
+    let key = ObjectKey::namespaced("demo", "pp");
+    plane.client.delete(&policies(), &key, &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.until("the policy is gone", async || plane.get(&policies(), &key).await.is_none().then_some(())).await;
+    plane.settle().await;
+    let id = "propagationpolicy.karmada.io/permanent-id";
+    let template = plane.get(&deployments(), &web()).await.expect("the template");
+    let bound = plane.get(&Binding::api_resource(Scope::Namespaced), &binding()).await.expect("the binding");
+    for object in [&template, &bound] {
+        assert!(object["metadata"]["labels"][id].is_null(), "{object}");
+    }
+    assert_eq!(bound["spec"]["clusters"].as_array().map(Vec::len), Some(2));
+    for member in ["m1", "m2"] {
+        assert!(get(&plane.member(member), &deployments(), &web()).await.is_some());
+    }
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn works_wait_for_a_cluster_that_is_away_and_follow_when_it_is_back() {
+    let plane = Plane::start().await;
+    create_application(&plane).await;
+    plane.cut("m1", true);
+    let m1 = ObjectKey::cluster("m1");
+    let ready = async |wanted: &str| {
+        let cluster = plane.get(&Cluster::api_resource(), &m1).await?;
+        let conditions = cluster["status"]["conditions"].as_array()?.clone();
+        conditions.iter().find(|c| c["type"] == "Ready" && c["status"] == wanted).map(|_| cluster)
+    };
+    let cluster = plane.until("m1 is not ready", async || ready("False").await).await;
+    assert!(!cluster["status"]["conditions"].to_string().contains("ClusterReady"));
+    let tainted = async || {
+        let cluster = plane.get(&Cluster::api_resource(), &m1).await?;
+        (cluster["spec"]["taints"][0]["key"] == "cluster.karmada.io/not-ready").then_some(())
+    };
+    plane.until("m1 is tainted", tainted).await;
+
+    plane.schedule(&binding(), &[("m1", 5), ("m2", 1)]).await;
+    let m2 = plane.member("m2");
+    let replicas = async |client: &client::Client, wanted: i64| {
+        (get(client, &deployments(), &web()).await?["spec"]["replicas"] == wanted).then_some(())
+    };
+    plane.until("m2 follows alone", async || replicas(&m2, 1).await).await;
+    let m1_client = plane.member("m1");
+    assert!(replicas(&m1_client, 1).await.is_some(), "m1 keeps what it has");
+
+    plane.cut("m1", false);
+    plane.until("m1 is ready again", async || ready("True").await).await;
+    plane.until("m1 follows", async || replicas(&m1_client, 5).await).await;
+    plane.shutdown();
+}
+
+/// Requests to the control plane for each of many templates, events aside, with two clusters and one status change in
+/// each: claim, binding, two Works, a status of each Work twice (applied with the first, then the change), the binding's
+/// status and the template's.
+#[tokio::test(start_paused = true)]
+async fn a_template_costs_few_requests() {
+    const TEMPLATES: u64 = 20;
+    let plane = Plane::start().await;
+    plane.settle().await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "pp", "namespace": "demo"}, "spec": {"placement": {},
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]}});
+    plane.create(policies(), policy).await;
+    plane.settle().await;
+    let before = plane.requests();
+    for n in 0..TEMPLATES {
+        let template = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": format!("web-{n}"), "namespace": "demo"},
+            "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}}});
+        plane.create(deployments(), template).await;
+    }
+    let bindings = Binding::api_resource(Scope::Namespaced);
+    for n in 0..TEMPLATES {
+        let key = ObjectKey::namespaced("demo", format!("web-{n}-deployment"));
+        plane.until("a binding", async || plane.get(&bindings, &key).await).await;
+        plane.schedule(&key, &[("m1", 1), ("m2", 1)]).await;
+    }
+    plane.settle().await;
+    for member in ["m1", "m2"] {
+        let client = plane.member(member);
+        for n in 0..TEMPLATES {
+            let key = ObjectKey::namespaced("demo", format!("web-{n}"));
+            let status = json!({"status": {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1}});
+            let patch = Patch::Merge(status);
+            client.patch(&deployments(), &key, &patch, &PatchOptions::status()).await.expect("the member's status");
+        }
+    }
+    plane.settle().await;
+    let spent: Vec<_> = plane
+        .requests()
+        .into_iter()
+        .map(|(what, count)| {
+            let earlier = before.get(&what).copied().unwrap_or(0);
+            (what, count - earlier)
+        })
+        .collect();
+    let total: u64 = spent.iter().map(|(_, count)| count).sum();
+    let each = total as f64 / TEMPLATES as f64;
+    assert!(each <= 13.0, "{each} requests for each template: {spent:?}");
+    for member in ["m1", "m2"] {
+        // The namespace, and each Deployment once.
+        assert_eq!(writes(&plane.context, member), TEMPLATES + 1);
+    }
     plane.shutdown();
 }
