@@ -1,11 +1,12 @@
 //! The state of the Works back into their binding, and from there into the template.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
-use karmada_api::constants::events;
+use karmada_api::constants::{conditions, events};
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use propagation::status;
@@ -67,6 +68,9 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         decoded_works.push(decoded(work, work.decode())?);
     }
     let items = status::aggregate(&binding.spec.resource, &decoded_works).map_err(Error::Wait)?;
+    if let Some(wait) = too_early(context, &binding, &decoded_works) {
+        return Ok(Next::After(wait));
+    }
     let mut wanted = binding.status.clone();
     let condition = status::fully_applied(&binding.spec, &items);
     status::set_condition(&mut wanted.conditions, condition, context.now());
@@ -90,6 +94,20 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     }
     fold_into_template(context, &binding, &wanted.aggregated_status).await?;
     Ok(Next::Done)
+}
+
+/// Right after scheduling there is nothing to say of the Works; the first of them to be applied brings the binding back
+/// here at once. Works that wait for their cluster are reported after this time.
+const FIRST_REPORT: i64 = 5;
+
+fn too_early(context: &Context, binding: &Binding, works: &[Work]) -> Option<Duration> {
+    let attempted = |work: &Work| work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED);
+    if !binding.status.aggregated_status.is_empty() || works.is_empty() || works.iter().any(attempted) {
+        return None;
+    }
+    let since = binding.status.last_scheduled_time?.timestamp().as_second();
+    let passed = context.now().timestamp().as_second() - since;
+    (passed < FIRST_REPORT).then(|| Duration::from_secs(FIRST_REPORT.unsigned_abs()))
 }
 
 async fn fold_into_template(

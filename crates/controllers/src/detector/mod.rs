@@ -4,10 +4,10 @@ mod policy;
 mod template;
 mod watch;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Priority, WorkQueue, run_workers};
 use karmada_api::scope::{Policy, Scope};
 use parking_lot::Mutex;
@@ -31,6 +31,9 @@ struct Detector {
     templates: Arc<WorkQueue<TemplateKey>>,
     policies: Arc<WorkQueue<ObjectKey>>,
     waiting: Waiting,
+    /// Bindings created a moment ago, until the cache has them: the claim on a template brings it back at once, and
+    /// that pass should find its binding.
+    created: Mutex<HashMap<ObjectKey, Arc<Object>>>,
 }
 
 pub(crate) async fn run(context: Context) {
@@ -39,6 +42,7 @@ pub(crate) async fn run(context: Context) {
         templates: Arc::new(WorkQueue::new()),
         policies: Arc::new(WorkQueue::new()),
         waiting: Waiting::default(),
+        created: Mutex::default(),
     });
     // Before anything is matched, all policies must be known: else objects would go to weaker ones first.
     if !context.synced().await {
@@ -52,6 +56,14 @@ pub(crate) async fn run(context: Context) {
             }
             Event::Updated { new, .. } if event.changes_generation() => queue.add(new.key()),
             _ => {}
+        });
+    }
+    for scope in Scope::ALL {
+        let followed = Arc::downgrade(&detector);
+        context.bindings(scope).subscribe(move |event| {
+            if let Some(detector) = followed.upgrade() {
+                detector.created.lock().remove(&event.object().key());
+            }
         });
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);

@@ -153,10 +153,14 @@ impl Detector {
         let (scope, key) = (built.scope, built.key());
         let resource = Binding::api_resource(scope);
         let writing = || format!("writing {} {key}", resource.kind);
-        let existing = match self.context.bindings(scope).cache().get(&key) {
+        let cached = self.context.bindings(scope).cache().get(&key);
+        let existing = match cached.or_else(|| self.created.lock().get(&key).cloned()) {
             Some(existing) => existing,
             None => match self.context.client.create(&resource, &built).await {
-                Ok(_) => return Ok(true),
+                Ok(created) => {
+                    self.created.lock().insert(key, created);
+                    return Ok(true);
+                }
                 // The cache lags behind, or another pass was faster.
                 Err(error) if error.is_already_exists() => {
                     self.context.client.get(&resource, &key).await.during(writing)?
@@ -165,6 +169,8 @@ impl Detector {
             },
         };
         let Some(merged) = binding::merge(&Binding::decode(&existing)?, built)? else { return Ok(false) };
+        // Whatever comes of it, what was created before is no longer the newest.
+        self.created.lock().remove(&key);
         self.context.client.update(&resource, &merged).await.during(writing)?;
         Ok(true)
     }

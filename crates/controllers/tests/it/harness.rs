@@ -206,7 +206,8 @@ impl Plane {
         let resource = Binding::api_resource(Scope::of(binding));
         let clusters: Vec<_> = clusters.iter().map(|(name, n)| json!({"name": name, "replicas": n})).collect();
         self.merge(&resource, binding, json!({"spec": {"clusters": clusters}}), PatchOptions::default()).await;
-        let status = json!({"status": {"lastScheduledTime": "2026-11-21T00:00:01Z"}});
+        let status =
+            json!({"status": {"lastScheduledTime": self.world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}});
         self.merge(&resource, binding, status, PatchOptions::status()).await;
     }
 
