@@ -40,6 +40,8 @@ pub struct ResourceCache(RwLock<State>);
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     history: VecDeque<Arc<Event>>,
+    /// The newest change in `objects`; it may be ahead of the server's progress and of `history` for a moment.
+    newest: Revision,
     /// Every change after this revision is in `history`.
     history_from: Revision,
     watchers: Vec<mpsc::Sender<Arc<Event>>>,
@@ -50,6 +52,7 @@ impl ResourceCache {
         Self(RwLock::new(State {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
+            newest: revision,
             history_from: revision,
             watchers: Vec::new(),
         }))
@@ -72,6 +75,7 @@ impl ResourceCache {
             Change::Delete { .. } => None,
         };
         let mut state = self.0.write();
+        state.newest = state.newest.max(revision);
         let previous = match &current {
             Some(object) => state.objects.insert(key, Arc::clone(object)),
             None => state.objects.remove(&key),
@@ -97,14 +101,15 @@ impl ResourceCache {
     }
 
     /// Up to `limit` (0: all) objects of a namespace (`None`: all) after a key, in storage order, that `keep` accepts;
-    /// and how many accepted ones remain.
+    /// how many accepted ones remain; and the newest change among all objects. A list is the state at that revision or at
+    /// the one the caller has waited for, whichever is newer.
     pub fn list(
         &self,
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
         limit: usize,
         keep: impl Fn(&Object) -> bool,
-    ) -> (Vec<Arc<Object>>, usize) {
+    ) -> (Vec<Arc<Object>>, usize, Revision) {
         let state = self.0.read();
         let start = match (after, namespace) {
             (Some(key), _) => Bound::Excluded(key.clone()),
@@ -117,10 +122,10 @@ impl ResourceCache {
             .take_while(|(key, _)| namespace.is_none_or(|ns| key.namespace() == Some(ns)));
         let mut kept = in_scope.map(|(_, object)| object).filter(|object| keep(object));
         if limit == 0 {
-            return (kept.cloned().collect(), 0);
+            return (kept.cloned().collect(), 0, state.newest);
         }
         let page = kept.by_ref().take(limit).cloned().collect();
-        (page, kept.count())
+        (page, kept.count(), state.newest)
     }
 
     /// Begins a watch of what comes after `from`, or after the present state with that state first (`None`).
@@ -130,8 +135,8 @@ impl ResourceCache {
         let mut state = self.0.write();
         let Some(from) = from else {
             state.watchers.push(sender);
-            let newest = state.history.back().map_or(now, |event| event.revision.max(now));
-            return Ok(Subscription { initial: state.objects.values().cloned().collect(), revision: newest, events });
+            let revision = state.newest.max(now);
+            return Ok(Subscription { initial: state.objects.values().cloned().collect(), revision, events });
         };
         if from < state.history_from {
             return Err(state.history_from);

@@ -49,7 +49,7 @@ impl Call<'_> {
         let filter = self.filter()?;
         let revision = self.server.cache.catch_up().await?;
         let limit = self.info.query.number("limit")?.unwrap_or(0) as usize;
-        let (items, _) = self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
+        let (items, ..) = self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
         for item in &items {
             match self.delete_object(&item.key(), &options).await {
                 Err(status) if status.is(apimachinery::StatusReason::NotFound) => {}

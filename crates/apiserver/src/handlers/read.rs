@@ -116,8 +116,9 @@ impl Call<'_> {
         };
         // From the cache, `resourceVersion=0` ignores the limit, as kube-apiserver does.
         let limit = if revision == Some(0) { 0 } else { limit };
-        let (items, remaining) = self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
-        self.reply_list(items, remaining, at, &filter)
+        let (items, remaining, newest) =
+            self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
+        self.reply_list(items, remaining, at.max(newest), &filter)
     }
 
     fn check_list_options(&self, how: Option<&str>, revision: Option<u64>) -> Result<(), Status> {
@@ -154,9 +155,9 @@ impl Call<'_> {
         let after = ObjectKey::namespaced(from.namespace.as_str(), from.name.as_str());
         if from.rv == 0 {
             let at = self.server.cache.catch_up().await?;
-            let (items, rest) =
+            let (items, rest, newest) =
                 self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
-            return self.reply_list(items, rest, at, filter);
+            return self.reply_list(items, rest, at.max(newest), filter);
         }
         match self.list_at(from.rv, Some(&after), limit, filter).await {
             Err(status) if status.is(StatusReason::Expired) => Err(self.expired_continue(&after)),
