@@ -4,7 +4,7 @@
 //! CEL rules (`x-kubernetes-validations`) are kept in the schema and not evaluated; a definition that has some is
 //! accepted with a warning.
 
-pub mod age;
+pub use apimachinery::age;
 pub mod defaulting;
 pub mod definition;
 mod definition_strategy;

@@ -1,12 +1,17 @@
 //! What all built-in kinds have in common: status belongs to its own endpoint, and some kinds keep a generation.
-//! Defaults, validation and columns of single kinds are not here.
+//! Defaults and validation of single kinds are not here; columns are in [`crate::columns`].
 
-use apimachinery::resource::{RequestContext, ResourceInfo, Strategy};
+use apimachinery::meta::Time;
+use apimachinery::resource::{Column, RequestContext, ResourceInfo, Strategy};
 use serde_json::Value;
 
+use crate::columns;
+
 /// Strategy of a built-in kind, from its description.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BuiltIn {
+    group: String,
+    kind: String,
     resets_status: bool,
     /// The part of the object whose change raises the generation; `None` when the kind keeps none.
     generation_of: Option<&'static str>,
@@ -17,7 +22,12 @@ impl BuiltIn {
         let resource = &info.resource;
         // Kubelets register nodes together with their status.
         let resets_status = info.has_status() && !matches!(resource.kind.as_str(), "Node");
-        Self { resets_status, generation_of: generation_of(&resource.group, &resource.kind) }
+        Self {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+            resets_status,
+            generation_of: generation_of(&resource.group, &resource.kind),
+        }
     }
 }
 
@@ -56,6 +66,14 @@ impl Strategy for BuiltIn {
 
     fn has_generation(&self) -> bool {
         self.generation_of.is_some()
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        columns::columns(&self.group, &self.kind)
+    }
+
+    fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
+        columns::cells(&self.group, &self.kind, object, now)
     }
 
     fn raises_generation(&self, old: &Value, new: &Value) -> bool {
