@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use client::{Client, Patch, PatchOptions};
+use client::{Client, Patch, PatchOptions, TokenBucket};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -20,6 +20,10 @@ const PENDING: usize = 10_000;
 
 /// Events remembered for counting repeats (client-go's cache has 4096).
 const REMEMBERED: usize = 4096;
+
+/// Writing events must not slow down what they tell of: a burst of them is written at once, a flood over minutes.
+const RATE: f64 = 100.0;
+const BURST: u32 = 1000;
 
 /// Repeats are counted in memory and written this often.
 const FLUSH: Duration = Duration::from_secs(30);
@@ -91,6 +95,7 @@ impl EventRecorder {
     pub fn start(client: Client, world: World, component: &'static str, stop: CancellationToken) -> Self {
         let (pending, entries) = mpsc::channel(PENDING);
         let dropped = Arc::new(AtomicU64::new(0));
+        let client = client.with_limit(TokenBucket::new(RATE, BURST).map(Arc::new));
         let writer = Writer { client, world: world.clone(), memory: Memory::default() };
         tokio::spawn(async move { stop.run_until_cancelled(writer.run(entries)).await });
         Self { component, world, pending, dropped }
