@@ -1,15 +1,11 @@
-//! What a server serves, and from a kind to its resource.
+//! What a server serves.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
 use apimachinery::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 use bytes::Bytes;
-use parking_lot::RwLock;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use crate::{Answer, Client, Error, MAX_LIST_BYTES, Result, codec};
 
@@ -307,83 +303,6 @@ fn add_legacy_resources(discovery: &mut Discovery, version: &GroupVersion, list:
             verbs: r.verbs,
         }
     }));
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum MapError {
-    /// The server was asked just now and does not serve the kind.
-    #[error("no matches for kind {:?} in version {:?}", .0.kind, .0.api_version())]
-    NoMatch(GroupVersionKind),
-    /// Whether the kind is served is unknown.
-    #[error("cannot find the resource of {gvk}: {source}")]
-    Discovery { gvk: GroupVersionKind, source: Error },
-}
-
-/// Kinds to resources, read once and again when a kind is not found.
-#[derive(Clone)]
-pub struct Mapper(Arc<MapperState>);
-
-struct MapperState {
-    client: Client,
-    known: RwLock<Arc<Discovery>>,
-    /// When discovery was last read; the lock makes concurrent misses share one refresh.
-    refreshed: tokio::sync::Mutex<Option<Instant>>,
-}
-
-/// A kind that does not exist must not cause a discovery per lookup; one that appears is wanted soon.
-const MIN_REFRESH: Duration = Duration::from_millis(500);
-
-impl Mapper {
-    pub fn new(client: Client) -> Self {
-        Self(Arc::new(MapperState { client, known: RwLock::default(), refreshed: tokio::sync::Mutex::new(None) }))
-    }
-
-    /// The newest discovery that was read; empty before the first.
-    pub fn known(&self) -> Arc<Discovery> {
-        self.0.known.read().clone()
-    }
-
-    /// Reads discovery now.
-    ///
-    /// # Errors
-    /// As [`Client::discovery`]; what was known stays.
-    pub async fn refresh(&self) -> Result<Arc<Discovery>> {
-        let mut refreshed = self.0.refreshed.lock().await;
-        self.read(&mut refreshed).await
-    }
-
-    async fn read(&self, refreshed: &mut Option<Instant>) -> Result<Arc<Discovery>> {
-        let mut fresh = self.0.client.discovery().await?;
-        *refreshed = Some(Instant::now());
-        let mut known = self.0.known.write();
-        let failed = &fresh.failed;
-        let kept: Vec<_> =
-            known.resources.iter().filter(|r| failed.contains(&r.resource.group_version())).cloned().collect();
-        fresh.resources.extend(kept);
-        *known = Arc::new(fresh);
-        Ok(known.clone())
-    }
-
-    /// The resource if it is known without asking.
-    pub fn cached(&self, gvk: &GroupVersionKind) -> Option<ApiResource> {
-        self.0.known.read().by_kind(gvk).map(|r| r.resource.clone())
-    }
-
-    /// # Errors
-    /// [`MapError::NoMatch`] only when discovery, read at most half a second ago, does not have the kind.
-    pub async fn resource(&self, gvk: &GroupVersionKind) -> std::result::Result<ApiResource, MapError> {
-        if let Some(resource) = self.cached(gvk) {
-            return Ok(resource);
-        }
-        let mut refreshed = self.0.refreshed.lock().await;
-        if let Some(resource) = self.cached(gvk) {
-            return Ok(resource);
-        }
-        if refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
-            self.read(&mut refreshed).await.map_err(|source| MapError::Discovery { gvk: gvk.clone(), source })?;
-        }
-        self.cached(gvk).ok_or_else(|| MapError::NoMatch(gvk.clone()))
-    }
 }
 
 #[cfg(test)]
