@@ -43,6 +43,10 @@ struct ServerArgs {
 
 /// Runs the program; usage errors end with 2, failures with 1.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if let Some((program, args)) = as_karmadactl(&args) {
+        return karmadactl(program, args);
+    }
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
@@ -58,6 +62,28 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the program was called by one of its other names, or as `karmada karmadactl`: the name to show, and the
+/// arguments with the program first.
+fn as_karmadactl(args: &[OsString]) -> Option<(&'static str, &[OsString])> {
+    let name = std::path::Path::new(args.first()?).file_name()?.to_str()?;
+    match name {
+        "karmadactl" => Some(("karmadactl", args)),
+        "kubectl-karmada" => Some(("kubectl karmada", args)),
+        _ if args.get(1).is_some_and(|word| word == "karmadactl") => Some(("karmadactl", &args[1..])),
+        _ => None,
+    }
+}
+
+fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
+    match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => ExitCode::from(runtime.block_on(karmadactl::run(program, args.iter().cloned()))),
+        Err(error) => {
+            eprintln!("error: starting the runtime: {error}");
             ExitCode::FAILURE
         }
     }

@@ -46,7 +46,7 @@ pub async fn run(context: &Context, args: &[String], desired: Desired, dry_run: 
         [name] => name,
         _ => return Err(Error::message("more than one cluster name is not supported")),
     };
-    let client = context.control_plane()?;
+    let client = context.control_plane().await?;
     let key = ObjectKey::cluster(name.as_str());
     let cluster = client.get(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?;
     let tree = cluster.to_value().map_err(|e| Error::message(format!("cluster {name} cannot be decoded: {e}")))?;

@@ -7,9 +7,6 @@ pub enum Error {
     /// Printed as `error: MESSAGE`.
     #[error("{0}")]
     Message(String),
-    /// Several failures that do not stop each other; each on its own line, without `error:` when there are many.
-    #[error("{}", .0.join("\n"))]
-    Many(Vec<String>),
     /// The server said no.
     #[error("{0}")]
     Server(Box<Status>),
@@ -36,7 +33,6 @@ impl Error {
     pub fn render(&self) -> String {
         match self {
             Self::Server(status) => render_status(status),
-            Self::Many(lines) if lines.len() > 1 => format!("{}\n", lines.join("\n")),
             other => format!("error: {other}\n"),
         }
     }
@@ -77,6 +73,5 @@ mod tests {
             "Error from server (NotFound): clusters.cluster.karmada.io \"nosuch\" not found\n"
         );
         assert_eq!(Error::message("cluster name is required").render(), "error: cluster name is required\n");
-        assert_eq!(Error::Many(vec!["a".into(), "b".into()]).render(), "a\nb\n");
     }
 }

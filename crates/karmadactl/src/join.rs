@@ -96,9 +96,7 @@ async fn refuse_registered(control: &Client, name: &str, id: &str) -> Result<(),
     for cluster in &clusters.items {
         let tree = decoded(cluster)?;
         if cluster.name() == name || tree["spec"]["id"] == id {
-            return Err(Error::message(format!(
-                "the cluster ID {id} or the cluster name {name} has been registered"
-            )));
+            return Err(Error::message(format!("the cluster ID {id} or the cluster name {name} has been registered")));
         }
     }
     Ok(())
@@ -213,7 +211,7 @@ async fn register(
         put_secret(control, ns, secret_name, data).await?;
     }
     let cluster = control
-        .create(&resources::CLUSTER, &cluster_object(member, name, id, options), &client::CreateOptions::default())
+        .create(&resources::CLUSTER, &cluster_object(member, name, id, options))
         .await
         .map_err(Error::client(format!("create cluster {name}")))?;
     // The Secrets go with the Cluster.
@@ -257,7 +255,7 @@ fn cluster_object(member: &Member, name: &str, id: &str, options: &Options) -> V
 }
 
 async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Value) -> Result<(), Error> {
-    match client.create(resource, object, &client::CreateOptions::default()).await {
+    match client.create(resource, object).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_already_exists() => Ok(()),
         Err(error) => {
@@ -271,7 +269,7 @@ async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Valu
 async fn put_secret(control: &Client, ns: &str, name: &str, data: &Value) -> Result<(), Error> {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": name, "namespace": ns}, "data": data});
-    match control.create(&resources::SECRET, &secret, &client::CreateOptions::default()).await {
+    match control.create(&resources::SECRET, &secret).await {
         Err(error) if error.is_already_exists() => control
             .patch(
                 &resources::SECRET,
@@ -303,10 +301,10 @@ pub async fn run(
     options: &Options,
 ) -> Result<(), Error> {
     let name = cluster_name(args)?;
-    let control = context.control_plane()?;
-    let member = context.member(kubeconfig, kube_context)?;
+    let control = context.control_plane().await?;
+    let member = context.member(kubeconfig, kube_context).await?;
     if options.cluster_namespace == "karmada-system" {
-        context.warn("karmada-system is always reserved for Karmada control plane. We do not recommend using karmada-system in member clusters\n");
+        context.log("karmada-system is always reserved for Karmada control plane. We do not recommend using karmada-system in member clusters\n");
     }
     join(&control, &member, name, options).await?;
     context.print(&format!("cluster({name}) is joined successfully\n"));
@@ -327,11 +325,10 @@ mod tests {
         assert_eq!(message(&["member1"]), Ok("member1".into()));
         assert_eq!(message(&[]), Err("cluster name is required".into()));
         assert_eq!(message(&["a", "b"]), Err("only the cluster name is allowed as an argument".into()));
-        assert!(message(&["Bad_Name"]).is_err_and(|text| text.starts_with("invalid cluster name(Bad_Name): a lowercase")));
-        let long = "a".repeat(49);
-        assert_eq!(
-            message(&[&long]),
-            Err(format!("invalid cluster name({long}): must be no more than 48 characters"))
+        assert!(
+            message(&["Bad_Name"]).is_err_and(|text| text.starts_with("invalid cluster name(Bad_Name): a lowercase"))
         );
+        let long = "a".repeat(49);
+        assert_eq!(message(&[&long]), Err(format!("invalid cluster name({long}): must be no more than 48 characters")));
     }
 }

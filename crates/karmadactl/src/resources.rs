@@ -8,7 +8,8 @@ pub static CLUSTER: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"));
 pub static WORK: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("work.karmada.io", "v1alpha1", "Work", "works"));
-pub static NAMESPACE: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::cluster("", "v1", "Namespace", "namespaces"));
+pub static NAMESPACE: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::cluster("", "v1", "Namespace", "namespaces"));
 pub static SECRET: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));
 pub static SERVICE_ACCOUNT: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "ServiceAccount", "serviceaccounts"));

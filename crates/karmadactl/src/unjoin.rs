@@ -34,12 +34,9 @@ pub async fn run(
     let name = crate::join::cluster_name(args)?;
     if options.wait.is_zero() {
         // The odd blanks are upstream's.
-        return Err(Error::message(format!(
-            " --wait {}  must be a positive duration, e.g. 1m0s ",
-            options.wait_text
-        )));
+        return Err(Error::message(format!(" --wait {}  must be a positive duration, e.g. 1m0s ", options.wait_text)));
     }
-    let control = context.control_plane()?;
+    let control = context.control_plane().await?;
     let key = ObjectKey::cluster(name);
     let Some(cluster) =
         control.get_opt(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?
@@ -58,7 +55,7 @@ pub async fn run(
     }
     delete_cluster(context, &control, name, options).await?;
     if kubeconfig.is_some() {
-        let member = context.member(kubeconfig, Some(kube_context.unwrap_or(name)))?;
+        let member = context.member(kubeconfig, Some(kube_context.unwrap_or(name))).await?;
         clean_member(&member.client, name, &options.cluster_namespace).await?;
     }
     Ok(())
@@ -84,9 +81,8 @@ async fn delete_cluster(context: &Context, control: &Client, name: &str, options
         tokio::time::sleep(POLL).await;
     }
     if !options.force {
-        context.log(&format!(
-            "Failed to delete cluster object. cluster name: {name}, error: context deadline exceeded\n"
-        ));
+        context
+            .log(&format!("Failed to delete cluster object. cluster name: {name}, error: context deadline exceeded\n"));
         return Err(Error::message("context deadline exceeded"));
     }
     context.log(&format!(
@@ -132,7 +128,7 @@ async fn clean_member(member: &Client, name: &str, ns: &str) -> Result<(), Error
 }
 
 async fn delete_if_present(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Result<(), Error> {
-    match client.delete(resource, key, &client::DeleteOptions::default()).await {
+    match client.delete(resource, key, &client::DeleteOptions::background()).await {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.map(drop).map_err(Error::client(format!("delete {} {key}", resource.plural))),
     }

@@ -63,7 +63,7 @@ fn strict_validation_names_the_unknown_field() {
     let server = Karmada::apiserver(dir.path());
     let file = manifest(&dir, "nginx.json", &DEPLOYMENT.replace("\"replicas\"", "\"replcas\""));
     let text = server.refused(&["apply", "-f", &file]);
-    assert!(text.contains("unknown field \"spec.replcas\""), "{text}");
+    assert!(text.contains("unknown field") && text.contains("replcas"), "{text}");
 }
 
 #[test]

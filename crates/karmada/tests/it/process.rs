@@ -35,6 +35,16 @@ impl Karmada {
             .expect("kubectl is on PATH; install it or unset KARMADA_REQUIRE_PEERS")
     }
 
+    /// The same binary as `karmadactl`, against this server.
+    pub fn karmadactl(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_karmada"))
+            .arg("karmadactl")
+            .args(args)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .output()
+            .expect("the binary starts")
+    }
+
     /// The standard output of a kubectl command that must succeed.
     pub fn ok(&self, args: &[&str]) -> String {
         let output = self.kubectl(args);

@@ -1,0 +1,162 @@
+//! The commands and their flags, with upstream's names and defaults.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::cordon::Desired;
+use crate::error::Error;
+use crate::{Context, cordon, join, unjoin, version};
+
+#[derive(Parser)]
+#[command(about = "karmadactl controls a Kubernetes Cluster Federation.", disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Args)]
+struct ControlPlane {
+    /// Path to the control plane kubeconfig file.
+    #[arg(long)]
+    kubeconfig: Option<PathBuf>,
+    /// Name of the control plane context in the kubeconfig file.
+    #[arg(long)]
+    karmada_context: Option<String>,
+}
+
+#[derive(Args)]
+struct MemberCluster {
+    /// Path of the member cluster's kubeconfig.
+    #[arg(long)]
+    cluster_kubeconfig: Option<String>,
+    /// Name of the context in the member cluster's kubeconfig; its current one when absent.
+    #[arg(long)]
+    cluster_context: Option<String>,
+    /// Namespace in the member cluster where the control plane's secrets are kept.
+    #[arg(long, default_value = "karmada-cluster")]
+    cluster_namespace: String,
+    /// Go through the checks, change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Register a cluster to the control plane with Push mode.
+    Join {
+        args: Vec<String>,
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        member: MemberCluster,
+        /// Provider of the joining cluster.
+        #[arg(long, default_value = "")]
+        cluster_provider: String,
+        /// The region of the joining cluster.
+        #[arg(long, default_value = "")]
+        cluster_region: String,
+        /// The zones of the joining cluster.
+        #[arg(long, value_delimiter = ',')]
+        cluster_zones: Vec<String>,
+    },
+    /// Remove a cluster from the control plane.
+    Unjoin {
+        args: Vec<String>,
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        member: MemberCluster,
+        /// Release what an unreachable cluster holds up after --wait.
+        #[arg(long)]
+        force: bool,
+        /// How long to wait for the cluster to be gone, in seconds or as 1m0s.
+        #[arg(long, default_value = "1m0s")]
+        wait: String,
+    },
+    /// Mark cluster as unschedulable.
+    Cordon(Cordon),
+    /// Mark cluster as schedulable.
+    Uncordon(Cordon),
+    /// Print the version information.
+    Version,
+}
+
+#[derive(Args)]
+struct Cordon {
+    args: Vec<String>,
+    #[command(flatten)]
+    control_plane: ControlPlane,
+    /// Print what would happen, change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
+/// `karmadactl` or `kubectl karmada`.
+pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {
+    let matches = Cli::command().name(program).try_get_matches_from(args);
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help goes to stdout and is no failure.
+            let _ = error.print();
+            return u8::from(error.use_stderr());
+        }
+    };
+    match execute(program, cli.command).await {
+        Ok(()) => 0,
+        Err(error) => {
+            Context::default().log(&error.render());
+            1
+        }
+    }
+}
+
+async fn execute(program: &str, command: Command) -> Result<(), Error> {
+    match command {
+        Command::Join { args, control_plane, member, cluster_provider, cluster_region, cluster_zones } => {
+            let options = join::Options {
+                cluster_namespace: member.cluster_namespace,
+                provider: cluster_provider,
+                region: cluster_region,
+                zones: cluster_zones,
+                dry_run: member.dry_run,
+            };
+            let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
+            join::run(&context(control_plane), &args, config, name, &options).await
+        }
+        Command::Unjoin { args, control_plane, member, force, wait } => {
+            let options = unjoin::Options {
+                cluster_namespace: member.cluster_namespace,
+                wait: duration(&wait)?,
+                wait_text: wait,
+                force,
+                dry_run: member.dry_run,
+            };
+            let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
+            unjoin::run(&context(control_plane), &args, config, name, &options).await
+        }
+        Command::Cordon(it) => cordon::run(&context(it.control_plane), &it.args, Desired::Cordoned, it.dry_run).await,
+        Command::Uncordon(it) => {
+            cordon::run(&context(it.control_plane), &it.args, Desired::Uncordoned, it.dry_run).await
+        }
+        Command::Version => {
+            Context::default().print(&version::line(program));
+            Ok(())
+        }
+    }
+}
+
+fn context(control_plane: ControlPlane) -> Context {
+    Context { kubeconfig: control_plane.kubeconfig, karmada_context: control_plane.karmada_context }
+}
+
+/// A Go duration, which must not be negative.
+fn duration(text: &str) -> Result<Duration, Error> {
+    let parsed: apimachinery::duration::Duration =
+        text.parse().map_err(|e| Error::message(format!("invalid argument {text:?} for \"--wait\" flag: {e}")))?;
+    Ok(parsed.to_std().unwrap_or_default())
+}

@@ -1,0 +1,98 @@
+//! Where a command finds its clusters, and where it writes.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use client::Client;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::join::Member;
+
+/// What every command takes: which control plane.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    pub kubeconfig: Option<PathBuf>,
+    pub karmada_context: Option<String>,
+}
+
+impl Context {
+    /// `--kubeconfig`, else `$KUBECONFIG`, else `~/.kube/config`.
+    pub async fn control_plane(&self) -> Result<Client, Error> {
+        let path = locate(self.kubeconfig.clone(), "control plane")?;
+        Client::from_kubeconfig(&path, self.karmada_context.as_deref()).await.map_err(|e| {
+            Error::message(format!(
+                "failed to get control plane rest config. context: , kube-config: {}, error: {e}",
+                path.display()
+            ))
+        })
+    }
+
+    /// A member by its own kubeconfig; the context defaults to the current one.
+    pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>) -> Result<Member, Error> {
+        let path = locate(kubeconfig.map(PathBuf::from), "joining cluster")?;
+        let failed = |why: String| Error::message(format!("failed to get joining cluster config. error: {why}"));
+        let text = std::fs::read_to_string(&path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+        let client = Client::from_kubeconfig_text(&text, context).await.map_err(|e| failed(e.to_string()))?;
+        let facts = cluster_of(&text, context).ok_or_else(|| match context {
+            Some(name) => failed(format!("context {name:?} does not exist")),
+            None => failed(format!("{} has no current context with a cluster", path.display())),
+        })?;
+        let field = |name: &str| facts[name].as_str().map(str::to_owned);
+        Ok(Member {
+            client,
+            endpoint: field("server").unwrap_or_default(),
+            insecure_skip_tls_verify: facts["insecure-skip-tls-verify"] == true,
+            proxy_url: field("proxy-url"),
+        })
+    }
+
+    pub fn print(&self, text: &str) {
+        // A reader that went away ends the output, not the command.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+    }
+
+    pub fn log(&self, text: &str) {
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+}
+
+/// The kubeconfig to use, or what to do to have one.
+fn locate(given: Option<PathBuf>, side: &str) -> Result<PathBuf, Error> {
+    let from_environment = || std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
+    let from_home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".kube/config"));
+    let path = given.or_else(from_environment).or_else(from_home);
+    path.filter(|path| path.is_file()).ok_or_else(|| {
+        Error::message(format!(
+            "failed to get {side} config. error: Missing or incomplete configuration info.  Please point to an existing, \
+             complete config file:\n  1. Via the command-line flag --kubeconfig\n  2. Via the KUBECONFIG environment \
+             variable\n  3. In your home directory as ~/.kube/config"
+        ))
+    })
+}
+
+/// The `cluster` entry that a context of a kubeconfig names.
+fn cluster_of(kubeconfig: &str, context: Option<&str>) -> Option<Value> {
+    let document: Value = serde_saphyr::from_str(kubeconfig).ok()?;
+    let named = |list: &str, name: &str| document[list].as_array()?.iter().find(|entry| entry["name"] == name).cloned();
+    let context = context.or(document["current-context"].as_str())?;
+    let cluster = named("contexts", context)?["context"]["cluster"].as_str()?.to_owned();
+    Some(named("clusters", &cluster)?["cluster"].clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cluster_of_a_context_is_found() {
+        let text = "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n\
+                    clusters: [{name: c, cluster: {server: 'https://x:1', insecure-skip-tls-verify: true}}]\n";
+        let cluster = cluster_of(text, None).expect("the current context");
+        assert_eq!(
+            (cluster["server"].as_str(), &cluster["insecure-skip-tls-verify"]),
+            (Some("https://x:1"), &true.into())
+        );
+        assert!(cluster_of(text, Some("b")).is_none());
+    }
+}
