@@ -81,7 +81,19 @@ impl Call<'_> {
             Status::bad_request(format!("{kind} in version {:?} cannot be handled as a {kind}: {e}", self.info.version))
         })?;
         self.stamp(&mut object)?;
+        if let Some(wrong) = self.mistyped(&object) {
+            let version = &self.info.version;
+            return Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: {wrong}"
+            )));
+        }
         Ok((object, self.field_findings(findings)?))
+    }
+
+    /// The first value of a built-in kind that has the wrong type.
+    pub(super) fn mistyped(&self, object: &Value) -> Option<String> {
+        let info = &self.resource.info;
+        if info.custom { None } else { super::types::mismatch(&info.resource.kind, object, &info.schema) }
     }
 
     /// What becomes of unknown and duplicate fields: `fieldValidation`, by default warnings.

@@ -8,6 +8,7 @@ mod ownership;
 mod patch;
 mod read;
 mod scale;
+mod types;
 mod update;
 mod watch;
 
@@ -66,6 +67,9 @@ pub(crate) async fn handle(
     };
     call.check_scope()?;
     let subresource = call.subresource()?;
+    if info.name.is_empty() && matches!(info.verb, "update" | "patch") {
+        return Err(method_not_allowed());
+    }
     match (info.verb, &subresource) {
         ("get", None | Some(Subresource::Status)) => call.get().await,
         ("list", None) => call.list().await,
@@ -83,6 +87,7 @@ pub(crate) async fn handle(
 
 pub(crate) fn method_not_allowed() -> Status {
     Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
+        .with_details(apimachinery::status::StatusDetails::default())
 }
 
 pub(crate) fn no_such_resource() -> Status {

@@ -2,7 +2,7 @@
 //! writes if nobody wrote in between.
 
 use apimachinery::json_patch::{self, JsonPatch};
-use apimachinery::{Status, StatusReason, managed_fields, merge_patch, strategic, strict};
+use apimachinery::{Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
 use serde_json::Value;
 use transport::{Body, Response};
@@ -86,6 +86,10 @@ impl Call<'_> {
         self.stamp(&mut new)?;
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
+        if let Some(wrong) = self.mistyped(&new) {
+            let error = field::Error::invalid(&field::Path::new("patch"), new, wrong);
+            return Err(Status::invalid("", "", "", &[error]));
+        }
         Ok(new)
     }
 

@@ -181,3 +181,18 @@ async fn a_write_sees_the_one_before_it() {
         client.delete(&config_maps(), &key, &DeleteOptions::default()).await.expect("delete");
     }
 }
+
+#[tokio::test]
+async fn values_of_a_wrong_type_are_refused_and_nothing_is_written() {
+    let (_server, client) = server().await;
+    let mut object = config_map("a", "1");
+    object["data"]["k"] = 5.into();
+    let refused = client.create(&config_maps(), &object).await.expect_err("a number for a string");
+    assert_eq!(refused.reason(), Some(StatusReason::BadRequest));
+    let created = client.create(&config_maps(), &config_map("a", "1")).await.expect("create");
+    let patch = Patch::Merge(json!({"data": {"k": 5}}));
+    let refused = client.patch(&config_maps(), &created.key(), &patch, &PatchOptions::default()).await;
+    assert_eq!(refused.expect_err("a number for a string").reason(), Some(StatusReason::Invalid));
+    let read = client.get(&config_maps(), &created.key()).await.expect("get");
+    assert_eq!(read.json(), created.json());
+}

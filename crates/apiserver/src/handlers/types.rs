@@ -1,0 +1,126 @@
+//! Whether the values of a built-in kind have the types its schema states. Custom resources are validated in depth
+//! elsewhere; here the question is only what Go's decoder would refuse.
+
+use apimachinery::schema::{Schema, Schemas, Type, TypeOf};
+use serde_json::Value;
+
+/// The first value of a wrong type, in the words of Go's JSON decoder.
+pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<String> {
+    let mut path = kind.to_owned();
+    below(object, type_.node(), &type_.schemas, &mut path)
+}
+
+fn below(value: &Value, schema: &Schema, schemas: &Schemas, path: &mut String) -> Option<String> {
+    if value.is_null() || schema.preserve_unknown_fields || !fits(value, schema) {
+        let wrong = !value.is_null() && !schema.preserve_unknown_fields;
+        return wrong.then(|| {
+            let (found, wanted) = (name_of(value), go_type(schema));
+            format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
+        });
+    }
+    match value {
+        Value::Object(map) => map.iter().find_map(|(key, value)| {
+            let (schema, named) = match schema.properties.get(key.as_str()) {
+                Some(property) => (property.schema, true),
+                None => (schema.additional_properties?, false),
+            };
+            let length = path.len();
+            if named {
+                path.push('.');
+                path.push_str(key);
+            }
+            let found = below(value, schemas.get(schema), schemas, path);
+            path.truncate(length);
+            found
+        }),
+        Value::Array(items) => {
+            let schema = schemas.get(schema.items?);
+            items.iter().find_map(|item| below(item, schema, schemas, path))
+        }
+        _ => None,
+    }
+}
+
+fn fits(value: &Value, schema: &Schema) -> bool {
+    // A quantity may be written as a number.
+    let quantity = || schema.definition.as_deref().is_some_and(|name| name.ends_with(".Quantity"));
+    match (schema.type_, value) {
+        (Type::Any, _)
+        | (Type::Object, Value::Object(_))
+        | (Type::Array, Value::Array(_))
+        | (Type::String, Value::String(_))
+        | (Type::Number, Value::Number(_))
+        | (Type::Boolean, Value::Bool(_)) => true,
+        (Type::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
+        (Type::Integer | Type::String, Value::Number(_) | Value::String(_)) => schema.int_or_string || quantity(),
+        _ => false,
+    }
+}
+
+fn name_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn go_type(schema: &Schema) -> &str {
+    match schema.type_ {
+        Type::String => "string",
+        Type::Integer => schema.format.as_deref().unwrap_or("int64"),
+        Type::Number => "float64",
+        Type::Boolean => "bool",
+        Type::Array => "list",
+        Type::Object if schema.additional_properties.is_some() => "map",
+        Type::Object => schema.definition.as_deref().map_or("object", |name| name.rsplit('.').next().unwrap_or(name)),
+        Type::Any => "any",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use apimachinery::GroupVersionKind;
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(group: &str, kind: &str, object: Value, expected: Option<&str>) {
+        let type_ = kubernetes_api::schema_for(&GroupVersionKind::new(group, "v1", kind)).expect("a built-in kind");
+        assert_eq!(mismatch(kind, &object, &type_).as_deref(), expected, "{object}");
+    }
+
+    #[test]
+    fn values_have_the_types_of_their_fields() {
+        let refused = |found: &str, field: &str, wanted: &str| {
+            format!("json: cannot unmarshal {found} into Go struct field {field} of type {wanted}")
+        };
+        check("", "ConfigMap", json!({"data": {"k": "5"}}), None);
+        check("", "ConfigMap", json!({"data": {"k": 5}}), Some(&refused("number", "ConfigMap.data", "string")));
+        let labels = json!({"metadata": {"labels": ["a"]}});
+        check("", "ConfigMap", labels, Some(&refused("array", "ConfigMap.metadata.labels", "map")));
+        check(
+            "apps",
+            "Deployment",
+            json!({"spec": {"replicas": "2"}}),
+            Some(&refused("string", "Deployment.spec.replicas", "int32")),
+        );
+        let container = |resources: Value| json!({"spec": {"template": {"spec": {"containers": [resources]}}}});
+        check("apps", "Deployment", container(json!({"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})), None);
+        check(
+            "",
+            "Service",
+            json!({"spec": {"ports": [{"port": 80, "targetPort": "http"}, {"port": 81, "targetPort": 81}]}}),
+            None,
+        );
+        check(
+            "",
+            "Service",
+            json!({"metadata": {"creationTimestamp": null, "managedFields": [{"fieldsV1": {"f:a": {}}}]}}),
+            None,
+        );
+    }
+}
