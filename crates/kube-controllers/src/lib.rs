@@ -1,2 +1,13 @@
-//! kube-controller-manager's share: garbage collection, namespace deletion, service accounts, certificates. It serves
-//! the control plane and simulated members alike, and a stock kube-controller-manager can stand in for any part.
+//! What kube-controller-manager does that others notice: service accounts and their tokens, the deletion of namespaces,
+//! garbage collection, aggregated roles, certificates, finished Jobs.
+//!
+//! Every controller works through a [`client::Client`] and shared informers, so the control plane and each simulated
+//! member run the same code, beside their API server or far from it. What a controller decides is a function over data
+//! in a module of its own; nothing here knows Karmada, pods or nodes.
+
+mod context;
+mod error;
+mod table;
+
+pub use context::Settings;
+pub use table::{CONTROLLERS, Controller, SelectionError, start};

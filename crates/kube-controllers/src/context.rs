@@ -1,0 +1,57 @@
+//! What the controllers of one server share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::meta::Time;
+use client::{Client, Mapper};
+use controller_runtime::InformerSet;
+use pki::{Authority, Signer};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+/// What the controllers need besides the API. A controller whose part is missing does not run: it is not known what it
+/// should write then.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The authority of the server's certificate, for `kube-root-ca.crt` and token Secrets (`--root-ca-file`).
+    pub root_ca_pem: Option<Arc<str>>,
+    /// Signs the tokens kept in Secrets (`--service-account-private-key-file`).
+    pub token_signer: Option<Arc<Signer>>,
+    /// Signs certificate requests (`--cluster-signing-cert-file`, `--cluster-signing-key-file`).
+    pub signing_authority: Option<Arc<Authority>>,
+    /// The longest life of a signed certificate (`--cluster-signing-duration`), a year by default.
+    pub signing_duration: Duration,
+    /// Passes of one controller at once. Upstream gives most controllers 5 threads and the garbage collector 20.
+    pub workers: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            root_ca_pem: None,
+            token_signer: None,
+            signing_authority: None,
+            signing_duration: Duration::from_secs(365 * 24 * 3600),
+            workers: 10,
+        }
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Context {
+    pub(crate) client: Client,
+    pub(crate) informers: InformerSet,
+    pub(crate) mapper: Mapper,
+    pub(crate) world: World,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) stop: CancellationToken,
+}
+
+impl Context {
+    /// The time as the API writes it.
+    pub(crate) fn now(&self) -> Time {
+        Time::new(self.world.now())
+    }
+}

@@ -1,0 +1,77 @@
+//! The table of controllers, and starting those that are selected.
+
+use std::sync::Arc;
+
+use client::{Client, Mapper};
+use controller_runtime::InformerSet;
+use futures::future::BoxFuture;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::context::{Context, Settings};
+
+/// One controller.
+pub struct Controller {
+    /// As in kube-controller-manager's `--controllers`.
+    pub name: &'static str,
+    /// The name it had there before 1.28, which is still understood.
+    pub alias: &'static str,
+    pub watches: &'static [&'static str],
+    pub writes: &'static [&'static str],
+    /// Runs until the context's token is cancelled.
+    pub start: fn(Context) -> BoxFuture<'static, ()>,
+}
+
+/// Every controller there is. A new one is a module and a row.
+pub const CONTROLLERS: &[Controller] = &[];
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
+pub struct SelectionError(String);
+
+/// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
+/// and `-name` to leave one out; the first that fits decides, and nothing means all. `informers` may be those of
+/// others on the same server: each resource is then watched and kept once. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// A name that no controller has; nothing is started then.
+pub fn start(
+    client: Client,
+    informers: &InformerSet,
+    world: World,
+    settings: Settings,
+    selection: &[String],
+    stop: CancellationToken,
+) -> Result<Vec<JoinHandle<()>>, SelectionError> {
+    for word in selection {
+        let name = word.strip_prefix('-').unwrap_or(word);
+        if name != "*" && !CONTROLLERS.iter().any(|controller| controller.is(name)) {
+            return Err(SelectionError(name.to_owned()));
+        }
+    }
+    let context = Context {
+        mapper: Mapper::new(client.clone()),
+        informers: informers.clone(),
+        client,
+        world,
+        settings: Arc::new(settings),
+        stop,
+    };
+    let chosen = CONTROLLERS.iter().filter(|controller| controller.is_selected(selection));
+    Ok(chosen.map(|controller| tokio::spawn((controller.start)(context.clone()))).collect())
+}
+
+impl Controller {
+    fn is(&self, name: &str) -> bool {
+        self.name == name || self.alias == name
+    }
+
+    fn is_selected(&self, selection: &[String]) -> bool {
+        let named = selection.iter().find_map(|word| match word.strip_prefix('-') {
+            Some(left_out) => self.is(left_out).then_some(false),
+            None => self.is(word).then_some(true),
+        });
+        named.unwrap_or_else(|| selection.is_empty() || selection.iter().any(|word| word == "*"))
+    }
+}
