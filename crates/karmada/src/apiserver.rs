@@ -43,9 +43,17 @@ pub struct Options {
     pub cluster: &'static str,
 }
 
+/// An API server with everything in place but its socket: in-process clients can use it already.
+pub struct Opened {
+    pub server: ApiServer,
+    pub data: DataDir,
+    store: EmbeddedStore,
+}
+
 /// A serving API server.
 pub struct Running {
     pub server: ApiServer,
+    pub data: DataDir,
     pub address: SocketAddr,
     pub kubeconfig: PathBuf,
     store: EmbeddedStore,
@@ -53,26 +61,45 @@ pub struct Running {
     serving: tokio::task::JoinHandle<()>,
 }
 
-/// Starts serving. Answers once the bootstrap objects exist and the socket accepts.
-pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> {
+/// Opens the store and makes the bootstrap objects.
+pub async fn open(options: &Options, world: &World) -> anyhow::Result<Opened> {
     let data = DataDir::open(&options.data_dir, &advertised(options.bind_address), world)?;
     let store = EmbeddedStore::open(data.store(), StoreOptions::default())
         .await
         .with_context(|| format!("opening the store in {}", data.store().display()))?;
     let server =
         ApiServer::start(server_config(options, &data, store.clone(), world)?).await.context("reading the store")?;
-    let client = Client::in_process(server.service(), Identity::system("apiserver"));
-    crate::bootstrap::run(&client).await?;
-    let listener = TcpListener::bind((options.bind_address, options.secure_port))
-        .await
-        .with_context(|| format!("listening on {}:{}", options.bind_address, options.secure_port))?;
-    let address = listener.local_addr().context("reading the listener's address")?;
-    let tls = TlsConfig::new(&data.pki.server.certificate, &data.pki.server.key).context("setting up TLS")?;
-    let url = format!("https://{}", SocketAddr::new(reachable(address.ip()), address.port()));
-    let kubeconfig = data.write_kubeconfig(options.kubeconfig, options.cluster, &url)?;
-    let stop = CancellationToken::new();
-    let serving = tokio::spawn(serve::serve(listener, Some(tls), server.service(), Limits::default(), stop.clone()));
-    Ok(Running { server, address, kubeconfig, store, stop, serving })
+    let opened = Opened { server, data, store };
+    crate::bootstrap::run(&opened.client("apiserver")).await?;
+    Ok(opened)
+}
+
+impl Opened {
+    /// A client of this process, with every right.
+    pub fn client(&self, component: &str) -> Client {
+        Client::in_process(self.server.service(), Identity::system(component))
+    }
+
+    /// Opens the socket and writes the kubeconfig for it.
+    pub async fn listen(self, options: &Options) -> anyhow::Result<Running> {
+        let Self { server, data, store } = self;
+        let listener = TcpListener::bind((options.bind_address, options.secure_port))
+            .await
+            .with_context(|| format!("listening on {}:{}", options.bind_address, options.secure_port))?;
+        let address = listener.local_addr().context("reading the listener's address")?;
+        let tls = TlsConfig::new(&data.pki.server.certificate, &data.pki.server.key).context("setting up TLS")?;
+        let url = format!("https://{}", SocketAddr::new(reachable(address.ip()), address.port()));
+        let kubeconfig = data.write_kubeconfig(options.kubeconfig, options.cluster, &url)?;
+        let stop = CancellationToken::new();
+        let service = server.service();
+        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
+        Ok(Running { server, data, address, kubeconfig, store, stop, serving })
+    }
+}
+
+/// Starts serving. Answers once the bootstrap objects exist and the socket accepts.
+pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> {
+    open(options, world).await?.listen(options).await
 }
 
 impl Running {
