@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::meta::Time;
-use client::{Client, Mapper};
+use client::Client;
 use controller_runtime::InformerSet;
 use pki::{Authority, Signer};
 use tokio_util::sync::CancellationToken;
-use world::World;
 
 /// What the controllers need besides the API. A controller whose part is missing does not run: it is not known what it
 /// should write then.
@@ -43,15 +41,6 @@ impl Default for Settings {
 pub struct Context {
     pub(crate) client: Client,
     pub(crate) informers: InformerSet,
-    pub(crate) mapper: Mapper,
-    pub(crate) world: World,
     pub(crate) settings: Arc<Settings>,
     pub(crate) stop: CancellationToken,
-}
-
-impl Context {
-    /// The time as the API writes it.
-    pub(crate) fn now(&self) -> Time {
-        Time::new(self.world.now())
-    }
 }

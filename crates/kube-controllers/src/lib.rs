@@ -7,7 +7,11 @@
 
 mod context;
 mod error;
+mod per_namespace;
+mod resources;
+mod running;
 mod table;
 
-pub use context::Settings;
+pub use context::{Context, Settings};
+pub use running::{Running, Starting};
 pub use table::{CONTROLLERS, Controller, SelectionError, start};

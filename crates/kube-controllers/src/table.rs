@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use client::{Client, Mapper};
+use client::Client;
 use controller_runtime::InformerSet;
 use futures::future::BoxFuture;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use world::World;
 
 use crate::context::{Context, Settings};
+use crate::running::{Running, Starting};
 
 /// One controller.
 pub struct Controller {
@@ -20,11 +19,26 @@ pub struct Controller {
     pub watches: &'static [&'static str],
     pub writes: &'static [&'static str],
     /// Runs until the context's token is cancelled.
-    pub start: fn(Context) -> BoxFuture<'static, ()>,
+    pub start: fn(Context, Starting) -> BoxFuture<'static, ()>,
 }
 
 /// Every controller there is. A new one is a module and a row.
-pub const CONTROLLERS: &[Controller] = &[];
+pub const CONTROLLERS: &[Controller] = &[
+    Controller {
+        name: "serviceaccount-controller",
+        alias: "serviceaccount",
+        watches: &["namespaces", "serviceaccounts"],
+        writes: &["serviceaccounts"],
+        start: |context, starting| Box::pin(crate::per_namespace::run_default_accounts(context, starting)),
+    },
+    Controller {
+        name: "root-ca-certificate-publisher-controller",
+        alias: "root-ca-cert-publisher",
+        watches: &["namespaces", "configmaps"],
+        writes: &["configmaps"],
+        start: |context, starting| Box::pin(crate::per_namespace::run_root_ca(context, starting)),
+    },
+];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
@@ -39,27 +53,19 @@ pub struct SelectionError(String);
 pub fn start(
     client: Client,
     informers: &InformerSet,
-    world: World,
     settings: Settings,
     selection: &[String],
     stop: CancellationToken,
-) -> Result<Vec<JoinHandle<()>>, SelectionError> {
+) -> Result<Running, SelectionError> {
     for word in selection {
         let name = word.strip_prefix('-').unwrap_or(word);
         if name != "*" && !CONTROLLERS.iter().any(|controller| controller.is(name)) {
             return Err(SelectionError(name.to_owned()));
         }
     }
-    let context = Context {
-        mapper: Mapper::new(client.clone()),
-        informers: informers.clone(),
-        client,
-        world,
-        settings: Arc::new(settings),
-        stop,
-    };
+    let context = Context { informers: informers.clone(), client, settings: Arc::new(settings), stop };
     let chosen = CONTROLLERS.iter().filter(|controller| controller.is_selected(selection));
-    Ok(chosen.map(|controller| tokio::spawn((controller.start)(context.clone()))).collect())
+    Ok(Running::new(&context, chosen))
 }
 
 impl Controller {

@@ -1,1 +1,4 @@
-//! One binary for all integration tests.
+//! One binary for all integration tests: an API server with these controllers, on virtual time.
+
+mod accounts;
+mod harness;

@@ -1,0 +1,191 @@
+//! What every namespace holds: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`. Both are made for a
+//! new namespace and made again when somebody deletes or changes them.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Patch, PatchOptions};
+use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::error::{Result, decoded};
+use crate::resources::{CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS};
+use crate::running::Starting;
+
+/// What kube-controller-manager writes beside the certificate.
+const ROOT_CA_DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the kube-apiserver when using internal \
+    endpoints such as the internal service IP or kubernetes.default.svc. No other usage is guaranteed across \
+    distributions of Kubernetes clusters.";
+
+/// One object wanted in every namespace.
+struct Wanted {
+    controller: &'static str,
+    resource: &'static ApiResource,
+    name: &'static str,
+    /// Without namespace.
+    object: Value,
+    /// The top-level fields that are put back when they differ; also the description annotation, if there is one.
+    kept: &'static [&'static str],
+}
+
+pub(crate) async fn run_default_accounts(context: Context, starting: Starting) {
+    let wanted = Wanted {
+        controller: "serviceaccount-controller",
+        resource: &SERVICE_ACCOUNTS,
+        name: "default",
+        object: json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}),
+        kept: &[],
+    };
+    run(context, starting, wanted).await;
+}
+
+pub(crate) async fn run_root_ca(context: Context, starting: Starting) {
+    let Some(root) = context.settings.root_ca_pem.clone() else { return };
+    let wanted = Wanted {
+        controller: "root-ca-certificate-publisher-controller",
+        resource: &CONFIG_MAPS,
+        name: "kube-root-ca.crt",
+        object: json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": ROOT_CA_DESCRIPTION}},
+            "data": {"ca.crt": &*root}}),
+        kept: &["data"],
+    };
+    run(context, starting, wanted).await;
+}
+
+async fn run(context: Context, starting: Starting, wanted: Wanted) {
+    let queue: Arc<WorkQueue<Box<str>>> = Arc::new(WorkQueue::new());
+    let namespaces = context.informers.informer(&NAMESPACES);
+    let keys = queue.clone();
+    namespaces.subscribe(move |event| {
+        if let Event::Added { object, .. } = event {
+            keys.add(object.name().into());
+        }
+    });
+    let informer = context.informers.informer(wanted.resource);
+    let (keys, name) = (queue.clone(), wanted.name);
+    informer.subscribe(move |event| {
+        let object = event.object();
+        if object.name() == name
+            && !matches!(event, Event::Added { initial: false, .. })
+            && let Some(namespace) = object.namespace()
+        {
+            keys.add(namespace.into());
+        }
+    });
+    if !namespaces.synced().await || !informer.synced().await {
+        return;
+    }
+    drop(starting);
+    let (workers, stop) = (context.settings.workers, context.stop.clone());
+    let (controller, wanted) = (wanted.controller, Arc::new(wanted));
+    run_workers(controller, queue, workers, stop, move |namespace| {
+        let (context, wanted) = (context.clone(), wanted.clone());
+        async move { reconcile(&context, &wanted, &namespace).await }
+    })
+    .await;
+}
+
+#[derive(Debug, PartialEq)]
+enum Action {
+    Nothing,
+    Create(Value),
+    /// A merge patch.
+    Correct(Value),
+}
+
+/// `namespace` and `live` are what the caches know.
+fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Wanted) -> Action {
+    let Some(namespace) = namespace.filter(|namespace| !namespace.is_deleting()) else { return Action::Nothing };
+    let Some(live) = live else {
+        let mut object = wanted.object.clone();
+        object["metadata"]["namespace"] = namespace.name().into();
+        return Action::Create(object);
+    };
+    let mut patch = json!({});
+    for field in wanted.kept.iter().copied().filter(|field| live[*field] != wanted.object[*field]) {
+        patch[field] = replacement(&live[field], &wanted.object[field]);
+    }
+    if let Some(description) = wanted.object["metadata"]["annotations"].get("kubernetes.io/description")
+        && live["metadata"]["annotations"].get("kubernetes.io/description").is_none()
+    {
+        patch["metadata"]["annotations"]["kubernetes.io/description"] = description.clone();
+    }
+    if patch == json!({}) { Action::Nothing } else { Action::Correct(patch) }
+}
+
+/// The merge patch that makes one map of texts the other.
+fn replacement(live: &Value, wanted: &Value) -> Value {
+    let mut patch = wanted.clone();
+    for key in live.as_object().into_iter().flat_map(|map| map.keys()) {
+        if wanted.get(key).is_none() {
+            patch[key] = Value::Null;
+        }
+    }
+    patch
+}
+
+async fn reconcile(context: &Context, wanted: &Wanted, namespace: &str) -> Result<Next> {
+    let key = ObjectKey::namespaced(namespace, wanted.name);
+    let within = context.informers.informer(&NAMESPACES).cache().get(&ObjectKey::cluster(namespace));
+    let live = context.informers.informer(wanted.resource).cache().get(&key);
+    let tree = live.as_deref().map(|live| decoded(live, live.to_value())).transpose()?;
+    let written = match plan(within.as_deref(), tree.as_ref(), wanted) {
+        Action::Nothing => return Ok(Next::Done),
+        Action::Create(object) => context.client.create(wanted.resource, &object).await,
+        Action::Correct(patch) => {
+            context.client.patch(wanted.resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await
+        }
+    };
+    match written {
+        Ok(_) => Ok(Next::Done),
+        // The caches are a moment behind; the event that says so queues the namespace again if there is more to do.
+        Err(error) if error.is_already_exists() || error.is_not_found() || is_terminating(&error) => Ok(Next::Done),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether a create was refused because its namespace is being deleted.
+fn is_terminating(error: &client::Error) -> bool {
+    let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+    causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans() {
+        let wanted = Wanted {
+            controller: "test",
+            resource: &CONFIG_MAPS,
+            name: "c",
+            object: json!({"metadata": {"name": "c", "annotations": {"kubernetes.io/description": "d"}}, "data": {"k": "v"}}),
+            kept: &["data"],
+        };
+        let good = json!({"metadata": {"annotations": {"kubernetes.io/description": "else"}}, "data": {"k": "v"}});
+        let create = json!({"metadata": {"name": "c", "namespace": "a", "annotations": {"kubernetes.io/description": "d"}},
+            "data": {"k": "v"}});
+        let ns = |deleted: Value| {
+            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "deletionTimestamp": deleted}});
+            Object::from_value(&object).expect("an object")
+        };
+        let active = ns(Value::Null);
+        let leaving = ns("2026-11-21T00:00:00Z".into());
+        let check = |namespace: Option<&Object>, live: Option<Value>, action: Action| {
+            assert_eq!(plan(namespace, live.as_ref(), &wanted), action, "{live:?}");
+        };
+        check(None, None, Action::Nothing);
+        check(Some(&leaving), None, Action::Nothing);
+        check(Some(&active), None, Action::Create(create));
+        check(Some(&active), Some(good.clone()), Action::Nothing);
+        let mut changed = good;
+        changed["data"] = json!({"k": "other", "more": "x"});
+        let patch = json!({"data": {"k": "v", "more": null}});
+        check(Some(&active), Some(changed), Action::Correct(patch));
+        let patch = json!({"metadata": {"annotations": {"kubernetes.io/description": "d"}}});
+        check(Some(&active), Some(json!({"metadata": {}, "data": {"k": "v"}})), Action::Correct(patch));
+    }
+}

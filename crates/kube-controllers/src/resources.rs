@@ -1,0 +1,14 @@
+//! The resources these controllers name themselves.
+
+use std::sync::LazyLock;
+
+use apimachinery::ApiResource;
+
+pub(crate) static NAMESPACES: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::cluster("", "v1", "Namespace", "namespaces"));
+pub(crate) static SERVICE_ACCOUNTS: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "ServiceAccount", "serviceaccounts"));
+pub(crate) static CONFIG_MAPS: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));
+pub(crate) static SECRETS: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));

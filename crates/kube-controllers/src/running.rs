@@ -1,0 +1,43 @@
+//! Controllers that run: when they are ready, and when they have ended.
+
+use std::convert::Infallible;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::context::Context;
+use crate::table::Controller;
+
+/// Held by a controller until its caches are filled; dropped then, or when it has nothing to do.
+pub struct Starting(#[expect(dead_code, reason = "its end is the message")] mpsc::Sender<Infallible>);
+
+/// The controllers that were started.
+pub struct Running {
+    starting: mpsc::Receiver<Infallible>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Running {
+    pub(crate) fn new(context: &Context, chosen: impl Iterator<Item = &'static Controller>) -> Self {
+        let (sender, starting) = mpsc::channel(1);
+        let start =
+            |controller: &Controller| tokio::spawn((controller.start)(context.clone(), Starting(sender.clone())));
+        let tasks = chosen.map(start).collect();
+        Self { starting, tasks }
+    }
+
+    /// Waits until every controller knows the state of the server and works, or was stopped.
+    pub async fn synced(&mut self) {
+        while self.starting.recv().await.is_some() {}
+    }
+
+    /// Waits until every controller has ended, which is after their token was cancelled and the passes under way are
+    /// over.
+    pub async fn ended(self) {
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a controller panicked");
+            }
+        }
+    }
+}
