@@ -11,6 +11,7 @@ mod per_namespace;
 mod resources;
 mod running;
 mod table;
+mod tokens;
 
 pub use context::{Context, Settings};
 pub use running::{Running, Starting};

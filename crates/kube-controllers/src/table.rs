@@ -32,6 +32,13 @@ pub const CONTROLLERS: &[Controller] = &[
         start: |context, starting| Box::pin(crate::per_namespace::run_default_accounts(context, starting)),
     },
     Controller {
+        name: "serviceaccount-token-controller",
+        alias: "serviceaccount-token",
+        watches: &["secrets", "serviceaccounts"],
+        writes: &["secrets"],
+        start: |context, starting| Box::pin(crate::tokens::run(context, starting)),
+    },
+    Controller {
         name: "root-ca-certificate-publisher-controller",
         alias: "root-ca-cert-publisher",
         watches: &["namespaces", "configmaps"],

@@ -1,8 +1,15 @@
 //! Service accounts, their tokens, and the root certificate.
 
-use serde_json::json;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
 
 use crate::harness::{Plane, namespace, resource};
+
+fn token_secret(account: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "t", "namespace": "demo", "annotations": {"kubernetes.io/service-account.name": account}}})
+}
 
 #[tokio::test(start_paused = true)]
 async fn every_namespace_has_its_account_and_the_root_certificate() {
@@ -27,5 +34,50 @@ async fn every_namespace_has_its_account_and_the_root_certificate() {
         (root["data"] == json!({"ca.crt": "root"})).then_some(())
     };
     plane.until("root corrected", corrected).await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_secrets_are_filled_and_go_with_their_account() {
+    let plane = Plane::start(&["serviceaccount-token"]).await;
+    let (accounts, secrets) = (resource("v1", "ServiceAccount"), resource("v1", "Secret"));
+    let account = plane
+        .create(json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a", "namespace": "demo"}}));
+    let account = account.await;
+    plane.create(token_secret("a")).await;
+    let filled = async || plane.get(&secrets, "demo/t").await.filter(|secret| secret["data"]["token"].is_string());
+    let secret = plane.until("a token", filled).await;
+    let text = |field: &str| {
+        let bytes = STANDARD.decode(secret["data"][field].as_str().expect("a text")).expect("base64");
+        String::from_utf8(bytes).expect("UTF-8")
+    };
+    assert_eq!((text("ca.crt"), text("namespace")), ("root".into(), "demo".into()));
+    assert_eq!(secret["metadata"]["annotations"]["kubernetes.io/service-account.uid"], account.uid());
+    let signer = plane.settings.token_signer.as_ref().expect("a signer");
+    let claims = pki::Verifier::from_pems([signer.public_pem()]).expect("a key").verify(&text("token"));
+    let claims = claims.expect("a genuine token");
+    assert_eq!((claims.sub.as_str(), claims.legacy_uid.as_str()), ("system:serviceaccount:demo:a", account.uid()));
+    plane.settle().await;
+    assert_eq!(plane.requests().into_iter().collect::<Vec<_>>(), [("patch secrets".to_owned(), 1)]);
+
+    plane.merge(&secrets, "demo/t", json!({"data": {"token": null, "ca.crt": "Zm9yZ2Vk"}})).await;
+    plane.until("a token again", filled).await;
+    plane.delete(&accounts, "demo/a", "").await;
+    plane.until_gone(&secrets, "demo/t").await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_secret_of_nobody_goes_and_others_stay() {
+    let plane = Plane::start(&["serviceaccount-token"]).await;
+    let secrets = resource("v1", "Secret");
+    let mut opaque = token_secret("nobody");
+    opaque["type"] = "Opaque".into();
+    opaque["metadata"]["name"] = "mine".into();
+    plane.create(opaque).await;
+    plane.create(token_secret("nobody")).await;
+    plane.until_gone(&secrets, "demo/t").await;
+    plane.settle().await;
+    assert!(plane.get(&secrets, "demo/mine").await.is_some());
     plane.shutdown().await;
 }
