@@ -55,7 +55,7 @@ struct Inner {
 #[derive(Clone)]
 enum Transport {
     InProcess { service: ApiService, identity: Identity },
-    Remote(kube::Client),
+    Remote(remote::Service),
 }
 
 impl Client {
@@ -141,7 +141,7 @@ impl Client {
                 request.extensions_mut().insert(identity.clone());
                 Ok(call(service.clone(), request).await)
             }
-            Transport::Remote(kube) => remote::send(kube, request).await,
+            Transport::Remote(service) => remote::send(service, request).await,
         }
     }
 

@@ -163,7 +163,7 @@ impl Members {
             token: Some(token.trim().to_owned()),
             insecure,
             proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
-            headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
+            proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         })
     }
 

@@ -1,0 +1,152 @@
+//! The HTTP stack: connect (through a proxy if there is one), TLS, HTTP/1.1 with kept connections. Bodies stream both
+//! ways and upgrades pass, so that one connection type serves objects, watches, logs and terminals.
+//!
+//! Nothing is repeated here: queues back off by themselves, and a hidden repeat would not be counted.
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderValue, Uri};
+use http_body_util::BodyExt;
+use hyper::rt::{Read, Write};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
+use hyper_util::client::legacy::connect::{Connection, HttpConnector};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::ConfigExt;
+use tower::{ServiceBuilder, ServiceExt};
+use transport::{Body, BoxError};
+
+use super::Service;
+use crate::{Error, Result};
+
+/// For TCP, the proxy and TLS together. A member further away than this is as good as gone.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+/// A peer that vanished without a word is found out after `ALIVE + 3 * PROBE`, also under a silent watch.
+const ALIVE: Duration = Duration::from_secs(30);
+const PROBE: Duration = Duration::from_secs(10);
+/// Idle connections are closed before servers and middle boxes close them.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// Everything between a request with a path and its response. `proxy_headers` go to an HTTP proxy only.
+pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap) -> Result<Service> {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(ALIVE));
+    tcp.set_keepalive_interval(Some(PROBE));
+    tcp.set_keepalive_retries(Some(3));
+    let Some(proxy) = &config.proxy_url else { return over(config, tcp) };
+    match proxy.scheme_str() {
+        Some("socks5") => over(config, SocksV5::new(proxy.clone(), tcp)),
+        Some("http") => over(config, tunnel(proxy, proxy_headers, tcp)),
+        Some("https") => over(config, tunnel(proxy, proxy_headers, tls(config, tcp)?)),
+        _ => Err(Error::Config(format!("proxy URL {proxy}: unsupported scheme, must be http, https, or socks5"))),
+    }
+}
+
+fn tunnel<C>(proxy: &Uri, headers: HeaderMap, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.clone(), connector).with_headers(headers);
+    let credentials = proxy.authority().and_then(|authority| authority.as_str().rsplit_once('@'));
+    match credentials.and_then(|(user, _)| basic(user)) {
+        Some(value) => tunnel.with_auth(value),
+        None => tunnel,
+    }
+}
+
+/// `Basic` credentials from the user part of a URL, whose percent escapes are undone first.
+fn basic(user: &str) -> Option<HeaderValue> {
+    use base64::Engine as _;
+    let mut plain = Vec::with_capacity(user.len());
+    let mut rest = user.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        let digits = tail.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+        let escape = digits.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        match escape.filter(|_| *first == b'%') {
+            Some(byte) => {
+                plain.push(byte);
+                rest = &tail[2..];
+            }
+            None => {
+                plain.push(*first);
+                rest = tail;
+            }
+        }
+    }
+    let mut value: HeaderValue = format!("Basic {}", base64::prelude::BASE64_STANDARD.encode(plain)).parse().ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+/// What opens connections: a TCP connector, or one through a proxy, with TLS or without.
+trait Connect:
+    tower::Service<
+        Uri,
+        Response: Connection + Read + Write + Send + Unpin + 'static,
+        Future: Send + 'static,
+        Error: Into<BoxError>,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+}
+
+impl<T> Connect for T where
+    T: tower::Service<
+            Uri,
+            Response: Connection + Read + Write + Send + Unpin + 'static,
+            Future: Send + 'static,
+            Error: Into<BoxError>,
+        > + Clone
+        + Send
+        + Sync
+        + 'static
+{
+}
+
+fn tls(config: &kube::Config, connector: impl Connect) -> Result<impl Connect> {
+    config.rustls_https_connector_with_connector(connector).map_err(|e| Error::Config(e.to_string()))
+}
+
+fn over(config: &kube::Config, connector: impl Connect) -> Result<Service> {
+    let bad = |e: kube::Error| Error::Config(e.to_string());
+    let connector = tls(config, connector)?;
+    let connector = tower::service_fn(move |uri: Uri| {
+        let connector = connector.clone();
+        Box::pin(async move {
+            match tokio::time::timeout(CONNECT_TIMEOUT, connector.oneshot(uri)).await {
+                Ok(connected) => connected.map_err(Into::into),
+                Err(_) => Err(BoxError::from(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()))),
+            }
+        })
+    });
+    let http = hyper_util::client::legacy::Builder::new(TokioExecutor::new())
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(IDLE)
+        .build::<_, Body>(connector);
+    let stack = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer().map_err(bad)?)
+        .layer(config.extra_headers_layer().map_err(bad)?)
+        .map_err(BoxError::from)
+        .service(http)
+        .map_response(|response| response.map(|body| body.map_err(BoxError::from).boxed_unsync()));
+    Ok(Service::new(stack))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxy_credentials_are_unescaped() {
+        let check = |user: &str, plain: &str| {
+            use base64::Engine as _;
+            let value = basic(user).expect("a header");
+            let encoded = value.to_str().expect("text").strip_prefix("Basic ").expect("the scheme").to_owned();
+            assert_eq!(base64::prelude::BASE64_STANDARD.decode(encoded).expect("base64"), plain.as_bytes());
+        };
+        check("user:pass", "user:pass");
+        check("user:pa%40ss%3Aword", "user:pa@ss:word");
+        check("user:%+A%", "user:%+A%");
+    }
+}
