@@ -149,7 +149,7 @@ impl Context {
     }
 
     /// Waits until the caches that every controller reads are complete. False when stopped before.
-    pub(crate) async fn synced(&self) -> bool {
+    pub async fn synced(&self) -> bool {
         let mut informers = vec![self.works.clone(), self.control.informer(&Cluster::api_resource())];
         for scope in Scope::ALL {
             for resource in [Policy::api_resource(scope), Override::api_resource(scope), Binding::api_resource(scope)] {

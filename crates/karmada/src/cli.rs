@@ -11,6 +11,7 @@ use tracing_subscriber::EnvFilter;
 use world::World;
 
 use crate::apiserver;
+use crate::up::{self, ControlPlane};
 
 #[derive(Parser)]
 #[command(name = "karmada", version, about = "The multi-cluster Kubernetes control plane in one program", long_about = None)]
@@ -21,6 +22,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// The whole control plane in one process, on the embedded store.
+    Up(UpArgs),
     /// The API server alone, on the embedded store.
     Apiserver(ServerArgs),
 }
@@ -39,6 +42,28 @@ struct ServerArgs {
     /// Lines of `token,user,uid[,"group1,group2"]`, as kube-apiserver's flag of the same name.
     #[arg(long)]
     token_auth_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct UpArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Which controllers run: names, `*` for all, `-name` to leave one out.
+    #[arg(long, value_delimiter = ',', default_value = "*")]
+    controllers: Vec<String>,
+}
+
+impl ServerArgs {
+    fn options(self) -> apiserver::Options {
+        apiserver::Options {
+            data_dir: self.data_dir,
+            bind_address: self.bind_address,
+            secure_port: self.secure_port,
+            token_auth_file: self.token_auth_file,
+            kubeconfig: "karmada-apiserver.config",
+            cluster: "karmada-apiserver",
+        }
+    }
 }
 
 /// Runs the program; usage errors end with 2, failures with 1.
@@ -92,20 +117,13 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
 fn execute(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
+        Command::Up(args) => runtime.block_on(up(args)),
         Command::Apiserver(args) => runtime.block_on(serve(args)),
     }
 }
 
 async fn serve(args: ServerArgs) -> anyhow::Result<()> {
-    let options = apiserver::Options {
-        data_dir: args.data_dir,
-        bind_address: args.bind_address,
-        secure_port: args.secure_port,
-        token_auth_file: args.token_auth_file,
-        kubeconfig: "karmada-apiserver.config",
-        cluster: "karmada-apiserver",
-    };
-    let running = apiserver::start(&options, &World::system()).await?;
+    let running = apiserver::start(&args.options(), &World::system()).await?;
     say(&format!(
         "The API server is ready on https://{}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
         running.address,
@@ -113,6 +131,29 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     ));
     ended().await?;
     running.stop().await
+}
+
+async fn up(args: UpArgs) -> anyhow::Result<()> {
+    let options = up::Options { server: args.server.options(), controllers: args.controllers };
+    let plane = ControlPlane::start(&options, up::no_members_in_process(), &World::system()).await?;
+    let ready = tokio::select! {
+        ready = plane.ready() => ready,
+        ended = ended() => {
+            ended?;
+            false
+        }
+    };
+    if ready {
+        let running = &plane.running;
+        say(&format!(
+            "The control plane is ready on https://{}\n  export KUBECONFIG={}\n  \
+             karmadactl join NAME --cluster-kubeconfig=FILE   # a member cluster\n  kubectl get clusters\n",
+            running.address,
+            running.kubeconfig.display()
+        ));
+        ended().await?;
+    }
+    plane.stop().await
 }
 
 /// Prints for the user; a server goes on serving when nobody reads what it says.

@@ -5,5 +5,6 @@ pub mod apiserver;
 pub mod bootstrap;
 mod cli;
 pub mod data_dir;
+pub mod up;
 
 pub use cli::run;
