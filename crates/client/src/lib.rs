@@ -54,14 +54,33 @@ struct Inner {
 
 #[derive(Clone)]
 enum Transport {
-    InProcess { service: ApiService, identity: Identity },
+    InProcess { service: ApiService, caller: Caller },
     Remote(remote::Service),
+}
+
+/// How a request in this process says who sends it.
+#[derive(Clone)]
+enum Caller {
+    Known(Identity),
+    /// The value of the `Authorization` header.
+    Token(http::HeaderValue),
 }
 
 impl Client {
     /// Talks to an API server of this process as `identity`.
     pub fn in_process(service: ApiService, identity: Identity) -> Self {
-        Self::over(Transport::InProcess { service, identity })
+        Self::over(Transport::InProcess { service, caller: Caller::Known(identity) })
+    }
+
+    /// Talks to an API server of this process as whoever the server finds behind a bearer token.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the token cannot be a header.
+    pub fn in_process_with_token(service: ApiService, token: &str) -> Result<Self> {
+        let mut value = http::HeaderValue::from_str(&format!("Bearer {token}"))
+            .map_err(|_| Error::Config("the token holds characters that no header can".into()))?;
+        value.set_sensitive(true);
+        Ok(Self::over(Transport::InProcess { service, caller: Caller::Token(value) }))
     }
 
     fn over(transport: Transport) -> Self {
@@ -137,8 +156,15 @@ impl Client {
         }
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
         match &self.0.transport {
-            Transport::InProcess { service, identity } => {
-                request.extensions_mut().insert(identity.clone());
+            Transport::InProcess { service, caller } => {
+                match caller {
+                    Caller::Known(identity) => {
+                        request.extensions_mut().insert(identity.clone());
+                    }
+                    Caller::Token(value) => {
+                        request.headers_mut().insert(http::header::AUTHORIZATION, value.clone());
+                    }
+                }
                 Ok(call(service.clone(), request).await)
             }
             Transport::Remote(service) => remote::send(service, request).await,
@@ -223,7 +249,10 @@ enum Answer {
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.0.transport {
-            Transport::InProcess { identity, .. } => write!(f, "Client(in process as {})", identity.user),
+            Transport::InProcess { caller: Caller::Known(identity), .. } => {
+                write!(f, "Client(in process as {})", identity.user)
+            }
+            Transport::InProcess { caller: Caller::Token(_), .. } => write!(f, "Client(in process with a token)"),
             Transport::Remote(_) => f.write_str("Client(remote)"),
         }
     }

@@ -6,11 +6,16 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use apimachinery::quantity::Quantity;
 use clap::{Args, Parser, Subcommand};
+use simulator::{MemberOptions, NodeShape};
 use tracing_subscriber::EnvFilter;
 use world::World;
 
+use crate::access::Listen;
 use crate::apiserver;
+use crate::engine::Kind;
+use crate::member::{self, RunningMember};
 use crate::up::{self, ControlPlane};
 
 #[derive(Parser)]
@@ -26,6 +31,8 @@ enum Command {
     Up(UpArgs),
     /// The API server alone, on the embedded store.
     Apiserver(ServerArgs),
+    /// A simulated member cluster: an API server with nodes on which pods seem to run.
+    Member(MemberArgs),
 }
 
 #[derive(Args)]
@@ -51,18 +58,105 @@ struct UpArgs {
     /// Which controllers run: names, `*` for all, `-name` to leave one out.
     #[arg(long, value_delimiter = ',', default_value = "*")]
     controllers: Vec<String>,
+    /// Simulate this many member clusters in this process, kept in the data directory, and join them.
+    #[arg(long, default_value_t = 0)]
+    simulated_clusters: u16,
+}
+
+#[derive(Args)]
+struct MemberArgs {
+    /// The member's name; its nodes and its kubeconfig are called after it.
+    #[arg(value_parser = member_name)]
+    name: String,
+    /// Where the store, the certificates and the kubeconfig are kept; `karmada-member-NAME` if not given.
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port of the HTTPS API; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    secure_port: u16,
+    #[command(flatten)]
+    nodes: NodeArgs,
+}
+
+#[derive(Args)]
+struct NodeArgs {
+    /// How many nodes there are.
+    #[arg(long, default_value_t = 2)]
+    nodes: u16,
+    /// CPUs of each node, as a Kubernetes quantity.
+    #[arg(long, default_value = "4")]
+    cpu: Quantity,
+    /// Memory of each node.
+    #[arg(long, default_value = "16Gi")]
+    memory: Quantity,
+    /// How many pods a node takes.
+    #[arg(long, default_value_t = 110)]
+    pods: u32,
+    /// The nodes' label topology.kubernetes.io/region.
+    #[arg(long)]
+    region: Option<String>,
+    /// The nodes' label topology.kubernetes.io/zone.
+    #[arg(long)]
+    zone: Option<String>,
+}
+
+impl NodeArgs {
+    fn shapes(self) -> Vec<NodeShape> {
+        let labels = [("topology.kubernetes.io/region", self.region), ("topology.kubernetes.io/zone", self.zone)];
+        let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+        let shape = NodeShape { cpu: self.cpu, memory: self.memory, pods: self.pods, labels };
+        vec![shape; self.nodes.into()]
+    }
+}
+
+fn member_name(text: &str) -> Result<String, String> {
+    match apimachinery::names::is_dns1123_label(text).into_iter().next() {
+        None => Ok(text.to_owned()),
+        Some(error) => Err(error),
+    }
 }
 
 impl ServerArgs {
     fn options(self) -> apiserver::Options {
         apiserver::Options {
             data_dir: self.data_dir,
+            store: Kind::Embedded,
+            listen: Listen {
+                bind_address: self.bind_address,
+                secure_port: self.secure_port,
+                kubeconfig: "karmada-apiserver.config".into(),
+                cluster: "karmada-apiserver".into(),
+            },
+            token_auth_file: self.token_auth_file,
+        }
+    }
+}
+
+impl UpArgs {
+    fn options(self) -> up::Options {
+        up::Options {
+            server: self.server.options(),
+            controllers: self.controllers,
+            members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
+            member_store: Kind::Embedded,
+        }
+    }
+}
+
+impl MemberArgs {
+    fn options(self) -> member::Options {
+        let data_dir = self.data_dir.unwrap_or_else(|| format!("karmada-member-{}", self.name).into());
+        let listen = Listen {
             bind_address: self.bind_address,
             secure_port: self.secure_port,
-            token_auth_file: self.token_auth_file,
-            kubeconfig: "karmada-apiserver.config",
-            cluster: "karmada-apiserver",
-        }
+            kubeconfig: format!("{}.config", self.name),
+            cluster: self.name.clone(),
+        };
+        let member = MemberOptions { nodes: self.nodes.shapes(), ..MemberOptions::new(self.name) };
+        member::Options { data_dir, store: Kind::Embedded, listen, member }
     }
 }
 
@@ -117,43 +211,70 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
 fn execute(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
-        Command::Up(args) => runtime.block_on(up(args)),
-        Command::Apiserver(args) => runtime.block_on(serve(args)),
+        Command::Up(args) => runtime.block_on(up(args.options())),
+        Command::Apiserver(args) => runtime.block_on(serve(args.options())),
+        Command::Member(args) => runtime.block_on(member(args.options())),
     }
 }
 
-async fn serve(args: ServerArgs) -> anyhow::Result<()> {
-    let running = apiserver::start(&args.options(), &World::system()).await?;
+async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
+    let running = apiserver::start(&options, &World::system()).await?;
+    let socket = &running.socket;
     say(&format!(
-        "The API server is ready on https://{}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
-        running.address,
-        running.kubeconfig.display()
+        "The API server is ready on {}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
+        socket.url,
+        socket.kubeconfig.display()
     ));
     ended().await?;
     running.stop().await
 }
 
-async fn up(args: UpArgs) -> anyhow::Result<()> {
-    let options = up::Options { server: args.server.options(), controllers: args.controllers };
-    let plane = ControlPlane::start(&options, up::no_members_in_process(), &World::system()).await?;
-    let ready = tokio::select! {
-        ready = plane.ready() => ready,
-        ended = ended() => {
-            ended?;
-            false
-        }
+async fn member(options: member::Options) -> anyhow::Result<()> {
+    let running = RunningMember::start(options, &World::system()).await?;
+    let (name, kubeconfig) = (running.name(), running.kubeconfig().display());
+    say(&format!(
+        "Member {name} is ready on {}\n  karmadactl join {name} --cluster-kubeconfig={kubeconfig}\n  \
+         kubectl --kubeconfig={kubeconfig} get nodes\n",
+        running.url(),
+    ));
+    ended().await?;
+    running.stop().await
+}
+
+async fn up(options: up::Options) -> anyhow::Result<()> {
+    let plane = ControlPlane::start(&options, &World::system()).await?;
+    let begun = async {
+        anyhow::ensure!(plane.ready().await, "the components ended before they were ready");
+        plane.members().join(plane.client()).await
     };
-    if ready {
-        let running = &plane.running;
-        say(&format!(
-            "The control plane is ready on https://{}\n  export KUBECONFIG={}\n  \
-             karmadactl join NAME --cluster-kubeconfig=FILE   # a member cluster\n  kubectl get clusters\n",
-            running.address,
-            running.kubeconfig.display()
-        ));
+    let ready = tokio::select! {
+        begun = begun => begun.map(|()| true),
+        ended = ended() => ended.map(|()| false),
+    };
+    if let Ok(true) = ready {
+        say(&welcome(&plane));
         ended().await?;
     }
-    plane.stop().await
+    plane.stop().await?;
+    ready.map(drop)
+}
+
+fn welcome(plane: &ControlPlane) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    // Writing to a String cannot fail.
+    if let Some(socket) = plane.socket() {
+        let _ = writeln!(text, "The control plane is ready on {}", socket.url);
+        let _ = writeln!(text, "  export KUBECONFIG={}", socket.kubeconfig.display());
+    }
+    for member in plane.members().iter() {
+        let _ = writeln!(text, "  # member {}: kubectl --kubeconfig={}", member.name(), member.kubeconfig().display());
+    }
+    if plane.members().iter().next().is_none() {
+        text.push_str("  karmadactl join NAME --cluster-kubeconfig=FILE   # a member cluster\n");
+    }
+    text.push_str("  kubectl get clusters\n");
+    text
 }
 
 /// Prints for the user; a server goes on serving when nobody reads what it says.

@@ -1,10 +1,14 @@
 //! The one binary as a library: assembling components into processes. `main.rs` only starts it.
 
+pub mod access;
 pub mod admission;
 pub mod apiserver;
 pub mod bootstrap;
 mod cli;
 pub mod data_dir;
+pub mod engine;
+pub mod member;
+pub mod simulated;
 pub mod up;
 
 pub use cli::run;

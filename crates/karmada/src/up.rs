@@ -1,70 +1,112 @@
 //! The whole control plane in one process: the API server and every component beside it.
 
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use client::Client;
 use controllers::{Connector, Settings};
 use interpreter::Interpreter;
+use simulator::MemberOptions;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::apiserver::{self, Opened, Running};
+use crate::access::Socket;
+use crate::apiserver::{self, Opened};
+use crate::engine::Kind;
+use crate::simulated::SimulatedMembers;
 
 #[derive(Clone, Debug)]
 pub struct Options {
     pub server: apiserver::Options,
     /// As `--controllers`: which controllers run, all by default.
     pub controllers: Vec<String>,
+    /// Members to simulate in this process, and how they are stored.
+    pub members: Vec<MemberOptions>,
+    pub member_store: Kind,
 }
 
 /// A control plane at work.
 pub struct ControlPlane {
-    pub running: Running,
-    pub context: controllers::Context,
-    /// With every right.
-    pub client: Client,
+    opened: Opened,
+    /// None when it is reached from this process alone.
+    socket: Option<Socket>,
+    context: controllers::Context,
+    client: Client,
+    members: SimulatedMembers,
     stop: CancellationToken,
-    tasks: Vec<tokio::task::JoinHandle<()>>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl ControlPlane {
-    /// Answers once the socket accepts; `/readyz` turns to 200 when the components' caches are complete.
-    pub async fn start(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Self> {
+    /// Starts everything and opens the socket. `/readyz` turns to 200 when the components' caches are complete.
+    pub async fn start(options: &Options, world: &World) -> anyhow::Result<Self> {
+        let mut plane = Self::start_inside(options, world).await?;
+        let socket = Socket::open(plane.opened.server.service(), &plane.opened.data, &options.server.listen).await?;
+        plane.socket = Some(socket);
+        Ok(plane)
+    }
+
+    /// As [`ControlPlane::start`], but for callers in this process only.
+    pub async fn start_inside(options: &Options, world: &World) -> anyhow::Result<Self> {
+        let members = options.server.data_dir.join("members");
+        let members = SimulatedMembers::start(&members, options.members.clone(), options.member_store, world).await?;
         let opened = apiserver::open(&options.server, world).await?;
         let ready = opened.server.shared().health.ready_gate("controllers");
         let stop = CancellationToken::new();
-        let context = context(&opened, connector, world, &stop);
+        let context = context(&opened, members.connector(), world, &stop);
         let tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
-        let client = opened.client("karmada");
-        let running = opened.listen(&options.server).await?;
         let synced = context.clone();
         tokio::spawn(async move { ready.set(synced.synced().await) });
-        Ok(Self { running, context, client, stop, tasks })
+        let client = opened.client("karmada");
+        Ok(Self { opened, socket: None, context, client, members, stop, tasks })
     }
 
-    /// Waits until `/readyz` answers 200.
+    /// Waits until `/readyz` answers 200; false when it was stopped before.
     pub async fn ready(&self) -> bool {
         self.context.synced().await
     }
 
-    /// Ends the components, then the server; what was begun is taken up again at the next start.
+    /// With every right.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub fn context(&self) -> &controllers::Context {
+        &self.context
+    }
+
+    /// The members simulated in this process.
+    pub fn members(&self) -> &SimulatedMembers {
+        &self.members
+    }
+
+    pub fn socket(&self) -> Option<&Socket> {
+        self.socket.as_ref()
+    }
+
+    /// The kubeconfig of the administrator, when there is a socket.
+    pub fn kubeconfig(&self) -> Option<PathBuf> {
+        self.socket.as_ref().map(|socket| socket.kubeconfig.clone())
+    }
+
+    /// Ends the components, then the servers; what was begun is taken up again at the next start.
     pub async fn stop(self) -> anyhow::Result<()> {
         self.stop.cancel();
         for task in self.tasks {
             // A component that panicked has said so already; the store must be closed all the same.
             let _ = task.await;
         }
-        self.running.stop().await
+        if let Some(socket) = self.socket {
+            socket.close().await?;
+        }
+        self.opened.close().await?;
+        self.members.stop().await
     }
 }
 
 fn context(opened: &Opened, connector: Connector, world: &World, stop: &CancellationToken) -> controllers::Context {
     let client = opened.client("karmada-controller-manager").with_user_agent("karmada-controller-manager");
-    controllers::Context::new(client, world.clone(), Interpreter::default(), connector, Settings::default(), stop.clone())
-}
-
-/// Every member is reached over the network.
-pub fn no_members_in_process() -> Connector {
-    Arc::new(|_| None)
+    let settings = Settings::default();
+    controllers::Context::new(client, world.clone(), Interpreter::default(), connector, settings, stop.clone())
 }

@@ -118,7 +118,7 @@ pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>
 async fn execute(program: &str, command: Command) -> Result<(), Error> {
     match command {
         Command::Join { args, control_plane, member, cluster_provider, cluster_region, cluster_zones } => {
-            let options = join::Options {
+            let options = join::JoinOptions {
                 cluster_namespace: member.cluster_namespace,
                 provider: cluster_provider,
                 region: cluster_region,

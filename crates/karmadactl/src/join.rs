@@ -20,8 +20,9 @@ const IMPERSONATOR: &str = "karmada-impersonator";
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
 const TOKEN_POLL: Duration = Duration::from_millis(200);
 
+/// The flags of `join`.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct JoinOptions {
     pub cluster_namespace: String,
     pub provider: String,
     pub region: String,
@@ -29,8 +30,21 @@ pub struct Options {
     pub dry_run: bool,
 }
 
+impl Default for JoinOptions {
+    /// As upstream's flags default.
+    fn default() -> Self {
+        Self {
+            cluster_namespace: "karmada-cluster".into(),
+            provider: String::new(),
+            region: String::new(),
+            zones: Vec::new(),
+            dry_run: false,
+        }
+    }
+}
+
 /// Checks the arguments of `join` in upstream's order and words.
-pub fn cluster_name(args: &[String]) -> Result<&str, Error> {
+pub(crate) fn cluster_name(args: &[String]) -> Result<&str, Error> {
     let name = match args {
         [] => return Err(Error::message("cluster name is required")),
         [name] => name.as_str(),
@@ -69,7 +83,10 @@ pub struct Member {
 }
 
 /// Joins `name`. The caller prints the success line.
-pub async fn join(control: &Client, member: &Member, name: &str, options: &Options) -> Result<(), Error> {
+///
+/// # Errors
+/// In upstream's words; what was created so far stays, and joining can be tried again.
+pub async fn join(control: &Client, member: &Member, name: &str, options: &JoinOptions) -> Result<(), Error> {
     let id = cluster_id(&member.client).await?;
     refuse_registered(control, name, &id).await?;
     let credentials = prepare_member(&member.client, name, options).await?;
@@ -80,7 +97,10 @@ pub async fn join(control: &Client, member: &Member, name: &str, options: &Optio
 }
 
 /// A cluster is known by the UID of its kube-system namespace.
-async fn cluster_id(member: &Client) -> Result<String, Error> {
+///
+/// # Errors
+/// When the member does not answer, or refuses.
+pub async fn cluster_id(member: &Client) -> Result<String, Error> {
     let namespace = member
         .get(&resources::NAMESPACE, &ObjectKey::cluster("kube-system"))
         .await
@@ -109,7 +129,7 @@ struct Credentials {
     impersonator_token: String,
 }
 
-async fn prepare_member(member: &Client, name: &str, options: &Options) -> Result<Credentials, Error> {
+async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
     let ns = options.cluster_namespace.as_str();
     let account = format!("karmada-{name}");
     if !options.dry_run {
@@ -197,7 +217,7 @@ async fn register(
     name: &str,
     id: &str,
     credentials: &Credentials,
-    options: &Options,
+    options: &JoinOptions,
 ) -> Result<(), Error> {
     let ns = options.cluster_namespace.as_str();
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
@@ -232,7 +252,7 @@ async fn register(
     Ok(())
 }
 
-fn cluster_object(member: &Member, name: &str, id: &str, options: &Options) -> Value {
+fn cluster_object(member: &Member, name: &str, id: &str, options: &JoinOptions) -> Value {
     let ns = &options.cluster_namespace;
     let mut spec = json!({
         "syncMode": "Push",
@@ -293,12 +313,12 @@ fn text(value: &Value) -> String {
 }
 
 /// The command: reads the member's kubeconfig, joins, reports.
-pub async fn run(
+pub(crate) async fn run(
     context: &Context,
     args: &[String],
     kubeconfig: Option<&str>,
     kube_context: Option<&str>,
-    options: &Options,
+    options: &JoinOptions,
 ) -> Result<(), Error> {
     let name = cluster_name(args)?;
     let control = context.control_plane().await?;

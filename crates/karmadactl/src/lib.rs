@@ -6,10 +6,11 @@ mod cli;
 mod context;
 mod cordon;
 mod error;
-mod join;
+pub mod join;
 mod resources;
 mod unjoin;
 mod version;
 
 pub use cli::run;
 use context::Context;
+pub use error::Error;

@@ -1,0 +1,129 @@
+//! Who may speak to an API server and how: authentication from the data directory's keys, the routes every server has,
+//! and its socket.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use apiserver::Route;
+use apiserver::authn::{Authentication, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens};
+use apiserver::documents::Documents;
+use apiserver::routes::{Reviews, Tokens};
+use apiserver::serve::{self, Limits, TlsConfig};
+use apiserver::tokens::Issuer;
+use apiserver::version::VersionInfo;
+use pki::{Signer, Verifier};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use transport::ApiService;
+
+use crate::data_dir::DataDir;
+
+/// `iss` and audience of service account tokens, as kube-apiserver has it inside a cluster.
+const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
+
+/// Makes a server's authentication out of its way to look up objects.
+pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>;
+
+/// Client certificates of the directory's authority, tokens of its service accounts, static tokens, and everybody else
+/// as `system:anonymous`.
+pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow::Result<Authenticate> {
+    let verifier = verifier(data)?;
+    let client_authority =
+        ClientAuthority::from_pem(data.pki.authority.certificate()).context("reading the client authority")?;
+    let static_tokens = match token_auth_file {
+        None => None,
+        Some(path) => {
+            let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+            Some(StaticTokens::parse(&text).with_context(|| format!("reading {}", path.display()))?)
+        }
+    };
+    let audiences = vec![ISSUER.to_owned()];
+    Ok(Box::new(move |lookup| Authentication {
+        client_authority: Some(client_authority),
+        static_tokens,
+        service_accounts: Some(ServiceAccountTokens::new(verifier, audiences.clone(), audiences, lookup)),
+        anonymous: true,
+    }))
+}
+
+/// Discovery and OpenAPI, access reviews, token requests.
+pub fn routes(data: &DataDir, version: &VersionInfo) -> anyhow::Result<Vec<Arc<dyn Route>>> {
+    let issuer =
+        Issuer { signer: signer(data)?, url: ISSUER.to_owned(), audiences: vec![ISSUER.to_owned()], extend: true };
+    Ok(vec![
+        Arc::new(Documents::new(version.clone())),
+        Arc::new(Reviews),
+        Arc::new(Tokens { issuer, verifier: verifier(data)? }),
+    ])
+}
+
+fn verifier(data: &DataDir) -> anyhow::Result<Verifier> {
+    Verifier::from_pems([data.pki.service_account_key.as_str()]).context("reading the service account key")
+}
+
+/// Signs service account tokens.
+pub fn signer(data: &DataDir) -> anyhow::Result<Signer> {
+    Signer::from_pem(&data.pki.service_account_key).context("reading the service account key")
+}
+
+/// Where a server listens, and what its kubeconfig says.
+#[derive(Clone, Debug)]
+pub struct Listen {
+    pub bind_address: IpAddr,
+    /// 0 takes any free port.
+    pub secure_port: u16,
+    /// The kubeconfig's file name in the data directory.
+    pub kubeconfig: String,
+    /// The name of the cluster, user and context in it.
+    pub cluster: String,
+}
+
+impl Listen {
+    /// The addresses a server's certificate must name.
+    pub fn advertised(&self) -> Vec<String> {
+        vec!["localhost".into(), "127.0.0.1".into(), reachable(self.bind_address).to_string()]
+    }
+}
+
+/// An API server on its socket.
+pub struct Socket {
+    pub address: SocketAddr,
+    /// What its clients are told to call.
+    pub url: String,
+    pub kubeconfig: PathBuf,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl Socket {
+    /// Accepts connections, and writes the kubeconfig for them.
+    pub async fn open(service: ApiService, data: &DataDir, listen: &Listen) -> anyhow::Result<Self> {
+        let asked = SocketAddr::new(listen.bind_address, listen.secure_port);
+        let listener = TcpListener::bind(asked).await.with_context(|| format!("listening on {asked}"))?;
+        let address = listener.local_addr().context("reading the listener's address")?;
+        let tls = TlsConfig::new(&data.pki.server.certificate, &data.pki.server.key).context("setting up TLS")?;
+        let url = format!("https://{}", SocketAddr::new(reachable(address.ip()), address.port()));
+        let kubeconfig = data.write_kubeconfig(&listen.kubeconfig, &listen.cluster, &url)?;
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
+        Ok(Self { address, url, kubeconfig, stop, serving })
+    }
+
+    /// Lets requests in flight end.
+    pub async fn close(self) -> anyhow::Result<()> {
+        self.stop.cancel();
+        self.serving.await.context("ending the connections")
+    }
+}
+
+/// The address clients on this machine use for a server bound to `address`.
+fn reachable(address: IpAddr) -> IpAddr {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    match address {
+        IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        other => other,
+    }
+}

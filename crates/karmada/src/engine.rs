@@ -1,0 +1,52 @@
+//! The store of a server: the embedded one on disk, or one in memory that ends with the process.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use storage::Store;
+use storage::embedded::{EmbeddedStore, Options};
+use storage::memory::MemoryStore;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// What was acknowledged survives a crash.
+    #[default]
+    Embedded,
+    /// For members that are simulated for the length of a demonstration, and for tests on virtual time.
+    Memory,
+}
+
+/// An open store.
+pub enum Engine {
+    Embedded(EmbeddedStore),
+    Memory(Arc<MemoryStore>),
+}
+
+impl Engine {
+    /// `path` is where the embedded store is kept.
+    pub async fn open(kind: Kind, path: &Path) -> anyhow::Result<Self> {
+        match kind {
+            Kind::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
+            Kind::Embedded => EmbeddedStore::open(path, Options::default())
+                .await
+                .map(Self::Embedded)
+                .with_context(|| format!("opening the store in {}", path.display())),
+        }
+    }
+
+    pub fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Embedded(store) => Arc::new(store.clone()),
+            Self::Memory(store) => store.clone(),
+        }
+    }
+
+    /// Waits until what was written is on disk, and releases the files.
+    pub async fn close(&self) -> anyhow::Result<()> {
+        match self {
+            Self::Embedded(store) => store.close().await.context("closing the store"),
+            Self::Memory(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A simulated member cluster with what makes it a cluster like any other for those who join it: certificates,
+//! authentication, RBAC, a socket and a kubeconfig.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use apiserver::Authorization;
+use apiserver::version::VersionInfo;
+use client::Client;
+use simulator::{Access, Member, MemberOptions};
+use transport::ApiService;
+use world::World;
+
+use crate::access::{self, Listen, Socket};
+use crate::data_dir::DataDir;
+use crate::engine::{Engine, Kind};
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub data_dir: PathBuf,
+    pub store: Kind,
+    pub listen: Listen,
+    pub member: MemberOptions,
+}
+
+/// A member that serves.
+pub struct RunningMember {
+    member: Member,
+    engine: Engine,
+    socket: Socket,
+}
+
+impl RunningMember {
+    /// Answers once the socket accepts and the member's own controllers run.
+    pub async fn start(options: Options, world: &World) -> anyhow::Result<Self> {
+        let Options { data_dir, store, listen, member } = options;
+        let data = DataDir::open(&data_dir, &listen.advertised(), world)?;
+        let engine = Engine::open(store, &data.store()).await?;
+        let access = Access {
+            authentication: access::authentication(&data, None)?,
+            authorization: Authorization::Rbac,
+            routes: access::routes(&data, &VersionInfo::default())?,
+        };
+        let name = member.name.clone();
+        let member = Member::start(member, engine.store(), world.clone(), access)
+            .await
+            .with_context(|| format!("starting member {name}"))?;
+        crate::bootstrap::run(member.client()).await?;
+        let socket = Socket::open(member.service(), &data, &listen).await?;
+        Ok(Self { member, engine, socket })
+    }
+
+    pub fn name(&self) -> &str {
+        self.member.name()
+    }
+
+    /// A client of this process, with every right.
+    pub fn client(&self) -> &Client {
+        self.member.client()
+    }
+
+    /// The API server, for callers in this process; they authenticate as those on the socket do.
+    pub fn service(&self) -> ApiService {
+        self.member.service()
+    }
+
+    /// What its clients are told to call.
+    pub fn url(&self) -> &str {
+        &self.socket.url
+    }
+
+    pub fn kubeconfig(&self) -> &Path {
+        &self.socket.kubeconfig
+    }
+
+    /// Lets requests in flight end, then closes the store.
+    pub async fn stop(self) -> anyhow::Result<()> {
+        self.socket.close().await?;
+        self.member.stop().await;
+        self.engine.close().await
+    }
+}
