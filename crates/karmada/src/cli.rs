@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use apimachinery::quantity::Quantity;
@@ -14,6 +15,7 @@ use world::World;
 
 use crate::access::Listen;
 use crate::apiserver;
+use crate::demo;
 use crate::engine::Kind;
 use crate::member::{self, RunningMember};
 use crate::up::{self, ControlPlane};
@@ -27,6 +29,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Shows what the control plane does: simulated clusters, an application propagated to some of them.
+    Demo(DemoArgs),
     /// The whole control plane in one process, on the embedded store.
     Up(UpArgs),
     /// The API server alone, on the embedded store.
@@ -61,6 +65,22 @@ struct UpArgs {
     /// Simulate this many member clusters in this process, kept in the data directory, and join them.
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
+}
+
+#[derive(Args)]
+struct DemoArgs {
+    /// How many member clusters to simulate.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
+    clusters: u16,
+    /// End with 0 once the application is ready in exactly the chosen clusters, and with 1 and the reason otherwise.
+    #[arg(long)]
+    exit: bool,
+    /// Seconds the application may take to be ready.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    timeout: u64,
+    /// The port of the HTTPS API; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    secure_port: u16,
 }
 
 #[derive(Args)]
@@ -146,6 +166,17 @@ impl UpArgs {
     }
 }
 
+impl DemoArgs {
+    fn options(self) -> demo::Options {
+        demo::Options {
+            clusters: self.clusters,
+            exit: self.exit,
+            timeout: Duration::from_secs(self.timeout),
+            secure_port: self.secure_port,
+        }
+    }
+}
+
 impl MemberArgs {
     fn options(self) -> member::Options {
         let data_dir = self.data_dir.unwrap_or_else(|| format!("karmada-member-{}", self.name).into());
@@ -211,6 +242,7 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
 fn execute(command: Command) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
+        Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &World::system(), ended())),
         Command::Up(args) => runtime.block_on(up(args.options())),
         Command::Apiserver(args) => runtime.block_on(serve(args.options())),
         Command::Member(args) => runtime.block_on(member(args.options())),

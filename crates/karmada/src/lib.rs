@@ -6,6 +6,7 @@ pub mod apiserver;
 pub mod bootstrap;
 mod cli;
 pub mod data_dir;
+pub mod demo;
 pub mod engine;
 pub mod member;
 pub mod simulated;
