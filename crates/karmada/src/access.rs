@@ -63,8 +63,17 @@ fn verifier(data: &DataDir) -> anyhow::Result<Verifier> {
     Verifier::from_pems([data.pki.service_account_key.as_str()]).context("reading the service account key")
 }
 
-/// Signs service account tokens.
-pub fn signer(data: &DataDir) -> anyhow::Result<Signer> {
+/// What the kube-controllers of a server with these keys write and sign.
+pub fn controllers(data: &DataDir) -> anyhow::Result<kube_controllers::Settings> {
+    Ok(kube_controllers::Settings {
+        root_ca_pem: Some(data.pki.authority.certificate().into()),
+        token_signer: Some(Arc::new(signer(data)?)),
+        signing_authority: None,
+        ..Default::default()
+    })
+}
+
+fn signer(data: &DataDir) -> anyhow::Result<Signer> {
     Signer::from_pem(&data.pki.service_account_key).context("reading the service account key")
 }
 

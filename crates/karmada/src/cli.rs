@@ -60,8 +60,11 @@ struct UpArgs {
     #[command(flatten)]
     server: ServerArgs,
     /// Which controllers run: names, `*` for all, `-name` to leave one out.
-    #[arg(long, value_delimiter = ',', default_value = "*")]
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
+    /// Which of kube-controller-manager's controllers run, as its own flag; leave out those that another program runs.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    kube_controllers: Vec<String>,
     /// Simulate this many member clusters in this process, kept in the data directory, and join them.
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
@@ -160,6 +163,7 @@ impl UpArgs {
         up::Options {
             server: self.server.options(),
             controllers: self.controllers,
+            kube_controllers: self.kube_controllers,
             members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Embedded,
         }

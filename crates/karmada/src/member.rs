@@ -40,6 +40,7 @@ impl RunningMember {
             authentication: access::authentication(&data, None)?,
             authorization: Authorization::Rbac,
             routes: access::routes(&data, &VersionInfo::default())?,
+            controllers: access::controllers(&data)?,
         };
         let name = member.name.clone();
         let member = Member::start(member, engine.store(), world.clone(), access)

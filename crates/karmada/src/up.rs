@@ -7,6 +7,7 @@ use client::Client;
 use controllers::{Connector, Settings};
 use interpreter::Interpreter;
 use simulator::MemberOptions;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -21,6 +22,8 @@ pub struct Options {
     pub server: apiserver::Options,
     /// As `--controllers`: which controllers run, all by default.
     pub controllers: Vec<String>,
+    /// As kube-controller-manager's `--controllers`.
+    pub kube_controllers: Vec<String>,
     /// Members to simulate in this process, and how they are stored.
     pub members: Vec<MemberOptions>,
     pub member_store: Kind,
@@ -34,6 +37,7 @@ pub struct ControlPlane {
     context: controllers::Context,
     client: Client,
     members: SimulatedMembers,
+    ready: watch::Receiver<bool>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -55,16 +59,24 @@ impl ControlPlane {
         let ready = opened.server.shared().health.ready_gate("controllers");
         let stop = CancellationToken::new();
         let context = context(&opened, members.connector(), world, &stop);
-        let tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
+        let mut kube = kube_controllers(&opened, &context, options, &stop)?;
+        let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
+        let (readiness, told) = watch::channel(false);
         let synced = context.clone();
-        tokio::spawn(async move { ready.set(synced.synced().await) });
+        tasks.push(tokio::spawn(async move {
+            kube.synced().await;
+            let is_ready = synced.synced().await;
+            ready.set(is_ready);
+            readiness.send_replace(is_ready);
+            kube.ended().await;
+        }));
         let client = opened.client("karmada");
-        Ok(Self { opened, socket: None, context, client, members, stop, tasks })
+        Ok(Self { opened, socket: None, context, client, members, ready: told, stop, tasks })
     }
 
     /// Waits until `/readyz` answers 200; false when it was stopped before.
     pub async fn ready(&self) -> bool {
-        self.context.synced().await
+        self.ready.clone().wait_for(|ready| *ready).await.is_ok()
     }
 
     /// With every right.
@@ -103,6 +115,18 @@ impl ControlPlane {
         self.opened.close().await?;
         self.members.stop().await
     }
+}
+
+fn kube_controllers(
+    opened: &Opened,
+    context: &controllers::Context,
+    options: &Options,
+    stop: &CancellationToken,
+) -> anyhow::Result<kube_controllers::Running> {
+    let client = opened.client("kube-controller-manager").with_user_agent("kube-controller-manager");
+    let settings = crate::access::controllers(&opened.data)?;
+    kube_controllers::start(client, context.informers(), settings, &options.kube_controllers, stop.clone())
+        .context("--kube-controllers")
 }
 
 fn context(opened: &Opened, connector: Connector, world: &World, stop: &CancellationToken) -> controllers::Context {

@@ -8,6 +8,7 @@ use apiserver::routes::Reviews;
 use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
+use controller_runtime::InformerSet;
 use serde_json::{Value, json};
 use storage::Store;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,8 @@ pub struct Access {
     pub authentication: Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>,
     pub authorization: Authorization,
     pub routes: Vec<Arc<dyn Route>>,
+    /// What service accounts, tokens and certificate requests are made with; without keys there are none.
+    pub controllers: kube_controllers::Settings,
 }
 
 impl Default for Access {
@@ -33,6 +36,7 @@ impl Default for Access {
             authentication: Box::new(|_| Authentication::default()),
             authorization: Authorization::AlwaysAllow,
             routes: vec![Arc::new(Reviews)],
+            controllers: kube_controllers::Settings::default(),
         }
     }
 }
@@ -41,6 +45,8 @@ impl Default for Access {
 pub enum StartError {
     #[error("starting the API server of member {member}")]
     Server { member: String, source: apiserver::StartError },
+    #[error("starting the controllers of member {member}")]
+    Controllers { member: String, source: kube_controllers::SelectionError },
     #[error("creating {object} in member {member}")]
     Bootstrap { member: String, object: String, source: client::Error },
 }
@@ -50,6 +56,7 @@ pub struct Member {
     name: String,
     server: ApiServer,
     client: Client,
+    controllers: kube_controllers::Running,
     stop: CancellationToken,
 }
 
@@ -81,7 +88,11 @@ impl Member {
         let server =
             ApiServer::start(config).await.map_err(|source| StartError::Server { member: member.clone(), source })?;
         let client = Client::in_process(server.service(), Identity::system("member"));
-        let started = Self { name: member, server, client, stop: CancellationToken::new() };
+        let stop = CancellationToken::new();
+        let informers = InformerSet::until(client.clone(), world, stop.clone());
+        let controllers = kube_controllers::start(client.clone(), &informers, access.controllers, &[], stop.clone())
+            .map_err(|source| StartError::Controllers { member: member.clone(), source })?;
+        let started = Self { name: member, server, client, controllers, stop };
         started.bootstrap().await?;
         Ok(started)
     }
@@ -103,6 +114,7 @@ impl Member {
     /// Ends the controllers, then the server. The store stays open: it is the caller's.
     pub async fn stop(self) {
         self.stop.cancel();
+        self.controllers.ended().await;
         self.server.shutdown();
     }
 

@@ -65,6 +65,7 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
             token_auth_file: None,
         },
         controllers: vec!["*".into()],
+        kube_controllers: vec!["*".into()],
         members: (1..=options.clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
         member_store: Kind::Memory,
     }
