@@ -1,78 +1,203 @@
 //! Whether a cluster passes a ClusterAffinity.
 
-use apimachinery::selector::Selector;
-use karmada_api::kubernetes::NodeSelectorRequirement;
-use karmada_api::policy::v1alpha1::ClusterAffinity;
-
+use apimachinery::meta::LabelSelector;
+use apimachinery::selector::{Operator, Requirement, Selector};
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::kubernetes::NodeSelectorRequirement;
+use karmada_api::policy::v1alpha1::{ClusterAffinity, ClusterAffinityTerm, FieldSelector, OverflowClusterAffinity};
 
 /// Every part of the affinity that is present must hold; an empty affinity passes every cluster.
 pub fn matches(affinity: &ClusterAffinity, cluster: &Cluster) -> bool {
-    let name = &cluster.metadata.name;
-    if affinity.exclude.contains(name) {
-        return false;
-    }
-    if let Some(labels) = &affinity.label_selector {
-        match Selector::from_label_selector(labels) {
-            Ok(selector) if selector.matches(&cluster.metadata.labels) => {}
-            _ => return false,
-        }
-    }
-    if let Some(fields) = &affinity.field_selector
-        && !fields.match_expressions.iter().all(|requirement| field(requirement, cluster))
-    {
-        return false;
-    }
-    affinity.cluster_names.is_empty() || affinity.cluster_names.contains(name)
+    Affinity::from(affinity).matches(cluster)
 }
 
-/// An unset provider or region counts as absent; a cluster has any number of zones.
-fn field(requirement: &NodeSelectorRequirement, cluster: &Cluster) -> bool {
-    let values: Vec<&str> = match requirement.key.as_str() {
-        "zone" => cluster.spec.zones.iter().map(String::as_str).collect(),
-        "provider" => vec![cluster.spec.provider.as_str()],
-        "region" => vec![cluster.spec.region.as_str()],
-        _ => Vec::new(),
+/// An affinity whose selectors are parsed, to be held against many clusters.
+#[derive(Clone, Debug)]
+pub struct Affinity<'a> {
+    names: &'a [String],
+    exclude: &'a [String],
+    /// `None` when a selector cannot be parsed: then no cluster passes.
+    selectors: Option<Selectors<'a>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Selectors<'a> {
+    labels: Option<Selector>,
+    zones: Vec<&'a NodeSelectorRequirement>,
+    /// Over provider and region.
+    fields: Vec<Requirement>,
+}
+
+impl<'a> Affinity<'a> {
+    fn new(
+        names: &'a [String],
+        exclude: &'a [String],
+        labels: Option<&LabelSelector>,
+        fields: Option<&'a FieldSelector>,
+    ) -> Self {
+        Self { names, exclude, selectors: Selectors::parse(labels, fields) }
+    }
+
+    /// The only names that pass; empty when every name does.
+    pub fn names(&self) -> &'a [String] {
+        self.names
+    }
+
+    /// Names that never pass.
+    pub fn excluded(&self) -> &'a [String] {
+        self.exclude
+    }
+
+    /// Whether the answer depends on more than the cluster's name.
+    pub fn has_selectors(&self) -> bool {
+        self.selectors.as_ref().is_none_or(|it| it.labels.is_some() || !it.zones.is_empty() || !it.fields.is_empty())
+    }
+
+    /// Whether a cluster passes as far as labels and fields go, whatever its name.
+    pub fn selects(&self, cluster: &Cluster) -> bool {
+        self.selectors.as_ref().is_some_and(|selectors| selectors.matches(cluster))
+    }
+
+    pub fn matches(&self, cluster: &Cluster) -> bool {
+        let name = &cluster.metadata.name;
+        !self.exclude.contains(name)
+            && (self.names.is_empty() || self.names.contains(name))
+            && self.selects(cluster)
+    }
+}
+
+impl<'a> From<&'a ClusterAffinity> for Affinity<'a> {
+    fn from(it: &'a ClusterAffinity) -> Self {
+        Self::new(&it.cluster_names, &it.exclude, it.label_selector.as_ref(), it.field_selector.as_ref())
+    }
+}
+
+/// The term's own part, without its overflow tiers.
+impl<'a> From<&'a ClusterAffinityTerm> for Affinity<'a> {
+    fn from(it: &'a ClusterAffinityTerm) -> Self {
+        Self::new(&it.cluster_names, &it.exclude, it.label_selector.as_ref(), it.field_selector.as_ref())
+    }
+}
+
+impl<'a> From<&'a OverflowClusterAffinity> for Affinity<'a> {
+    fn from(it: &'a OverflowClusterAffinity) -> Self {
+        Self::new(&it.cluster_names, &it.exclude, it.label_selector.as_ref(), it.field_selector.as_ref())
+    }
+}
+
+impl<'a> Selectors<'a> {
+    fn parse(labels: Option<&LabelSelector>, fields: Option<&'a FieldSelector>) -> Option<Self> {
+        let labels = labels.map(Selector::from_label_selector).transpose().ok()?;
+        let mut parsed = Self { labels, ..Self::default() };
+        for expression in fields.into_iter().flat_map(|fields| &fields.match_expressions) {
+            if expression.key == "zone" {
+                parsed.zones.push(expression);
+            } else {
+                let operator = operator(&expression.operator)?;
+                parsed.fields.push(Requirement::new(&expression.key, operator, expression.values.clone()).ok()?);
+            }
+        }
+        Some(parsed)
+    }
+
+    fn matches(&self, cluster: &Cluster) -> bool {
+        self.labels.as_ref().is_none_or(|labels| labels.matches(&cluster.metadata.labels))
+            && self.zones.iter().all(|requirement| zones(requirement, &cluster.spec.zones))
+            && self.fields.iter().all(|requirement| requirement.matches(field(requirement.key(), cluster)))
+    }
+}
+
+fn operator(text: &str) -> Option<Operator> {
+    Some(match text {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::GreaterThan,
+        "Lt" => Operator::LessThan,
+        _ => return None,
+    })
+}
+
+/// The value of a field; unset counts as absent, and so does a field nobody knows.
+fn field<'a>(key: &str, cluster: &'a Cluster) -> Option<&'a str> {
+    let value = match key {
+        "provider" => cluster.spec.provider.as_str(),
+        "region" => cluster.spec.region.as_str(),
+        _ => "",
     };
-    let mut present = values.into_iter().filter(|value| !value.is_empty()).peekable();
+    (!value.is_empty()).then_some(value)
+}
+
+/// A cluster has any number of zones.
+fn zones(requirement: &NodeSelectorRequirement, zones: &[String]) -> bool {
+    let listed = || zones.iter().any(|zone| requirement.values.contains(zone));
     match requirement.operator.as_str() {
-        "Exists" => present.peek().is_some(),
-        "DoesNotExist" => present.peek().is_none(),
-        "In" => present.any(|value| requirement.values.iter().any(|wanted| wanted == value)),
-        "NotIn" => !present.any(|value| requirement.values.iter().any(|wanted| wanted == value)),
+        "Exists" => !zones.is_empty(),
+        "DoesNotExist" => zones.is_empty(),
+        "In" => listed(),
+        "NotIn" => !listed(),
         _ => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
+    fn cluster(value: Value) -> Cluster {
+        serde_json::from_value(value).unwrap()
+    }
+
     #[test]
     fn affinities() {
-        let cluster: Cluster = serde_json::from_value(json!({
+        let full = cluster(json!({
             "metadata": {"name": "m1", "labels": {"env": "prod"}},
-            "spec": {"syncMode": "Push", "provider": "p", "zones": ["z1", "z2"]},
-        }))
-        .unwrap();
-        let fields = |key: &str, operator: &str, value: &str| json!({"fieldSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": [value]}]}});
+            "spec": {"syncMode": "Push", "provider": "aws", "region": "eu", "zones": ["a", "b"]},
+        }));
+        let bare = cluster(json!({"metadata": {"name": "m2"}, "spec": {"syncMode": "Push"}}));
+        let field = |key: &str, operator: &str, values: &[&str]| json!({"fieldSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": values}]}});
+        let label = |operator: &str| json!({"labelSelector": {"matchExpressions": [{"key": "env", "operator": operator, "values": ["prod"]}]}});
         for (affinity, expected) in [
-            (json!({}), true),
-            (json!({"clusterNames": ["m1"]}), true),
-            (json!({"clusterNames": ["m2"]}), false),
-            (json!({"clusterNames": ["m1"], "exclude": ["m1"]}), false),
-            (json!({"labelSelector": {"matchLabels": {"env": "prod"}}}), true),
-            (json!({"labelSelector": {"matchLabels": {"env": "test"}}}), false),
-            (fields("provider", "In", "p"), true),
-            (fields("region", "NotIn", "r"), true),
-            (fields("region", "In", "r"), false),
-            (fields("zone", "In", "z2"), true),
-            (fields("zone", "NotIn", "z2"), false),
+            (json!({}), [true, true]),
+            (json!({"clusterNames": ["m1"]}), [true, false]),
+            (json!({"exclude": ["m1"]}), [false, true]),
+            (json!({"clusterNames": ["m1"], "exclude": ["m1"]}), [false, false]),
+            (json!({"labelSelector": {"matchLabels": {"env": "prod"}}}), [true, false]),
+            (label("NotIn"), [false, true]),
+            (json!({"labelSelector": {}}), [true, true]),
+            (label("Near"), [false, false]),
+            (field("region", "In", &["eu"]), [true, false]),
+            (field("region", "NotIn", &["eu"]), [false, true]),
+            (field("region", "NotIn", &["us"]), [true, true]),
+            (field("region", "Exists", &[]), [true, false]),
+            (field("region", "DoesNotExist", &[]), [false, true]),
+            (field("zone", "In", &["a"]), [true, false]),
+            (field("zone", "In", &["a", "b", "c"]), [true, false]),
+            (field("zone", "In", &["c"]), [false, false]),
+            (field("zone", "NotIn", &["a"]), [false, true]),
+            (field("zone", "NotIn", &["c"]), [true, true]),
+            (field("zone", "Exists", &[]), [true, false]),
+            (field("zone", "DoesNotExist", &[]), [false, true]),
+            (field("zone", "Gt", &["0"]), [false, false]),
+            (field("what", "In", &["x"]), [false, false]),
+            (field("what", "NotIn", &["x"]), [true, true]),
+            (field("region", "Gt", &["3"]), [false, false]),
+            (field("provider", "In", &[]), [false, false]),
+            (field("provider", "In", &["aws"]), [true, false]),
+            (json!({"fieldSelector": {}}), [true, true]),
+            (
+                json!({"fieldSelector": {"matchExpressions": [
+                    {"key": "region", "operator": "In", "values": ["eu"]},
+                    {"key": "zone", "operator": "In", "values": ["c"]},
+                ]}}),
+                [false, false],
+            ),
         ] {
             let parsed: ClusterAffinity = serde_json::from_value(affinity.clone()).unwrap();
-            assert_eq!(matches(&parsed, &cluster), expected, "{affinity}");
+            assert_eq!([matches(&parsed, &full), matches(&parsed, &bare)], expected, "{affinity}");
         }
     }
 }
