@@ -1,43 +1,129 @@
 //! Dividing seats by votes after Webster (Sainte-Laguë).
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use apimachinery::hash::fnv1a32;
 
+/// Who is served first when nothing else decides, so that leftovers do not always fall to the same cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// The first name.
+    Ascending,
+    /// The last name.
+    Descending,
+}
+
+impl Ties {
+    /// Descending when the hash of the workload's uid is odd.
+    pub fn of_uid(uid: &str) -> Self {
+        if !uid.is_empty() && fnv1a32(uid.as_bytes()) % 2 == 1 { Self::Descending } else { Self::Ascending }
+    }
+}
+
 /// Gives `seats` out, one at a time, to the party with the greatest quotient `votes / (2 * seats + 1)`; on a tie to the
-/// one with fewer seats, then by name: upwards, or downwards if the hash of `uid` is odd, so that leftovers do not
-/// always fall to the same cluster. Nothing is given out when nobody has votes.
-pub fn webster(seats: i64, votes: &[(&str, i64)], uid: &str) -> BTreeMap<String, i64> {
-    let downwards = !uid.is_empty() && fnv1a32(uid.as_bytes()) % 2 == 1;
-    let mut parties: Vec<(&str, i128, i64)> =
-        votes.iter().map(|(name, votes)| (*name, i128::from((*votes).max(0)), 0)).collect();
-    if parties.iter().all(|(_, votes, _)| *votes == 0) {
-        return BTreeMap::new();
+/// one with fewer seats, then by name. Parties stand in ascending order of their names, and so do the shares. Nothing
+/// is given out when nobody has votes.
+///
+/// Quotients form one order over all (party, seat) pairs, and the seats given out are its first. Every pair at or
+/// above the quotient `total / (2 * seats)` is taken at once, and what is too much or too little, at most one for each
+/// party, is put right one by one.
+pub fn shares(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
+    let votes: Vec<u64> = votes.iter().map(|votes| u64::try_from(*votes).unwrap_or(0)).collect();
+    let wanted = u64::try_from(seats).unwrap_or(0);
+    let total: u128 = votes.iter().map(|votes| u128::from(*votes)).sum();
+    if total == 0 || wanted == 0 {
+        return vec![0; votes.len()];
     }
-    // With n parties and V votes, the divisor V / (seats - n/2) gives out at most `seats` seats, and the final divisor
-    // is no greater: what it gives is sure, and at most n + 1 seats are left to give out one by one.
-    let total: i128 = parties.iter().map(|(_, votes, _)| votes).sum();
-    let mut left = seats.max(0);
-    let twice = (2 * i128::from(left) - parties.len() as i128).max(0);
-    for (_, votes, held) in &mut parties {
-        let sure = if twice == 0 { 0 } else { (votes.saturating_mul(twice).saturating_add(total)) / (2 * total) };
-        *held = i64::try_from(sure).unwrap_or_default();
-        left -= *held;
-    }
-    for _ in 0..left {
-        let next = parties.iter_mut().max_by(|(left, left_votes, left_held), (right, right_votes, right_held)| {
-            let (left_divisor, right_divisor) = (i128::from(2 * *left_held + 1), i128::from(2 * *right_held + 1));
-            let by_name = if downwards { left.cmp(right) } else { right.cmp(left) };
-            (*left_votes * right_divisor)
-                .cmp(&(*right_votes * left_divisor))
-                .then(right_held.cmp(left_held))
-                .then(by_name)
-        });
-        if let Some((_, _, held)) = next {
-            *held += 1;
+    let mut held: Vec<u64> = votes.iter().map(|votes| about(*votes, wanted, total)).collect();
+    let given: u128 = held.iter().map(|held| u128::from(*held)).sum();
+    let pair = |party: usize, seat: u64| Pair {
+        votes: votes[party],
+        seat,
+        rank: if ties == Ties::Ascending { party } else { votes.len() - party },
+        party,
+    };
+    if given < u128::from(wanted) {
+        let mut next: BinaryHeap<Pair> = (0..votes.len()).map(|party| pair(party, held[party])).collect();
+        for _ in given..u128::from(wanted) {
+            let Some(first) = next.pop() else { break };
+            held[first.party] += 1;
+            next.push(pair(first.party, held[first.party]));
+        }
+    } else if given > u128::from(wanted) {
+        let taken = (0..votes.len()).filter(|party| held[*party] > 0);
+        let mut last: BinaryHeap<std::cmp::Reverse<Pair>> =
+            taken.map(|party| std::cmp::Reverse(pair(party, held[party] - 1))).collect();
+        for _ in u128::from(wanted)..given {
+            let Some(std::cmp::Reverse(worst)) = last.pop() else { break };
+            held[worst.party] -= 1;
+            if held[worst.party] > 0 {
+                last.push(std::cmp::Reverse(pair(worst.party, held[worst.party] - 1)));
+            }
         }
     }
-    parties.into_iter().map(|(name, _, held)| (name.to_owned(), held)).collect()
+    held.into_iter().map(|held| i64::try_from(held).unwrap_or(i64::MAX)).collect()
+}
+
+/// `votes * seats / total` rounded half up: how many quotients of the party reach `total / (2 * seats)`.
+fn about(votes: u64, seats: u64, total: u128) -> u64 {
+    // Almost always everything fits 64 bits, where division is many times cheaper.
+    let small = || {
+        let total = u64::try_from(total).ok()?;
+        let twice = votes.checked_mul(seats)?.checked_mul(2)?.checked_add(total)?;
+        Some(twice / total.checked_mul(2)?)
+    };
+    small().unwrap_or_else(|| {
+        let share = u128::from(votes) * u128::from(seats);
+        let (whole, rest) = (share / total, share % total);
+        u64::try_from(whole + u128::from(rest * 2 >= total)).unwrap_or(u64::MAX)
+    })
+}
+
+/// A seat a party might hold; the greatest is given out first.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    votes: u64,
+    /// How many seats the party holds before this one.
+    seat: u64,
+    rank: usize,
+    party: usize,
+}
+
+impl Ord for Pair {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let quotient = |a: &Self, b: &Self| u128::from(a.votes) * (2 * u128::from(b.seat) + 1);
+        quotient(self, other)
+            .cmp(&quotient(other, self))
+            .then(other.seat.cmp(&self.seat))
+            .then(other.rank.cmp(&self.rank))
+    }
+}
+
+impl PartialOrd for Pair {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Pair {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Pair {}
+
+/// [`shares`] by name, for parties in any order. Empty when nobody has votes.
+pub fn webster(seats: i64, votes: &[(&str, i64)], uid: &str) -> BTreeMap<String, i64> {
+    let mut parties = votes.to_vec();
+    parties.sort_by_key(|(name, _)| *name);
+    let votes: Vec<i64> = parties.iter().map(|(_, votes)| *votes).collect();
+    if votes.iter().all(|votes| *votes <= 0) {
+        return BTreeMap::new();
+    }
+    let shares = shares(seats, &votes, Ties::of_uid(uid));
+    parties.into_iter().zip(shares).map(|((name, _), share)| (name.to_owned(), share)).collect()
 }
 
 #[cfg(test)]
