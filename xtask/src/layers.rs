@@ -25,7 +25,7 @@ pub const LAYERS: &[Layer] = &[
     pure("karmada-api", &["apimachinery", "apiextensions"]),
     pure("interpreter", &["apimachinery", "karmada-api"]),
     pure("propagation", &["apimachinery", "karmada-api", "interpreter"]),
-    pure("scheduling", &["apimachinery", "karmada-api"]),
+    pure("scheduling", &["apimachinery", "karmada-api", "propagation"]),
     shell("world", &[]),
     shell("pki", &["world"]),
     shell("transport", &["apimachinery"]),

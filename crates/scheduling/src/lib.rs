@@ -1,2 +1,31 @@
 //! Scheduling decisions as pure functions: filter, score, spread, divide. It never awaits and never reads a clock; the
 //! time is in its input.
+//!
+//! [`needed`] says whether a binding has to be scheduled, [`decide`] where it goes, [`outcome()`] what follows for its
+//! condition and its place in the queue, [`explain()`] why.
+
+mod assign;
+mod candidate;
+mod capacity;
+mod decide;
+pub mod error;
+pub mod estimate;
+mod explain;
+mod filter;
+mod needed;
+pub mod outcome;
+mod plugins;
+mod problem;
+mod select;
+mod snapshot;
+
+pub use capacity::Capacity;
+pub use decide::{Decision, TermFailure, decide, demand};
+pub use error::{Class, ScheduleError};
+pub use explain::{Numbers, RejectedBy, Verdict, explain};
+pub use filter::Rejection;
+pub use needed::{ScheduleType, needed, placement_changed};
+pub use outcome::{Outcome, Queue, outcome};
+pub use plugins::{Plugin, Plugins};
+pub use problem::{Estimates, Gates, NoEstimates, Peers, Problem, Strategy};
+pub use snapshot::{Member, Snapshot};

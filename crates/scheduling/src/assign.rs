@@ -1,0 +1,156 @@
+//! Handing replicas to the clusters that were selected.
+
+use propagation::division::{Ties, shares};
+
+use crate::candidate::{Candidate, total};
+use crate::error::{AssignError, Step};
+use crate::problem::Strategy;
+
+/// What is to be handed out, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Assignment<'a> {
+    pub strategy: Strategy,
+    pub replicas: i64,
+    /// Start from zero instead of from the last result.
+    pub fresh: bool,
+    /// Tier by tier.
+    pub overflow: bool,
+    pub ties: Ties,
+    /// The last result in its order, by place.
+    pub previous: &'a [(u32, i64)],
+}
+
+/// A share by place.
+pub type Share = (u32, i64);
+
+/// Shares of the selected clusters, which stand in the order they were selected in; those without any are left out.
+/// `weight` is the static weight of a place.
+pub fn assign(
+    assignment: &Assignment<'_>,
+    selected: &[Candidate],
+    weight: impl Fn(u32) -> i64 + Copy,
+) -> Result<Vec<Share>, AssignError> {
+    let mut shares = if assignment.overflow {
+        by_tier(assignment, selected, weight)?
+    } else {
+        divide(assignment, selected, weight)?
+    };
+    shares.retain(|(_, replicas)| *replicas != 0);
+    Ok(shares)
+}
+
+/// Each tier takes what it can before the next one gets anything.
+fn by_tier(
+    assignment: &Assignment<'_>,
+    selected: &[Candidate],
+    weight: impl Fn(u32) -> i64 + Copy,
+) -> Result<Vec<Share>, AssignError> {
+    let mut sorted = selected.to_vec();
+    sorted.sort_by_key(|it| it.tier);
+    let mut remaining = assignment.replicas;
+    let mut result = Vec::new();
+    for tier in sorted.chunk_by(|left, right| left.tier == right.tier) {
+        if remaining <= 0 {
+            break;
+        }
+        let replicas = remaining.min(total(tier)).max(0);
+        result.extend(divide(&Assignment { replicas, ..*assignment }, tier, weight)?);
+        remaining -= replicas;
+    }
+    if remaining > 0 { Err(AssignError::TierShortage) } else { Ok(result) }
+}
+
+fn divide(
+    assignment: &Assignment<'_>,
+    selected: &[Candidate],
+    weight: impl Fn(u32) -> i64,
+) -> Result<Vec<Share>, AssignError> {
+    match assignment.strategy {
+        Strategy::Duplicated => Ok(selected.iter().map(|it| (it.place, assignment.replicas)).collect()),
+        Strategy::StaticWeight => Ok(by_weight(assignment, selected, weight)),
+        Strategy::DynamicWeight | Strategy::Aggregated => by_room(assignment, selected),
+        Strategy::Unsupported(type_, preference) => Err(AssignError::Unsupported(type_, preference)),
+    }
+}
+
+/// Neither room nor the last result plays a part.
+fn by_weight(assignment: &Assignment<'_>, selected: &[Candidate], weight: impl Fn(u32) -> i64) -> Vec<Share> {
+    let mut parties: Vec<Share> = selected.iter().map(|it| (it.place, weight(it.place))).collect();
+    if parties.iter().all(|(_, weight)| *weight <= 0) {
+        parties.iter_mut().for_each(|(_, weight)| *weight = 1);
+    }
+    parties.retain(|(_, weight)| *weight > 0);
+    dispense(assignment, assignment.replicas, parties)
+}
+
+/// Divides by votes; the shares stand in the order of names.
+fn dispense(assignment: &Assignment<'_>, seats: i64, mut parties: Vec<Share>) -> Vec<Share> {
+    parties.sort_unstable_by_key(|(place, _)| *place);
+    let votes: Vec<i64> = parties.iter().map(|(_, votes)| *votes).collect();
+    parties.iter().map(|(place, _)| *place).zip(shares(seats, &votes, assignment.ties)).collect()
+}
+
+/// By the room there is, from the last result on.
+fn by_room(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Vec<Share>, AssignError> {
+    let mut places: Vec<u32> = selected.iter().map(|it| it.place).collect();
+    places.sort_unstable();
+    let is_selected = |place: u32| places.binary_search(&place).is_ok();
+    let held: Vec<Share> = assignment.previous.iter().copied().filter(|(place, _)| is_selected(*place)).collect();
+    let assigned = held.iter().fold(0_i64, |sum, (_, replicas)| sum.saturating_add(*replicas));
+    let wanted = assignment.replicas;
+    let room = |amount: fn(&Candidate) -> i64| selected.iter().map(|it| (it.place, amount(it))).collect();
+    if assignment.fresh {
+        return spread(assignment, Step::Fresh, wanted, room(Candidate::available), Vec::new());
+    }
+    match assigned.cmp(&wanted) {
+        std::cmp::Ordering::Equal => Ok(held),
+        std::cmp::Ordering::Greater => spread(assignment, Step::ScaleDown, wanted, held, Vec::new()),
+        std::cmp::Ordering::Less => {
+            spread(assignment, Step::ScaleUp, wanted.saturating_sub(assigned), room(|it| it.allocatable), held)
+        }
+    }
+}
+
+/// Divides `target` over `room` and adds what is `held`.
+fn spread(
+    assignment: &Assignment<'_>,
+    step: Step,
+    target: i64,
+    mut room: Vec<Share>,
+    held: Vec<Share>,
+) -> Result<Vec<Share>, AssignError> {
+    let sum = |room: &[Share]| room.iter().fold(0_i64, |sum, (_, amount)| sum.saturating_add(*amount));
+    let available = sum(&room);
+    if available < target {
+        return Err(AssignError::Shortage { step, available });
+    }
+    let mut sorted_held = held.clone();
+    sorted_held.sort_unstable_by_key(|(place, _)| *place);
+    let held_at = |place: u32| -> i64 {
+        let found = sorted_held.binary_search_by_key(&place, |(place, _)| *place);
+        found.ok().and_then(|index| sorted_held.get(index)).map_or(0, |(_, replicas)| *replicas)
+    };
+    if assignment.strategy == Strategy::Aggregated {
+        room.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
+        let (mut front, back): (Vec<Share>, Vec<Share>) = room.into_iter().partition(|it| held_at(it.0) > 0);
+        front.extend(back);
+        room = front;
+        let mut seen = 0_i64;
+        let enough = room.iter().position(|(_, amount)| {
+            seen = seen.saturating_add(*amount);
+            seen >= target
+        });
+        room.truncate(enough.map_or(room.len(), |last| last + 1));
+    }
+    let mut result = dispense(assignment, target, room);
+    let listed = result.len();
+    for (place, replicas) in &mut result {
+        *replicas = replicas.saturating_add(held_at(*place));
+    }
+    for share in held {
+        if result[..listed].binary_search_by_key(&share.0, |(place, _)| *place).is_err() {
+            result.push(share);
+        }
+    }
+    Ok(result)
+}

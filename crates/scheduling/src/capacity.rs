@@ -1,0 +1,104 @@
+//! What a cluster says it has left, as numbers.
+
+use apimachinery::quantity::Quantity;
+use karmada_api::cluster::v1alpha1::{Cluster, ResourceSummary};
+use karmada_api::kubernetes::ResourceList;
+
+pub(crate) const CPU: &str = "cpu";
+pub(crate) const PODS: &str = "pods";
+/// Pods that fit a node of a grade.
+pub(crate) const PODS_PER_NODE: i64 = 110;
+
+/// The amount in the unit that estimates count in, rounded up: thousandths of a cpu, whole units of all else.
+pub(crate) fn count(name: &str, amount: Quantity) -> i64 {
+    if name == CPU { amount.milli_value() } else { amount.value() }
+}
+
+fn parsed(list: &ResourceList, name: &str) -> Quantity {
+    list.get(name).and_then(|amount| amount.as_str().parse().ok()).unwrap_or_default()
+}
+
+/// What estimates need of a cluster; `None` inside when the cluster never told.
+#[derive(Clone, Debug, Default)]
+pub struct Capacity {
+    pub(crate) summary: Option<Summary>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Summary {
+    /// Pods that can still be added; below zero when there are too many.
+    pub pods: i64,
+    /// What is left of each resource the cluster has.
+    pub left: Vec<(Box<str>, i64)>,
+    pub models: Option<Models>,
+}
+
+impl Summary {
+    pub fn left(&self, name: &str) -> Option<i64> {
+        self.left.iter().find(|(known, _)| **known == *name).map(|(_, left)| *left)
+    }
+}
+
+/// Nodes by grade, lowest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Models {
+    /// The resources grades are made of.
+    pub names: Vec<Box<str>>,
+    pub grades: Vec<Grade>,
+}
+
+/// Nodes that have at least these amounts left.
+#[derive(Clone, Debug)]
+pub(crate) struct Grade {
+    pub nodes: i64,
+    /// In the order of the names.
+    pub amounts: Vec<i64>,
+}
+
+impl Capacity {
+    pub fn of(cluster: &Cluster) -> Self {
+        let summary = cluster.status.resource_summary.as_ref().map(|summary| Summary {
+            pods: left(summary, PODS),
+            left: summary.allocatable.keys().map(|name| (name.as_str().into(), left(summary, name))).collect(),
+            models: models(cluster, summary),
+        });
+        Self { summary }
+    }
+}
+
+fn left(summary: &ResourceSummary, name: &str) -> i64 {
+    let left = parsed(&summary.allocatable, name) - parsed(&summary.allocated, name) - parsed(&summary.allocating, name);
+    count(name, left)
+}
+
+/// `None` when there are no models to go by, or they make no sense: then the sums count.
+fn models(cluster: &Cluster, summary: &ResourceSummary) -> Option<Models> {
+    if summary.allocatable_modelings.is_empty() || cluster.spec.resource_models.is_empty() {
+        return None;
+    }
+    let mut sorted: Vec<_> = cluster.spec.resource_models.iter().collect();
+    sorted.sort_by_key(|model| model.grade);
+    let mut names: Vec<Box<str>> = Vec::new();
+    for range in sorted.iter().flat_map(|model| &model.ranges) {
+        if !names.iter().any(|known| **known == *range.name) {
+            names.push(range.name.as_str().into());
+        }
+    }
+    let mut grades = Vec::new();
+    for model in sorted {
+        let mut nodes = 0_i64;
+        for modeling in summary.allocatable_modelings.iter().filter(|modeling| modeling.grade == model.grade) {
+            if modeling.count < 0 {
+                return None;
+            }
+            nodes = nodes.saturating_add(modeling.count);
+        }
+        let min = |name: &str| {
+            let range = model.ranges.iter().find(|range| range.name == name)?;
+            Some(count(name, range.min.as_str().parse().ok()?))
+        };
+        let amounts = names.iter().map(|name| min(name).unwrap_or(0)).collect();
+        grades.push(Grade { nodes, amounts });
+    }
+    Some(Models { names, grades })
+}

@@ -1,0 +1,256 @@
+//! One decision, from the binding and the clusters to the result: filter, score, select, assign.
+
+use karmada_api::policy::v1alpha1::Placement;
+use karmada_api::work::v1alpha2::{TargetCluster, TargetComponent};
+use propagation::cluster::Affinity;
+use propagation::division::Ties;
+
+use crate::assign::{Assignment, Share, assign};
+use crate::candidate::Candidate;
+use crate::error::{AssignError, Class, ScheduleError};
+use crate::estimate::{Demand, estimate};
+use crate::explain::Trace;
+use crate::filter::{Filter, Previous, Tiers, diagnosis};
+use crate::plugins::Plugin;
+use crate::problem::{Gates, Problem, Strategy, ignores_constraints, places_sets};
+use crate::select::{Selection, select};
+use crate::snapshot::Snapshot;
+
+/// What clusters that run the workload already score.
+const HOSTING: i64 = 100;
+
+/// A term of `clusterAffinities` that found no clusters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TermFailure {
+    pub index: usize,
+    pub name: String,
+    pub error: ScheduleError,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decision {
+    /// The new `spec.clusters`, or the first error.
+    pub clusters: Result<Vec<TargetCluster>, ScheduleError>,
+    /// The term of `clusterAffinities` that is in force from now on. `None` without such terms, and after failure: then
+    /// the status keeps the old name.
+    pub affinity_term: Option<String>,
+    /// Each deserves a warning; see [`crate::outcome::term_failure_event`].
+    pub failures: Vec<TermFailure>,
+}
+
+impl Decision {
+    /// What to write into `spec.clusters`: the result, nothing at all when no cluster fits, and `None` to leave what
+    /// is there after any other error.
+    pub fn result(&self) -> Option<&[TargetCluster]> {
+        match &self.clusters {
+            Ok(clusters) => Some(clusters),
+            Err(error) => (error.class() == Class::NoFit).then_some(&[]),
+        }
+    }
+
+    pub fn error(&self) -> Option<&ScheduleError> {
+        self.clusters.as_ref().err()
+    }
+}
+
+/// Decides where a binding goes.
+pub fn decide(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Decision {
+    decide_traced(problem, snapshot, gates, None)
+}
+
+/// With terms, they are tried from the one in force on, or from the first when a fresh decision is asked for, until
+/// one succeeds.
+pub(crate) fn decide_traced(
+    problem: &Problem<'_>,
+    snapshot: &Snapshot,
+    gates: &Gates,
+    mut trace: Option<&mut Trace>,
+) -> Decision {
+    let terms = &problem.placement.cluster_affinities;
+    if terms.is_empty() {
+        let clusters = run(problem, snapshot, gates, trace);
+        return Decision { clusters, affinity_term: None, failures: Vec::new() };
+    }
+    let in_force = terms.iter().position(|term| term.affinity_name == problem.affinity_name);
+    let start = if problem.is_fresh() { 0 } else { in_force.unwrap_or(0) };
+    let mut failures = Vec::new();
+    for (index, term) in terms.iter().enumerate().skip(start) {
+        let trial = Problem { affinity_name: &term.affinity_name, ..*problem };
+        match run(&trial, snapshot, gates, trace.as_deref_mut()) {
+            Ok(clusters) => {
+                return Decision { clusters: Ok(clusters), affinity_term: Some(term.affinity_name.clone()), failures };
+            }
+            Err(error) => failures.push(TermFailure { index, name: term.affinity_name.clone(), error }),
+        }
+    }
+    let first = failures.first().map(|failure| failure.error.clone());
+    Decision { clusters: Err(first.unwrap_or(AssignError::NoClusters.into())), affinity_term: None, failures }
+}
+
+/// One trial with the affinity that is in force in `problem`.
+fn run(
+    problem: &Problem<'_>,
+    snapshot: &Snapshot,
+    gates: &Gates,
+    mut trace: Option<&mut Trace>,
+) -> Result<Vec<TargetCluster>, ScheduleError> {
+    trace.iter_mut().for_each(|trace| trace.start());
+    let previous = Previous::of(&problem.spec.clusters, snapshot);
+    let tiers = Tiers::of(problem.placement, problem.affinity_name, problem.is_workload());
+    let filter = Filter::new(problem, snapshot, gates, &tiers, &previous);
+    let mut candidates = Vec::new();
+    for (place, member) in (0_u32..).zip(snapshot.members()).filter(|(_, member)| !member.is_deleting()) {
+        match filter.check(place, member) {
+            Ok(tier) => candidates.push(candidate(snapshot, &previous, gates, place, tier)),
+            Err(rejection) => trace.iter_mut().for_each(|trace| trace.reject(place, rejection)),
+        }
+    }
+    if candidates.is_empty() {
+        return Err(no_fit(snapshot, &filter));
+    }
+    let sets = places_sets(problem.spec, problem.placement, gates);
+    // Static weights look neither at room nor at an order that depends on it.
+    if trace.is_some() || tiers.overflow || !is_static(problem.placement) {
+        measure(problem, snapshot, gates, sets, &mut candidates);
+    }
+    trace.iter_mut().for_each(|trace| trace.measured(&candidates));
+    let replicas = i64::from(problem.spec.replicas);
+    let selection = Selection::of(problem.placement, replicas, sets);
+    let selected = select(&selection, candidates)?;
+    if selected.is_empty() {
+        return Err(AssignError::NoClusters.into());
+    }
+    trace.iter_mut().for_each(|trace| trace.selected(&selected));
+    let targets = targets(problem, snapshot, gates, &selected, &previous, tiers.overflow)?;
+    Ok(in_known_order(targets, &problem.spec.clusters))
+}
+
+fn candidate(snapshot: &Snapshot, previous: &Previous, gates: &Gates, place: u32, tier: u32) -> Candidate {
+    let held = previous.at(place);
+    let scores = held.is_some() && gates.plugins.has(Plugin::ClusterLocality);
+    Candidate {
+        place,
+        region: snapshot.region(place as usize),
+        tier,
+        score: if scores { HOSTING } else { 0 },
+        allocatable: 0,
+        previous: held.unwrap_or(0),
+    }
+}
+
+fn no_fit(snapshot: &Snapshot, filter: &Filter<'_, '_>) -> ScheduleError {
+    let standing = (0_u32..).zip(snapshot.members()).filter(|(_, member)| !member.is_deleting());
+    let reasons = standing.filter_map(|(place, member)| Some(filter.check(place, member).err()?.reason(member)));
+    ScheduleError::NoFit { total: snapshot.len(), reasons: diagnosis(reasons) }
+}
+
+fn is_static(placement: &Placement) -> bool {
+    Strategy::of(placement) == Strategy::StaticWeight && ignores_constraints(placement)
+}
+
+/// What is asked of estimators for a binding.
+pub fn demand<'a>(problem: &Problem<'a>, gates: &Gates) -> Demand<'a> {
+    let spec = problem.spec;
+    if spec.replicas == 0 && spec.components.is_empty() {
+        Demand::Nothing
+    } else if places_sets(spec, problem.placement, gates) {
+        Demand::Sets(&spec.components)
+    } else {
+        Demand::replicas(spec.replica_requirements.as_ref())
+    }
+}
+
+/// Fills in how much more fits each candidate.
+fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool, candidates: &mut [Candidate]) {
+    let demand = demand(problem, gates);
+    debug_assert_eq!(sets, matches!(demand, Demand::Sets(_)));
+    for candidate in candidates {
+        let Some(member) = snapshot.members().get(candidate.place as usize) else { continue };
+        let general = estimate(member.capacity(), &demand, gates.resource_models);
+        let asks = !matches!(demand, Demand::Nothing);
+        let accurate = asks.then(|| problem.estimates.at_most(member.name())).flatten();
+        candidate.allocatable = accurate.map_or(general, |at_most| general.min(at_most));
+    }
+}
+
+/// The selected clusters with what each gets.
+fn targets(
+    problem: &Problem<'_>,
+    snapshot: &Snapshot,
+    gates: &Gates,
+    selected: &[Candidate],
+    previous: &Previous,
+    overflow: bool,
+) -> Result<Vec<TargetCluster>, AssignError> {
+    let spec = problem.spec;
+    let name = |place: u32| snapshot.members().get(place as usize).map_or("", |member| member.name()).to_owned();
+    let divides = (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1;
+    if !divides {
+        let components = components(problem, gates);
+        let target = |it: &Candidate| TargetCluster { name: name(it.place), components: components.clone(), replicas: 0 };
+        return Ok(selected.iter().map(target).collect());
+    }
+    let assignment = Assignment {
+        strategy: Strategy::of(problem.placement),
+        replicas: i64::from(spec.replicas),
+        fresh: problem.is_fresh(),
+        overflow,
+        ties: Ties::of_uid(&spec.resource.uid),
+        previous: &previous.ordered,
+    };
+    let weights = weights(problem.placement);
+    let mut shares = assign(&assignment, selected, |place| weight(&weights, snapshot, place))?;
+    if gates.empty_workload {
+        append_empty(&mut shares, selected);
+    }
+    let target = |(place, replicas): Share| TargetCluster {
+        name: name(place),
+        components: Vec::new(),
+        replicas: i32::try_from(replicas).unwrap_or(i32::MAX),
+    };
+    Ok(shares.into_iter().map(target).collect())
+}
+
+/// Selected clusters without replicas, in the order they were selected.
+fn append_empty(shares: &mut Vec<Share>, selected: &[Candidate]) {
+    let mut present: Vec<u32> = shares.iter().map(|(place, _)| *place).collect();
+    present.sort_unstable();
+    let missing = selected.iter().map(|it| it.place).filter(|place| present.binary_search(place).is_err());
+    shares.extend(missing.map(|place| (place, 0)));
+}
+
+fn components(problem: &Problem<'_>, gates: &Gates) -> Vec<TargetComponent> {
+    let components = &problem.spec.components;
+    if components.len() <= 1 || !places_sets(problem.spec, problem.placement, gates) {
+        return Vec::new();
+    }
+    components.iter().map(|it| TargetComponent { name: it.name.clone(), replicas: it.replicas }).collect()
+}
+
+fn weights(placement: &Placement) -> Vec<(Affinity<'_>, i64)> {
+    let preference = placement.replica_scheduling.as_ref().and_then(|scheduling| scheduling.weight_preference.as_ref());
+    let list = preference.map_or(&[][..], |preference| &preference.static_weight_list);
+    list.iter().map(|entry| (Affinity::from(&entry.target_cluster), entry.weight)).collect()
+}
+
+/// The greatest weight of the entries that match.
+fn weight(weights: &[(Affinity<'_>, i64)], snapshot: &Snapshot, place: u32) -> i64 {
+    let Some(member) = snapshot.members().get(place as usize) else { return 0 };
+    let matching = weights.iter().filter(|(affinity, _)| affinity.matches(member.cluster()));
+    matching.map(|(_, weight)| *weight).max().unwrap_or(0)
+}
+
+/// A result that says what the last one said keeps its order, so that nothing has to be written.
+fn in_known_order(targets: Vec<TargetCluster>, last: &[TargetCluster]) -> Vec<TargetCluster> {
+    if targets.len() != last.len() || targets == last {
+        return targets;
+    }
+    let sorted = |targets: &[TargetCluster]| {
+        let mut sorted: Vec<(usize, String)> = targets.iter().map(|it| it.name.clone()).enumerate().collect();
+        sorted.sort_by(|left, right| left.1.cmp(&right.1));
+        sorted.into_iter().map(|(index, _)| index).collect::<Vec<_>>()
+    };
+    let same = sorted(&targets).into_iter().zip(sorted(last)).all(|(new, old)| targets.get(new) == last.get(old));
+    if same { last.to_vec() } else { targets }
+}

@@ -1,0 +1,102 @@
+//! Why a decision came out as it did, cluster by cluster.
+
+use crate::candidate::Candidate;
+use crate::decide::{Decision, decide_traced};
+use crate::filter::Rejection;
+use crate::problem::{Gates, Problem};
+use crate::snapshot::{Member, Snapshot};
+
+/// What happened to a cluster in the last term that was tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub cluster: String,
+    /// It is in the result.
+    pub chosen: bool,
+    /// Replicas in the result.
+    pub replicas: i64,
+    /// It passed the spread constraints.
+    pub selected: bool,
+    /// `None` for clusters that passed the filters, and for those that are being deleted, which nobody looks at.
+    pub rejected_by: Option<RejectedBy>,
+    /// With numbers only when it passed the filters.
+    pub numbers: Option<Numbers>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RejectedBy {
+    pub plugin: &'static str,
+    pub reason: String,
+    /// What would have to change.
+    pub field: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Numbers {
+    pub score: i64,
+    /// How many more replicas fit.
+    pub allocatable: i64,
+    /// With those that are there.
+    pub available: i64,
+    /// 0 for the affinity itself, then its overflow affinities.
+    pub overflow_order: u32,
+}
+
+/// Notes taken during a trial; a new trial starts over.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    rejected: Vec<(u32, Rejection)>,
+    candidates: Vec<Candidate>,
+    selected: Vec<u32>,
+}
+
+impl Trace {
+    pub fn start(&mut self) {
+        *self = Self::default();
+    }
+
+    pub fn reject(&mut self, place: u32, rejection: Rejection) {
+        self.rejected.push((place, rejection));
+    }
+
+    pub fn measured(&mut self, candidates: &[Candidate]) {
+        self.candidates = candidates.to_vec();
+    }
+
+    pub fn selected(&mut self, selected: &[Candidate]) {
+        self.selected = selected.iter().map(|it| it.place).collect();
+        self.selected.sort_unstable();
+    }
+
+    fn verdict(&self, place: u32, member: &Member, decision: &Decision) -> Verdict {
+        let targets = decision.clusters.as_deref().unwrap_or_default();
+        let target = targets.iter().find(|target| target.name == member.name());
+        let rejection = self.rejected.iter().find(|(rejected, _)| *rejected == place);
+        let candidate = self.candidates.iter().find(|candidate| candidate.place == place);
+        Verdict {
+            cluster: member.name().to_owned(),
+            chosen: target.is_some(),
+            replicas: target.map_or(0, |target| target.replicas.into()),
+            selected: self.selected.binary_search(&place).is_ok(),
+            rejected_by: rejection.map(|(_, rejection)| RejectedBy {
+                plugin: rejection.plugin().name(),
+                reason: rejection.reason(member),
+                field: rejection.field(),
+            }),
+            numbers: candidate.map(|it| Numbers {
+                score: it.score,
+                allocatable: it.allocatable,
+                available: it.available(),
+                overflow_order: it.tier,
+            }),
+        }
+    }
+}
+
+/// [`crate::decide`], with what happened to each cluster, in the order of names.
+pub fn explain(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> (Decision, Vec<Verdict>) {
+    let mut trace = Trace::default();
+    let decision = decide_traced(problem, snapshot, gates, Some(&mut trace));
+    let members = (0_u32..).zip(snapshot.members());
+    let verdicts = members.map(|(place, member)| trace.verdict(place, member, &decision)).collect();
+    (decision, verdicts)
+}

@@ -1,0 +1,239 @@
+//! Which clusters may be chosen at all, and why the others may not.
+
+use karmada_api::policy::v1alpha1::{Placement, SpreadField};
+use karmada_api::work::v1alpha2::TargetCluster;
+use propagation::cluster::Affinity;
+use smallvec::SmallVec;
+
+use crate::plugins::Plugin;
+use crate::problem::{Gates, Problem};
+use crate::snapshot::{Member, Serving, Snapshot};
+
+/// Why a plugin refuses a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rejection {
+    Evicted,
+    NotServed,
+    /// By the taint at this place of the cluster's list.
+    Tainted(u32),
+    NoAffinity,
+    /// The cluster lacks what a spread constraint groups by.
+    Lacks(SpreadField),
+    /// Workloads of its group are elsewhere.
+    NotTogether,
+    /// A workload it must keep away from is there.
+    NotApart,
+}
+
+impl Rejection {
+    pub fn plugin(self) -> Plugin {
+        match self {
+            Self::Evicted => Plugin::ClusterEviction,
+            Self::NotServed => Plugin::ApiEnablement,
+            Self::Tainted(_) => Plugin::TaintToleration,
+            Self::NoAffinity => Plugin::ClusterAffinity,
+            Self::Lacks(_) => Plugin::SpreadConstraint,
+            Self::NotTogether => Plugin::WorkloadAffinity,
+            Self::NotApart => Plugin::WorkloadAntiAffinity,
+        }
+    }
+
+    /// The text tools know.
+    pub fn reason(self, member: &Member) -> String {
+        match self {
+            Self::Evicted => "cluster(s) is in the process of eviction",
+            Self::NotServed => "cluster(s) did not have the API resource",
+            Self::Tainted(place) => {
+                let taint = member.cluster().spec.taints.get(place as usize).cloned().unwrap_or_default();
+                let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+                return format!("cluster(s) had untolerated taint {{{}{value}:{}}}", taint.key, taint.effect);
+            }
+            Self::NoAffinity => "cluster(s) did not match the placement cluster affinity constraint",
+            Self::Lacks(SpreadField::Provider) => "cluster(s) did not have provider property",
+            Self::Lacks(SpreadField::Region) => "cluster(s) did not have region property",
+            Self::Lacks(_) => "cluster(s) did not have zones property",
+            Self::NotTogether => "ResourceBinding with the same affinity group does not target this cluster",
+            Self::NotApart => "cluster already has workload with the same anti-affinity group",
+        }
+        .to_owned()
+    }
+
+    /// The field, of the cluster or of the binding, that would have to change.
+    pub fn field(self) -> String {
+        match self {
+            Self::Evicted => "binding: spec.gracefulEvictionTasks".to_owned(),
+            Self::NotServed => "cluster: status.apiEnablements".to_owned(),
+            Self::Tainted(place) => format!("cluster: spec.taints[{place}]"),
+            Self::NoAffinity => "binding: spec.placement.clusterAffinity".to_owned(),
+            Self::Lacks(SpreadField::Provider) => "cluster: spec.provider".to_owned(),
+            Self::Lacks(SpreadField::Region) => "cluster: spec.region".to_owned(),
+            Self::Lacks(_) => "cluster: spec.zones".to_owned(),
+            Self::NotTogether => "binding: spec.workloadAffinityGroups.affinityGroup".to_owned(),
+            Self::NotApart => "binding: spec.workloadAffinityGroups.antiAffinityGroup".to_owned(),
+        }
+    }
+}
+
+/// The results a binding has now, by place.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Previous {
+    /// In the order of the result; the first entry of a cluster counts.
+    pub ordered: Vec<(u32, i64)>,
+    sorted: Vec<(u32, i64)>,
+}
+
+impl Previous {
+    pub fn of(targets: &[TargetCluster], snapshot: &Snapshot) -> Self {
+        let place = |target: &TargetCluster| u32::try_from(snapshot.place_of(&target.name)?).ok();
+        Self::new(targets.iter().filter_map(|it| Some((place(it)?, i64::from(it.replicas)))).collect())
+    }
+
+    pub fn new(mut ordered: Vec<(u32, i64)>) -> Self {
+        let mut sorted = ordered.clone();
+        sorted.sort_by_key(|(place, _)| *place);
+        sorted.dedup_by_key(|(place, _)| *place);
+        if sorted.len() < ordered.len() {
+            let mut seen = std::collections::HashSet::new();
+            ordered.retain(|(place, _)| seen.insert(*place));
+        }
+        Self { ordered, sorted }
+    }
+
+    /// The replicas there; `None` where the binding does not go.
+    pub fn at(&self, place: u32) -> Option<i64> {
+        let found = self.sorted.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        self.sorted.get(found).map(|(_, replicas)| *replicas)
+    }
+}
+
+/// The affinity in force: the placement's own, or a term with its overflow tiers. No tier means that all pass.
+pub(crate) struct Tiers<'a> {
+    tiers: SmallVec<[Affinity<'a>; 2]>,
+    /// Replicas are handed out tier by tier.
+    pub overflow: bool,
+}
+
+impl<'a> Tiers<'a> {
+    pub fn of(placement: &'a Placement, affinity_name: &str, workload: bool) -> Self {
+        if let Some(affinity) = &placement.cluster_affinity {
+            return Self { tiers: SmallVec::from_iter([Affinity::from(affinity)]), overflow: false };
+        }
+        let Some(term) = placement.cluster_affinities.iter().find(|term| term.affinity_name == affinity_name) else {
+            return Self { tiers: SmallVec::new(), overflow: false };
+        };
+        let overflow = term.overflow_affinities.iter().filter(|_| workload).map(Affinity::from);
+        Self {
+            tiers: std::iter::once(Affinity::from(term)).chain(overflow).collect(),
+            overflow: !affinity_name.is_empty() && !term.overflow_affinities.is_empty(),
+        }
+    }
+
+    /// The first tier a cluster belongs to.
+    pub fn tier(&self, member: &Member) -> Option<u32> {
+        if self.tiers.is_empty() {
+            return Some(0);
+        }
+        (0_u32..).zip(&self.tiers).find(|(_, affinity)| affinity.matches(member.cluster())).map(|(tier, _)| tier)
+    }
+}
+
+/// The tier of clusters outside all of them.
+const NO_TIER: u32 = 1000;
+
+pub(crate) struct Filter<'a, 'b> {
+    problem: &'a Problem<'a>,
+    gates: &'a Gates,
+    serving: Serving<'a>,
+    tiers: &'a Tiers<'b>,
+    previous: &'a Previous,
+}
+
+impl<'a, 'b> Filter<'a, 'b> {
+    pub fn new(
+        problem: &'a Problem<'a>,
+        snapshot: &'a Snapshot,
+        gates: &'a Gates,
+        tiers: &'a Tiers<'b>,
+        previous: &'a Previous,
+    ) -> Self {
+        let resource = &problem.spec.resource;
+        let serving = snapshot.serving(&resource.api_version, &resource.kind);
+        Self { problem, gates, serving, tiers, previous }
+    }
+
+    /// The tier of a cluster that passes.
+    pub fn check(&self, place: u32, member: &Member) -> Result<u32, Rejection> {
+        let on = |plugin: Plugin| self.gates.plugins.has(plugin);
+        let stays = self.previous.at(place).is_some();
+        let evicted = || self.problem.spec.graceful_eviction_tasks.iter().any(|it| it.from_cluster == member.name());
+        if on(Plugin::ClusterEviction) && evicted() {
+            return Err(Rejection::Evicted);
+        }
+        if on(Plugin::ApiEnablement) && !stays && !self.serving.at(place as usize) {
+            return Err(Rejection::NotServed);
+        }
+        if on(Plugin::TaintToleration) && !stays {
+            self.taints(member)?;
+        }
+        let tier = self.tiers.tier(member);
+        if on(Plugin::ClusterAffinity) && tier.is_none() {
+            return Err(Rejection::NoAffinity);
+        }
+        if on(Plugin::SpreadConstraint) {
+            self.properties(member)?;
+        }
+        if self.gates.workload_affinity && !stays {
+            self.peers(member)?;
+        }
+        Ok(tier.unwrap_or(NO_TIER))
+    }
+
+    fn taints(&self, member: &Member) -> Result<(), Rejection> {
+        let tolerations = &self.problem.placement.cluster_tolerations;
+        let mut untolerated = member.repelling().filter(|(_, taint)| !tolerations.iter().any(|it| it.tolerates(taint)));
+        untolerated.next().map_or(Ok(()), |(place, _)| Err(Rejection::Tainted(place)))
+    }
+
+    fn properties(&self, member: &Member) -> Result<(), Rejection> {
+        let spec = &member.cluster().spec;
+        for field in self.problem.placement.spread_constraints.iter().filter_map(|it| it.spread_by_field) {
+            let lacks = match field {
+                SpreadField::Cluster => false,
+                SpreadField::Provider => spec.provider.is_empty(),
+                SpreadField::Region => spec.region.is_empty(),
+                SpreadField::Zone => spec.zones.is_empty(),
+            };
+            if lacks {
+                return Err(Rejection::Lacks(field));
+            }
+        }
+        Ok(())
+    }
+
+    fn peers(&self, member: &Member) -> Result<(), Rejection> {
+        let Some(peers) = self.problem.peers else { return Ok(()) };
+        let there = |targets: &&[TargetCluster]| targets.iter().any(|target| target.name == member.name());
+        let on = |plugin: Plugin| self.gates.plugins.has(plugin);
+        if on(Plugin::WorkloadAffinity) && peers.together.iter().any(|it| !it.is_empty() && !there(it)) {
+            return Err(Rejection::NotTogether);
+        }
+        if on(Plugin::WorkloadAntiAffinity) && peers.apart.iter().any(there) {
+            return Err(Rejection::NotApart);
+        }
+        Ok(())
+    }
+}
+
+/// How many clusters were refused for what, as the condition says it.
+pub(crate) fn diagnosis(refused: impl Iterator<Item = String>) -> String {
+    let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    for reason in refused {
+        *counts.entry(reason).or_default() += 1;
+    }
+    if counts.is_empty() {
+        return "no cluster exists".to_owned();
+    }
+    let mut items: Vec<String> = counts.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    items.sort();
+    items.join(", ")
+}

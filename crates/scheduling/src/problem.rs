@@ -1,0 +1,185 @@
+//! What one decision is about, and the switches it is made under.
+
+use apimachinery::meta::Time;
+use karmada_api::Scope;
+use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType, SpreadField};
+use karmada_api::scope::Binding;
+use karmada_api::work::v1alpha2::{ResourceBindingSpec, TargetCluster};
+
+use crate::plugins::Plugins;
+
+/// Feature gates and flags that change decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gates {
+    /// `--enable-empty-workload-propagation`: selected clusters that were given no replicas stay in the result.
+    pub empty_workload: bool,
+    /// `MultiplePodTemplatesScheduling`.
+    pub multiple_pod_templates: bool,
+    /// `WorkloadAffinity`.
+    pub workload_affinity: bool,
+    /// `CustomizedClusterResourceModeling`: estimates use the nodes by grade.
+    pub resource_models: bool,
+    /// Where the region constraint alone picks clusters without enough room, look for others that have it. Changes
+    /// only decisions that would fail.
+    pub repair_regions: bool,
+    /// `--plugins`.
+    pub plugins: Plugins,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            empty_workload: false,
+            multiple_pod_templates: false,
+            workload_affinity: false,
+            resource_models: true,
+            repair_regions: true,
+            plugins: Plugins::ALL,
+        }
+    }
+}
+
+/// The results of other bindings this one must look at. The caller looks them up: namespaced bindings of the same
+/// namespace and group, without this one.
+#[derive(Clone, Debug, Default)]
+pub struct Peers<'a> {
+    /// Of the same affinity group; those without a result are ignored.
+    pub together: Vec<&'a [TargetCluster]>,
+    /// Of the same anti-affinity group.
+    pub apart: Vec<&'a [TargetCluster]>,
+}
+
+/// What accurate estimators say of a cluster.
+pub trait Estimates {
+    /// At most this many more replicas (or component sets) fit; `None` when it is not known.
+    fn at_most(&self, cluster: &str) -> Option<i64>;
+}
+
+/// Only the general estimator speaks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEstimates;
+
+impl Estimates for NoEstimates {
+    fn at_most(&self, _: &str) -> Option<i64> {
+        None
+    }
+}
+
+/// A binding to find clusters for.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
+    pub scope: Scope,
+    pub spec: &'a ResourceBindingSpec,
+    pub placement: &'a Placement,
+    /// The term in force, from the status; empty when none is.
+    pub affinity_name: &'a str,
+    pub last_scheduled: Option<Time>,
+    pub peers: Option<&'a Peers<'a>>,
+    pub estimates: &'a dyn Estimates,
+}
+
+impl std::fmt::Debug for Problem<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Problem").field("spec", self.spec).field("affinity_name", &self.affinity_name).finish()
+    }
+}
+
+impl<'a> Problem<'a> {
+    /// `None` for a binding without a placement: nothing can be decided about it.
+    pub fn of(binding: &'a Binding) -> Option<Self> {
+        Some(Self {
+            scope: binding.scope,
+            spec: &binding.spec,
+            placement: binding.spec.placement.as_ref()?,
+            affinity_name: &binding.status.scheduler_observing_affinity_name,
+            last_scheduled: binding.status.last_scheduled_time,
+            peers: None,
+            estimates: &NoEstimates,
+        })
+    }
+
+    pub fn is_workload(&self) -> bool {
+        is_workload(self.spec)
+    }
+
+    /// Whether someone asked for a new decision after the last one.
+    pub fn is_fresh(&self) -> bool {
+        reschedule_required(self.spec, self.last_scheduled)
+    }
+}
+
+pub(crate) fn is_workload(spec: &ResourceBindingSpec) -> bool {
+    spec.replicas > 0 || spec.replica_requirements.is_some() || !spec.components.is_empty()
+}
+
+pub(crate) fn reschedule_required(spec: &ResourceBindingSpec, last_scheduled: Option<Time>) -> bool {
+    matches!((spec.reschedule_triggered_at, last_scheduled), (Some(trigger), Some(last)) if trigger > last)
+}
+
+/// How replicas are handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    Duplicated,
+    StaticWeight,
+    DynamicWeight,
+    Aggregated,
+    /// Something admission does not let through.
+    Unsupported(Option<ReplicaSchedulingType>, Option<ReplicaDivisionPreference>),
+}
+
+impl Strategy {
+    pub fn of(placement: &Placement) -> Self {
+        let Some(scheduling) = &placement.replica_scheduling else { return Self::Duplicated };
+        match (scheduling.replica_scheduling_type, scheduling.replica_division_preference) {
+            (Some(ReplicaSchedulingType::Duplicated), _) => Self::Duplicated,
+            (Some(ReplicaSchedulingType::Divided), Some(ReplicaDivisionPreference::Aggregated)) => Self::Aggregated,
+            (Some(ReplicaSchedulingType::Divided), Some(ReplicaDivisionPreference::Weighted)) => {
+                let dynamic = scheduling.weight_preference.as_ref().is_some_and(|it| it.dynamic_weight.is_some());
+                if dynamic { Self::DynamicWeight } else { Self::StaticWeight }
+            }
+            (type_, preference) => Self::Unsupported(type_, preference),
+        }
+    }
+
+    pub fn is_divided(self) -> bool {
+        self != Self::Duplicated
+    }
+}
+
+/// Weights are fixed in advance, so that spread constraints are not looked at. A weight preference without any weights
+/// divides evenly too, but heeds the constraints.
+pub(crate) fn ignores_constraints(placement: &Placement) -> bool {
+    let Some(scheduling) = &placement.replica_scheduling else { return false };
+    scheduling.replica_scheduling_type == Some(ReplicaSchedulingType::Divided)
+        && scheduling.replica_division_preference == Some(ReplicaDivisionPreference::Weighted)
+        && scheduling
+            .weight_preference
+            .as_ref()
+            .is_none_or(|weights| !weights.static_weight_list.is_empty() && weights.dynamic_weight.is_none())
+}
+
+/// Least and most groups of a constraint; the last one for a field counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    pub min: usize,
+    /// 0 when not limited.
+    pub max: usize,
+}
+
+impl Bounds {
+    pub fn of(placement: &Placement, field: SpreadField) -> Option<Self> {
+        let constraint = placement.spread_constraints.iter().rfind(|it| it.spread_by_field == Some(field))?;
+        let count = |groups: i64| usize::try_from(groups).unwrap_or(0);
+        Some(Self { min: count(constraint.min_groups), max: count(constraint.max_groups) })
+    }
+}
+
+/// Whether components are placed as one set: there are some, and exactly one cluster is wanted.
+pub(crate) fn places_sets(spec: &ResourceBindingSpec, placement: &Placement, gates: &Gates) -> bool {
+    gates.multiple_pod_templates
+        && !spec.components.is_empty()
+        && placement
+            .spread_constraints
+            .iter()
+            .any(|it| it.spread_by_field == Some(SpreadField::Cluster) && it.min_groups == 1 && it.max_groups == 1)
+}

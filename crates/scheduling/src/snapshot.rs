@@ -1,0 +1,169 @@
+//! The clusters as decisions see them: read once, then shared by all decisions until one of them changes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use karmada_api::cluster::v1alpha1::{ApiEnablement, ApiEnablementStatus, Cluster};
+use karmada_api::constants::taints;
+use karmada_api::kubernetes::Taint;
+
+use crate::capacity::Capacity;
+
+/// A cluster with its numbers parsed. Kept from one snapshot to the next while the cluster does not change.
+#[derive(Clone, Debug)]
+pub struct Member {
+    cluster: Arc<Cluster>,
+    capacity: Capacity,
+    /// The places, among the cluster's taints, of those that keep workloads away.
+    repelling: Vec<u32>,
+}
+
+impl Member {
+    pub fn new(cluster: Arc<Cluster>) -> Self {
+        let capacity = Capacity::of(&cluster);
+        let repels = |taint: &Taint| taint.effect == taints::NO_SCHEDULE || taint.effect == taints::NO_EXECUTE;
+        let repelling =
+            (0_u32..).zip(&cluster.spec.taints).filter(|(_, taint)| repels(taint)).map(|(place, _)| place).collect();
+        Self { cluster, capacity, repelling }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.cluster.metadata.name
+    }
+
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    pub fn capacity(&self) -> &Capacity {
+        &self.capacity
+    }
+
+    pub fn is_deleting(&self) -> bool {
+        self.cluster.metadata.deletion_timestamp.is_some()
+    }
+
+    /// The taints that keep workloads away, with their places.
+    pub(crate) fn repelling(&self) -> impl Iterator<Item = (u32, &Taint)> {
+        self.repelling.iter().filter_map(|place| Some((*place, self.cluster.spec.taints.get(*place as usize)?)))
+    }
+}
+
+/// All clusters, in the order of their names. A place is an index into that order.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    members: Vec<Arc<Member>>,
+    /// Which of `served` each member has: fleets mostly serve the same.
+    served_by: Vec<u32>,
+    served: Vec<Arc<Member>>,
+    /// A number for each region; clusters without one have 0.
+    region_of: Vec<u32>,
+    regions: Vec<String>,
+}
+
+impl Snapshot {
+    /// Of two members with one name the first counts.
+    pub fn new(members: impl IntoIterator<Item = Arc<Member>>) -> Self {
+        let mut members: Vec<Arc<Member>> = members.into_iter().collect();
+        members.sort_by(|left, right| left.name().cmp(right.name()));
+        members.dedup_by(|later, first| later.name() == first.name());
+        let mut snapshot = Self { regions: vec![String::new()], ..Self::default() };
+        snapshot.group_served(&members);
+        snapshot.group_regions(&members);
+        snapshot.members = members;
+        snapshot
+    }
+
+    pub fn of_clusters(clusters: impl IntoIterator<Item = Arc<Cluster>>) -> Self {
+        Self::new(clusters.into_iter().map(|cluster| Arc::new(Member::new(cluster))))
+    }
+
+    fn group_served(&mut self, members: &[Arc<Member>]) {
+        let mut by_shape: HashMap<(usize, usize), Vec<u32>> = HashMap::new();
+        for member in members {
+            let lists = &member.cluster.status.api_enablements;
+            let shape = (lists.len(), lists.iter().map(|list| list.resources.len()).sum());
+            let alike = by_shape.entry(shape).or_default();
+            let known = alike.iter().find(|group| {
+                self.served.get(**group as usize).is_some_and(|other| {
+                    let others: &[ApiEnablement] = &other.cluster.status.api_enablements;
+                    others == lists.as_slice()
+                })
+            });
+            let group = known.copied().unwrap_or_else(|| {
+                let group = u32::try_from(self.served.len()).unwrap_or(u32::MAX);
+                self.served.push(member.clone());
+                alike.push(group);
+                group
+            });
+            self.served_by.push(group);
+        }
+    }
+
+    fn group_regions(&mut self, members: &[Arc<Member>]) {
+        let mut numbers: HashMap<&str, u32> = HashMap::from([("", 0)]);
+        for member in members {
+            let region = member.cluster.spec.region.as_str();
+            let next = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
+            let number = *numbers.entry(region).or_insert_with(|| {
+                self.regions.push(region.to_owned());
+                next
+            });
+            self.region_of.push(number);
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    pub fn members(&self) -> &[Arc<Member>] {
+        &self.members
+    }
+
+    pub fn place_of(&self, name: &str) -> Option<usize> {
+        self.members.binary_search_by(|member| member.name().cmp(name)).ok()
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Member> {
+        self.place_of(name).map(|place| &*self.members[place])
+    }
+
+    /// Whether each group of members that serve the same serves this kind.
+    pub(crate) fn serving(&self, api_version: &str, kind: &str) -> Serving<'_> {
+        let enabled = |member: &Arc<Member>| {
+            member.cluster.api_enablement(api_version, kind) == ApiEnablementStatus::Enabled
+        };
+        Serving { snapshot: self, by_group: self.served.iter().map(enabled).collect() }
+    }
+
+    /// The number of a member's region, 0 for none. Equal regions have equal numbers.
+    pub fn region(&self, place: usize) -> u32 {
+        self.region_of.get(place).copied().unwrap_or_default()
+    }
+
+    pub fn region_name(&self, number: u32) -> &str {
+        self.regions.get(number as usize).map_or("", String::as_str)
+    }
+
+    pub fn region_count(&self) -> usize {
+        self.regions.len()
+    }
+}
+
+/// Which members serve one kind.
+pub(crate) struct Serving<'a> {
+    snapshot: &'a Snapshot,
+    by_group: Vec<bool>,
+}
+
+impl Serving<'_> {
+    pub fn at(&self, place: usize) -> bool {
+        let group = self.snapshot.served_by.get(place).map_or(usize::MAX, |group| *group as usize);
+        self.by_group.get(group).copied().unwrap_or(false)
+    }
+}

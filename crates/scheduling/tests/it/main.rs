@@ -1,0 +1,3 @@
+//! What the crate decides, as seen from outside.
+
+mod runs;
