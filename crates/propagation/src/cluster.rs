@@ -60,9 +60,7 @@ impl<'a> Affinity<'a> {
 
     pub fn matches(&self, cluster: &Cluster) -> bool {
         let name = &cluster.metadata.name;
-        !self.exclude.contains(name)
-            && (self.names.is_empty() || self.names.contains(name))
-            && self.selects(cluster)
+        !self.exclude.contains(name) && (self.names.is_empty() || self.names.contains(name)) && self.selects(cluster)
     }
 }
 

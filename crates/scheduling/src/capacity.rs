@@ -67,7 +67,8 @@ impl Capacity {
 }
 
 fn left(summary: &ResourceSummary, name: &str) -> i64 {
-    let left = parsed(&summary.allocatable, name) - parsed(&summary.allocated, name) - parsed(&summary.allocating, name);
+    let left =
+        parsed(&summary.allocatable, name) - parsed(&summary.allocated, name) - parsed(&summary.allocating, name);
     count(name, left)
 }
 

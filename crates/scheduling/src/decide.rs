@@ -188,7 +188,8 @@ fn targets(
     let divides = (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1;
     if !divides {
         let components = components(problem, gates);
-        let target = |it: &Candidate| TargetCluster { name: name(it.place), components: components.clone(), replicas: 0 };
+        let target =
+            |it: &Candidate| TargetCluster { name: name(it.place), components: components.clone(), replicas: 0 };
         return Ok(selected.iter().map(target).collect());
     }
     let assignment = Assignment {

@@ -135,9 +135,8 @@ impl Snapshot {
 
     /// Whether each group of members that serve the same serves this kind.
     pub(crate) fn serving(&self, api_version: &str, kind: &str) -> Serving<'_> {
-        let enabled = |member: &Arc<Member>| {
-            member.cluster.api_enablement(api_version, kind) == ApiEnablementStatus::Enabled
-        };
+        let enabled =
+            |member: &Arc<Member>| member.cluster.api_enablement(api_version, kind) == ApiEnablementStatus::Enabled;
         Serving { snapshot: self, by_group: self.served.iter().map(enabled).collect() }
     }
 
