@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use karmada_api::Scope;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::Binding;
-use karmada_api::{Scope, work::v1alpha2::TargetCluster};
+use karmada_api::work::v1alpha2::TargetCluster;
 use scheduling::{Decision, Gates, Problem, Snapshot, decide};
 use serde_json::{Value, json};
 
