@@ -116,7 +116,7 @@ fn run(
     }
     trace.iter_mut().for_each(|trace| trace.measured(&candidates));
     let replicas = i64::from(problem.spec.replicas);
-    let selection = Selection::of(problem.placement, replicas, sets);
+    let selection = Selection::of(problem.placement, replicas, sets, gates.repair_regions);
     let selected = select(&selection, candidates)?;
     if selected.is_empty() {
         return Err(AssignError::NoClusters.into());

@@ -7,6 +7,7 @@
 mod assign;
 mod candidate;
 mod capacity;
+mod choice;
 mod decide;
 pub mod error;
 pub mod estimate;
@@ -16,6 +17,8 @@ mod needed;
 pub mod outcome;
 mod plugins;
 mod problem;
+mod regions;
+mod repair;
 mod select;
 mod snapshot;
 

@@ -5,6 +5,7 @@ use karmada_api::policy::v1alpha1::{Placement, SpreadField};
 use crate::candidate::{Candidate, rank, total};
 use crate::error::SelectError;
 use crate::problem::{Bounds, Strategy, ignores_constraints};
+use crate::regions::by_region;
 
 /// What the constraints ask for.
 #[derive(Clone, Copy, Debug)]
@@ -15,18 +16,23 @@ pub struct Selection {
     pub constrained: bool,
     /// Every cluster gets all replicas, and nobody asks for room.
     pub duplicated: bool,
+    pub replicas: i64,
     /// The room that clusters together must have: replicas, or one set of components.
     pub need: i64,
+    /// See [`crate::Gates::repair_regions`].
+    pub repair: bool,
 }
 
 impl Selection {
-    pub fn of(placement: &Placement, replicas: i64, sets: bool) -> Self {
+    pub fn of(placement: &Placement, replicas: i64, sets: bool, repair: bool) -> Self {
         Self {
             region: Bounds::of(placement, SpreadField::Region),
             cluster: Bounds::of(placement, SpreadField::Cluster),
             constrained: !placement.spread_constraints.is_empty() && !ignores_constraints(placement),
             duplicated: !Strategy::of(placement).is_divided(),
+            replicas,
             need: if sets { 1 } else { replicas },
+            repair,
         }
     }
 }
@@ -36,7 +42,8 @@ pub fn select(selection: &Selection, mut candidates: Vec<Candidate>) -> Result<V
     rank(&mut candidates);
     match selection {
         Selection { constrained: false, .. } => Ok(candidates),
-        Selection { region: None, cluster: Some(bounds), .. } => by_cluster(selection, *bounds, candidates),
+        Selection { region: Some(bounds), .. } => by_region(selection, *bounds, &candidates),
+        Selection { cluster: Some(bounds), .. } => by_cluster(selection, *bounds, candidates),
         _ => Err(SelectError::UnsupportedField),
     }
 }

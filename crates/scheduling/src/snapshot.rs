@@ -1,6 +1,6 @@
 //! The clusters as decisions see them: read once, then shared by all decisions until one of them changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use karmada_api::cluster::v1alpha1::{ApiEnablement, ApiEnablementStatus, Cluster};
@@ -56,7 +56,7 @@ pub struct Snapshot {
     /// Which of `served` each member has: fleets mostly serve the same.
     served_by: Vec<u32>,
     served: Vec<Arc<Member>>,
-    /// A number for each region; clusters without one have 0.
+    /// A number for each region, in the order of their names; clusters without one have 0.
     region_of: Vec<u32>,
     regions: Vec<String>,
 }
@@ -67,7 +67,7 @@ impl Snapshot {
         let mut members: Vec<Arc<Member>> = members.into_iter().collect();
         members.sort_by(|left, right| left.name().cmp(right.name()));
         members.dedup_by(|later, first| later.name() == first.name());
-        let mut snapshot = Self { regions: vec![String::new()], ..Self::default() };
+        let mut snapshot = Self::default();
         snapshot.group_served(&members);
         snapshot.group_regions(&members);
         snapshot.members = members;
@@ -101,16 +101,14 @@ impl Snapshot {
     }
 
     fn group_regions(&mut self, members: &[Arc<Member>]) {
-        let mut numbers: HashMap<&str, u32> = HashMap::from([("", 0)]);
-        for member in members {
-            let region = member.cluster.spec.region.as_str();
-            let next = u32::try_from(self.regions.len()).unwrap_or(u32::MAX);
-            let number = *numbers.entry(region).or_insert_with(|| {
-                self.regions.push(region.to_owned());
-                next
-            });
-            self.region_of.push(number);
-        }
+        let region = |member: &Arc<Member>| member.cluster.spec.region.clone();
+        let names: BTreeSet<String> = members.iter().map(region).chain([String::new()]).collect();
+        self.regions = names.into_iter().collect();
+        let number = |member| {
+            let place = self.regions.binary_search(&region(member)).unwrap_or(0);
+            u32::try_from(place).unwrap_or(u32::MAX)
+        };
+        self.region_of = members.iter().map(number).collect();
     }
 
     pub fn len(&self) -> usize {
@@ -140,17 +138,9 @@ impl Snapshot {
         Serving { snapshot: self, by_group: self.served.iter().map(enabled).collect() }
     }
 
-    /// The number of a member's region, 0 for none. Equal regions have equal numbers.
+    /// The number of a member's region, 0 for none. Regions are numbered in the order of their names.
     pub fn region(&self, place: usize) -> u32 {
         self.region_of.get(place).copied().unwrap_or_default()
-    }
-
-    pub fn region_name(&self, number: u32) -> &str {
-        self.regions.get(number as usize).map_or("", String::as_str)
-    }
-
-    pub fn region_count(&self) -> usize {
-        self.regions.len()
     }
 }
 

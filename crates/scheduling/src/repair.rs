@@ -1,0 +1,98 @@
+//! Another choice of clusters over regions when the first has too little room. Regions are chosen for what their best
+//! clusters promise each; together they can fall short although others would do.
+
+use crate::candidate::{Candidate, rank};
+use crate::problem::Bounds;
+
+/// Beyond this many steps nothing is repaired: the table would take more than 16 MB.
+const STEPS: usize = 4_000_000;
+
+/// Clusters with room for `need` in as few regions, and then as few clusters, as the limits let them be. `None` when no
+/// allowed choice has the room.
+pub(crate) fn repair(
+    regions: &[Vec<Candidate>],
+    region_limits: Bounds,
+    cluster_limits: Bounds,
+    need: i64,
+) -> Option<Vec<Candidate>> {
+    let regions: Vec<Vec<Candidate>> = regions.iter().map(|members| roomiest_first(members)).collect();
+    let most_regions = region_limits.max.min(regions.len());
+    let members: usize = regions.iter().map(Vec::len).sum();
+    let most_clusters = cluster_limits.max.max(most_regions).min(members);
+    if members.saturating_mul(most_regions).saturating_mul(most_clusters) > STEPS {
+        return None;
+    }
+    let table = Table::fill(&regions, most_regions, most_clusters);
+    for used in region_limits.min..=most_regions {
+        // Each region brings one cluster even where the cluster constraint has fewer.
+        for clusters in used.max(cluster_limits.min)..=cluster_limits.max.max(used).min(most_clusters) {
+            if table.room(used, clusters) >= Some(need) {
+                let mut chosen = table.choice(&regions, used, clusters);
+                rank(&mut chosen);
+                return Some(chosen);
+            }
+        }
+    }
+    None
+}
+
+fn roomiest_first(members: &[Candidate]) -> Vec<Candidate> {
+    let mut sorted = members.to_vec();
+    sorted.sort_by_key(|it| std::cmp::Reverse(it.available()));
+    sorted
+}
+
+/// For each number of regions and clusters the most room they can have.
+struct Table {
+    columns: usize,
+    room: Vec<Option<i64>>,
+    /// For each region, how many of its clusters the best choice up to it takes.
+    taken: Vec<Vec<u32>>,
+}
+
+impl Table {
+    fn fill(regions: &[Vec<Candidate>], most_regions: usize, most_clusters: usize) -> Self {
+        let columns = most_clusters + 1;
+        let mut room: Vec<Option<i64>> = vec![None; (most_regions + 1) * columns];
+        room[0] = Some(0);
+        let mut taken = Vec::with_capacity(regions.len());
+        for members in regions {
+            let mut takes = vec![0_u32; room.len()];
+            // Downwards, so that a region is used once.
+            for used in (1..=most_regions).rev() {
+                for clusters in (1..=most_clusters).rev() {
+                    let cell = used * columns + clusters;
+                    let mut sum = 0_i64;
+                    for (count, member) in (1_u32..).zip(members.iter().take(clusters)) {
+                        sum = sum.saturating_add(member.available());
+                        let before = room[(used - 1) * columns + clusters - count as usize];
+                        let with = before.map(|before| before.saturating_add(sum));
+                        if with > room[cell] {
+                            room[cell] = with;
+                            takes[cell] = count;
+                        }
+                    }
+                }
+            }
+            taken.push(takes);
+        }
+        Self { columns, room, taken }
+    }
+
+    fn room(&self, used: usize, clusters: usize) -> Option<i64> {
+        self.room.get(used * self.columns + clusters).copied().flatten()
+    }
+
+    fn choice(&self, regions: &[Vec<Candidate>], mut used: usize, mut clusters: usize) -> Vec<Candidate> {
+        let mut chosen = Vec::new();
+        for (members, takes) in regions.iter().zip(&self.taken).rev() {
+            let count = takes[used * self.columns + clusters] as usize;
+            if count > 0 {
+                chosen.extend(members.iter().take(count));
+                used -= 1;
+                clusters -= count;
+            }
+        }
+        chosen
+    }
+}
