@@ -93,10 +93,7 @@ impl Path {
 
 impl Ord for Path {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.weight
-            .cmp(&other.weight)
-            .then(self.value.cmp(&other.value))
-            .then_with(|| self.members.cmp(&other.members))
+        self.weight.cmp(&other.weight).then(self.value.cmp(&other.value)).then_with(|| self.members.cmp(&other.members))
     }
 }
 
