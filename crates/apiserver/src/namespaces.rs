@@ -1,32 +1,89 @@
-//! The life of namespaces, as far as writes are concerned: nothing is created in a namespace that is not there or is
-//! going away.
+//! The life of namespaces, as far as writes are concerned: how one begins, and that nothing is created in one that is
+//! not there or is going away. What empties a namespace that is being deleted is a controller, elsewhere.
 
+use apimachinery::resource::ResourceInfo;
 use apimachinery::status::StatusCause;
 use apimachinery::{ObjectKey, Status};
+use serde_json::{Value, json};
+use storage::Guard;
 
 use crate::admission::{AdmissionRequest, Operation};
+use crate::keys;
 use crate::server::Shared;
 
-pub(crate) async fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-    let Some(namespace) = request.key.namespace() else { return Ok(()) };
-    if request.operation != Operation::Create {
-        return Ok(());
+const PLACE: &str = "core/namespaces";
+/// Kept until the namespace is empty.
+const FINALIZER: &str = "kubernetes";
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+fn are(info: &ResourceInfo) -> bool {
+    info.resource.group.is_empty() && info.resource.plural == "namespaces"
+}
+
+/// A namespace can be selected by its name.
+pub(crate) fn default(info: &ResourceInfo, object: &mut Value) {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    if !are(info) || name.is_empty() {
+        return;
     }
-    let cache = server.cache.resource("core/namespaces");
-    let key = ObjectKey::cluster(namespace);
-    // It may have been created, or marked for deletion, a moment ago.
-    server.cache.catch_up().await?;
-    match cache.get(&key) {
-        None => Err(Status::not_found("", "namespaces", namespace)),
-        Some(object) if object.is_deleting() => Err(terminating(request, namespace)),
-        Some(_) => Ok(()),
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        let labels = metadata.entry("labels").or_insert_with(|| json!({}));
+        if labels.is_null() {
+            *labels = json!({});
+        }
+        if let Some(labels) = labels.as_object_mut() {
+            labels.insert(NAME_LABEL.into(), name.into());
+        }
     }
 }
 
-fn terminating(request: &AdmissionRequest<'_>, namespace: &str) -> Status {
-    let named = &request.info.resource;
+/// A new namespace is active, and waits for its content when it is deleted.
+pub(crate) fn prepare_create(info: &ResourceInfo, object: &mut Value) {
+    let (true, Some(fields)) = (are(info), object.as_object_mut()) else { return };
+    let spec = fields.entry("spec").or_insert_with(|| json!({}));
+    let mut finalizers = spec["finalizers"].as_array().cloned().unwrap_or_default();
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(FINALIZER.into());
+    }
+    *spec = json!({ "finalizers": finalizers });
+    fields.insert("status".into(), json!({"phase": "Active"}));
+}
+
+/// Only `finalize` changes the finalizers in the spec.
+pub(crate) fn restore(info: &ResourceInfo, old: &Value, new: &mut Value) {
+    if are(info) {
+        new["spec"] = old["spec"].clone();
+    }
+}
+
+pub(crate) async fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    if request.operation == Operation::Create {
+        open(server, request.info, request.key).await?;
+    }
+    Ok(())
+}
+
+/// What must still hold when an object is created: its namespace is as it was seen here, and was not being deleted.
+/// So nothing slips into a namespace after its content was deleted.
+pub(crate) async fn open(server: &Shared, info: &ResourceInfo, key: &ObjectKey) -> Result<Option<Guard>, Status> {
+    let Some(name) = key.namespace() else { return Ok(None) };
+    // It may have been created, or marked for deletion, a moment ago.
+    server.cache.catch_up().await?;
+    let namespace = ObjectKey::cluster(name);
+    match server.cache.resource(PLACE).get(&namespace) {
+        None => Err(Status::not_found("", "namespaces", name)),
+        Some(object) if object.is_deleting() => Err(terminating(info, &key.name, name)),
+        Some(object) => {
+            let revision = object.resource_version().parse().unwrap_or(0);
+            Ok(Some(Guard::ModRevision(format!("{}{PLACE}/{name}", keys::ROOT).into(), revision)))
+        }
+    }
+}
+
+fn terminating(info: &ResourceInfo, name: &str, namespace: &str) -> Status {
+    let named = &info.resource;
     let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
-    let mut status = Status::forbidden(&named.group, &named.plural, &request.key.name, &why);
+    let mut status = Status::forbidden(&named.group, &named.plural, name, &why);
     if let Some(details) = &mut status.details {
         details.causes.push(StatusCause {
             reason: "NamespaceTerminating".into(),

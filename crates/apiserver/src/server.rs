@@ -218,6 +218,7 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
 
 impl Shared {
     pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
+        crate::namespaces::check(self, request).await?;
         for plugin in &self.admission {
             plugin.mutate(request).await?;
         }
@@ -225,7 +226,6 @@ impl Shared {
     }
 
     pub(crate) async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
-        crate::namespaces::check(self, request).await?;
         for plugin in &self.admission {
             plugin.validate(request).await?;
         }

@@ -12,11 +12,13 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::Owners;
 use crate::admission::Operation;
-use crate::{errors, keys, respond};
+use crate::{errors, keys, namespaces, respond};
 
 /// Tries to find a free generated name; kube-apiserver's count.
 const NAME_TRIES: usize = 8;
 const SUFFIX: usize = 5;
+/// Writers of the namespace itself that get in between.
+const NAMESPACE_TRIES: usize = 5;
 
 impl Call<'_> {
     pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
@@ -71,10 +73,12 @@ impl Call<'_> {
         let key = self.key_of(&name);
         self.own_metadata(&mut object);
         strategy.default(&mut object);
+        namespaces::default(&self.resource.info, &mut object);
         if owners == Owners::Track {
             self.track(None, &mut object);
         }
         strategy.prepare_create(&context, &mut object);
+        namespaces::prepare_create(&self.resource.info, &mut object);
         let operation = Operation::Create;
         self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
         let rule = name_rule(&self.resource.info.resource);
@@ -96,18 +100,29 @@ impl Call<'_> {
             let object = Object::parse(encoded).map_err(errors::document)?;
             return Ok((self.served(object.shared())?, warnings));
         }
-        let place = keys::object_key(&self.resource.info.resource, &key);
-        let txn = Txn {
-            guards: vec![Guard::Absent(place.clone())],
-            ops: vec![Op::Put { key: place, value: encoded.clone(), lease: None }],
-        };
-        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
-            TxnOutcome::Committed { revision } => {
-                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
-                Ok((self.served(object.shared())?, warnings))
+        let object = self.store_new(&key, &encoded).await?;
+        Ok((self.served(object.shared())?, warnings))
+    }
+
+    async fn store_new(&self, key: &ObjectKey, encoded: &bytes::Bytes) -> Result<Object, Status> {
+        let place = keys::object_key(&self.resource.info.resource, key);
+        for _ in 0..NAMESPACE_TRIES {
+            let mut guards = vec![Guard::Absent(place.clone())];
+            guards.extend(namespaces::open(self.server, &self.resource.info, key).await?);
+            let ops = vec![Op::Put { key: place.clone(), value: encoded.clone(), lease: None }];
+            match self.server.cache.store().txn(Txn { guards, ops }).await.map_err(errors::store)? {
+                TxnOutcome::Committed { revision } => {
+                    return keys::with_revision(encoded, revision).map_err(errors::document);
+                }
+                TxnOutcome::Failed { current, .. } if matches!(current.first(), Some(Some(_))) => {
+                    return Err(self.exists(key));
+                }
+                // The namespace was written in between; if that was its deletion, the next look says so.
+                TxnOutcome::Failed { .. } => {}
             }
-            TxnOutcome::Failed { .. } => Err(self.exists(&key)),
         }
+        let why = "its namespace is being written to again and again";
+        Err(Status::conflict(&self.resource.info.resource.group, &self.resource.info.resource.plural, &key.name, why))
     }
 
     fn exists(&self, key: &ObjectKey) -> Status {

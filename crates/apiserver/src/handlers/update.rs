@@ -12,7 +12,7 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::Owners;
 use crate::admission::Operation;
-use crate::{errors, keys, respond};
+use crate::{errors, keys, namespaces, respond};
 
 /// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
 const TRIES: usize = 5;
@@ -142,6 +142,7 @@ impl Call<'_> {
         let strategy = &self.resource.strategy;
         self.restore(old, &mut new);
         strategy.default(&mut new);
+        namespaces::default(&self.resource.info, &mut new);
         if owners == Owners::Track {
             self.track(Some(old), &mut new);
         }
@@ -209,6 +210,7 @@ impl Call<'_> {
                 if self.resource.info.has_status() {
                     set_or_remove(new, "status", old["status"].clone());
                 }
+                namespaces::restore(&self.resource.info, old, new);
             }
         }
         let was = &old["metadata"];
