@@ -307,6 +307,10 @@ impl InformerSet {
         &self.0.client
     }
 
+    pub fn world(&self) -> &World {
+        &self.0.world
+    }
+
     /// The informer of all objects of a resource. Must be called inside a tokio runtime.
     pub fn informer(&self, resource: &ApiResource) -> Informer {
         self.selected(resource, Selection::default())

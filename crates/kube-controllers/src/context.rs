@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::Client;
+use apimachinery::meta::Time;
+use client::{Client, Mapper};
 use controller_runtime::InformerSet;
 use pki::{Authority, Signer};
 use tokio_util::sync::CancellationToken;
@@ -42,5 +43,13 @@ pub struct Context {
     pub(crate) client: Client,
     pub(crate) informers: InformerSet,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) mapper: Mapper,
     pub(crate) stop: CancellationToken,
+}
+
+impl Context {
+    /// The time as the API writes it.
+    pub(crate) fn now(&self) -> Time {
+        Time::new(self.informers.world().now())
+    }
 }

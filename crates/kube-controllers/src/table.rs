@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use client::Client;
+use client::{Client, Mapper};
 use controller_runtime::InformerSet;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -45,6 +45,13 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: &["configmaps"],
         start: |context, starting| Box::pin(crate::per_namespace::run_root_ca(context, starting)),
     },
+    Controller {
+        name: "namespace-controller",
+        alias: "namespace",
+        watches: &["namespaces"],
+        writes: &["namespaces", "*"],
+        start: |context, starting| Box::pin(crate::namespaces::run(context, starting)),
+    },
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,7 +77,13 @@ pub fn start(
             return Err(SelectionError(name.to_owned()));
         }
     }
-    let context = Context { informers: informers.clone(), client, settings: Arc::new(settings), stop };
+    let context = Context {
+        mapper: Mapper::new(client.clone()),
+        informers: informers.clone(),
+        client,
+        settings: Arc::new(settings),
+        stop,
+    };
     let chosen = CONTROLLERS.iter().filter(|controller| controller.is_selected(selection));
     Ok(Running::new(&context, chosen))
 }
