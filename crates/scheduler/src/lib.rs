@@ -1,1 +1,4 @@
-//! The scheduler: a queue of bindings, a plan by the pure `scheduling` crate, one write per decision.
+//! The scheduler: queue, plan, commit.
+
+pub mod queue;
+mod waiting;

@@ -1,0 +1,384 @@
+//! The order in which bindings are scheduled, as a state machine that is told the time; [`waiting`] makes it wait.
+//!
+//! A key is in one place: active (ready), backing off after a failure, parked (nothing to do until something changes),
+//! or being processed. Higher priority goes first, then who has waited longest. The places, the 1 s to 10 s of back-off
+//! and the five minutes are upstream's scheduling queue; unlike there a changed priority counts at once, back-off
+//! starts at the failure, and what a pass has already dealt with does not bring its key back.
+//!
+//! [`waiting`]: crate::waiting
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// After the first failure; it doubles with each further one.
+const BASE_BACKOFF: Duration = Duration::from_secs(1);
+const MAX_BACKOFF: Duration = Duration::from_secs(10);
+
+/// Unschedulable bindings are tried again after this time even if nothing seems to have changed.
+const UNSCHEDULABLE: Duration = Duration::from_secs(300);
+
+/// Time since some origin that all calls share.
+pub type Moment = Duration;
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is left to do.
+    Done,
+    /// Try again after a pause.
+    Retry,
+    /// Wait for a wake-up, or five minutes.
+    Unschedulable,
+    /// Wait for a wake-up.
+    Parked,
+}
+
+/// A key handed out for processing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken<K> {
+    pub key: K,
+    pub priority: i32,
+    /// This one included; starts again at 1 when something happened to the key.
+    pub attempts: u32,
+}
+
+/// How many keys are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depths {
+    pub active: usize,
+    pub backoff: usize,
+    pub unschedulable: usize,
+    pub processing: usize,
+}
+
+/// Bounded by the number of bindings: a key is held once, and [`Queue::remove`]d with its binding.
+#[derive(Debug)]
+pub struct Queue<K> {
+    items: BTreeMap<K, Item>,
+    /// Highest priority first, then in the order of arrival.
+    active: BTreeSet<(Reverse<i32>, u64, K)>,
+    /// When who that waits becomes active by itself.
+    due: BTreeSet<(Moment, K)>,
+    arrivals: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Item {
+    priority: i32,
+    attempts: u32,
+    place: Place,
+}
+
+#[derive(Clone, Debug)]
+enum Place {
+    Active { arrival: u64 },
+    Backoff { until: Moment },
+    Parked { until: Option<Moment>, backoff: Moment },
+    Processing { again: Option<Again>, woken: bool },
+}
+
+/// What happened to a key while it was processed.
+#[derive(Clone, Copy, Debug)]
+struct Again {
+    priority: i32,
+    version: u64,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        Self { items: BTreeMap::new(), active: BTreeSet::new(), due: BTreeSet::new(), arrivals: 0 }
+    }
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// Something happened to the key that must be looked at; `version` is the state of the binding that says so.
+    pub fn push(&mut self, key: K, priority: i32, version: u64) {
+        let attempts = match self.items.get_mut(&key) {
+            Some(Item { place: Place::Processing { again, .. }, .. }) => {
+                let version = again.map_or(version, |earlier| earlier.version.max(version));
+                *again = Some(Again { priority, version });
+                return;
+            }
+            Some(item) if matches!(item.place, Place::Active { .. }) => {
+                let Place::Active { arrival } = item.place else { return };
+                let before = std::mem::replace(&mut item.priority, priority);
+                if before != priority {
+                    self.active.remove(&(Reverse(before), arrival, key.clone()));
+                    self.active.insert((Reverse(priority), arrival, key));
+                }
+                return;
+            }
+            _ => 0,
+        };
+        self.activate(key, priority, attempts);
+    }
+
+    /// Something changed that may let a failed key succeed. A key that did not fail is left alone; pauses between
+    /// failures are kept, so that a change a second does not mean an attempt a second.
+    pub fn wake(&mut self, key: &K, now: Moment) {
+        let Some(item) = self.items.get_mut(key) else { return };
+        match &mut item.place {
+            Place::Processing { woken, .. } => *woken = true,
+            Place::Parked { until, backoff } => {
+                let (until, backoff, priority, attempts) = (*until, *backoff, item.priority, item.attempts);
+                if let Some(until) = until {
+                    self.due.remove(&(until, key.clone()));
+                }
+                if backoff <= now {
+                    self.activate(key.clone(), priority, attempts);
+                } else {
+                    item.place = Place::Backoff { until: backoff };
+                    self.due.insert((backoff, key.clone()));
+                }
+            }
+            Place::Active { .. } | Place::Backoff { .. } => {}
+        }
+    }
+
+    /// The next key; the caller owes a [`Queue::done`].
+    pub fn pop(&mut self, now: Moment) -> Option<Taken<K>> {
+        self.promote(now);
+        let (_, _, key) = self.active.pop_first()?;
+        let item = self.items.get_mut(&key)?;
+        item.attempts = item.attempts.saturating_add(1);
+        item.place = Place::Processing { again: None, woken: false };
+        Some(Taken { priority: item.priority, attempts: item.attempts, key })
+    }
+
+    /// Ends a pass that has dealt with everything up to `version`. What happened later brings the key back at once.
+    pub fn done(&mut self, key: &K, outcome: Outcome, version: u64, now: Moment) {
+        let Some(item) = self.items.get_mut(key) else { return };
+        let Place::Processing { again, woken } = item.place else { return };
+        if let Some(again) = again.filter(|again| again.version > version) {
+            return self.activate(key.clone(), again.priority, 0);
+        }
+        let backoff = now + backoff(item.attempts);
+        let outcome = match outcome {
+            Outcome::Unschedulable | Outcome::Parked if woken => Outcome::Retry,
+            other => other,
+        };
+        let (place, due) = match outcome {
+            Outcome::Done => {
+                self.items.remove(key);
+                return;
+            }
+            Outcome::Retry => (Place::Backoff { until: backoff }, Some(backoff)),
+            Outcome::Unschedulable => {
+                let until = Some(now + UNSCHEDULABLE);
+                (Place::Parked { until, backoff }, until)
+            }
+            Outcome::Parked => (Place::Parked { until: None, backoff }, None),
+        };
+        item.place = place;
+        self.due.extend(due.map(|at| (at, key.clone())));
+    }
+
+    /// The binding is gone. A pass that is running ends as it will.
+    pub fn remove(&mut self, key: &K) {
+        let Some(item) = self.items.get_mut(key) else { return };
+        if let Place::Processing { again, .. } = &mut item.place {
+            *again = None;
+            return;
+        }
+        self.take_out(key);
+        self.items.remove(key);
+    }
+
+    /// When [`Queue::pop`] may return something it does not return now.
+    pub fn next_due(&self) -> Option<Moment> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    pub fn depths(&self) -> Depths {
+        let mut depths = Depths { active: self.active.len(), ..Depths::default() };
+        for item in self.items.values() {
+            match item.place {
+                Place::Active { .. } => {}
+                Place::Backoff { .. } => depths.backoff += 1,
+                Place::Parked { .. } => depths.unschedulable += 1,
+                Place::Processing { .. } => depths.processing += 1,
+            }
+        }
+        depths
+    }
+
+    /// Moves who waited long enough, the more important first.
+    fn promote(&mut self, now: Moment) {
+        let mut ready = Vec::new();
+        while self.due.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((at, key)) = self.due.pop_first()
+                && let Some(item) = self.items.get(&key)
+            {
+                ready.push((Reverse(item.priority), at, item.attempts, key));
+            }
+        }
+        ready.sort();
+        for (Reverse(priority), _, attempts, key) in ready {
+            self.activate(key, priority, attempts);
+        }
+    }
+
+    fn activate(&mut self, key: K, priority: i32, attempts: u32) {
+        self.take_out(&key);
+        self.arrivals += 1;
+        let arrival = self.arrivals;
+        self.active.insert((Reverse(priority), arrival, key.clone()));
+        self.items.insert(key, Item { priority, attempts, place: Place::Active { arrival } });
+    }
+
+    /// Removes a key from the ordered sets.
+    fn take_out(&mut self, key: &K) {
+        let Some(item) = self.items.get(key) else { return };
+        match item.place {
+            Place::Active { arrival } => {
+                self.active.remove(&(Reverse(item.priority), arrival, key.clone()));
+            }
+            Place::Backoff { until } | Place::Parked { until: Some(until), .. } => {
+                self.due.remove(&(until, key.clone()));
+            }
+            Place::Parked { until: None, .. } | Place::Processing { .. } => {}
+        }
+    }
+}
+
+fn backoff(attempts: u32) -> Duration {
+    let doublings = 2u32.saturating_pow(attempts.saturating_sub(1));
+    BASE_BACKOFF.checked_mul(doublings).unwrap_or(MAX_BACKOFF).min(MAX_BACKOFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs one command; `pop` answers with the key and its attempts.
+    fn run(queue: &mut Queue<String>, now: Moment, command: &str) -> String {
+        let words: Vec<&str> = command.split(' ').collect();
+        let number = |at: usize| words.get(at).map_or(0, |word| word.parse().expect("a number"));
+        match words[0] {
+            "push" => queue.push(words[1].into(), number(2), u64::try_from(number(3)).expect("a version")),
+            "wake" => queue.wake(&words[1].into(), now),
+            "remove" => queue.remove(&words[1].into()),
+            "pop" => {
+                return match queue.pop(now) {
+                    Some(taken) => format!("{}#{}", taken.key, taken.attempts),
+                    None => "-".into(),
+                };
+            }
+            outcome => {
+                let outcome = match outcome {
+                    "done" => Outcome::Done,
+                    "retry" => Outcome::Retry,
+                    "unschedulable" => Outcome::Unschedulable,
+                    "parked" => Outcome::Parked,
+                    other => panic!("{other}"),
+                };
+                queue.done(&words[1].into(), outcome, u64::try_from(number(2)).expect("a version"), now);
+            }
+        }
+        String::new()
+    }
+
+    /// `at: command, command` lines; the answers of all pops in order.
+    fn check(what: &str, script: &str, answers: &str) {
+        let mut queue = Queue::default();
+        let mut got = Vec::new();
+        for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (at, commands) = line.split_once(": ").expect("a time");
+            let now = Duration::from_millis(at.parse().expect("milliseconds"));
+            got.extend(commands.split(", ").map(|command| run(&mut queue, now, command)).filter(|it| !it.is_empty()));
+        }
+        assert_eq!(got.join(" "), answers, "{what}");
+    }
+
+    #[test]
+    fn order() {
+        check(
+            "higher priority first, then arrival",
+            "0: push a 0, push b 5, push c 5, pop, pop, pop, pop",
+            "b#1 c#1 a#1 -",
+        );
+        check("a key is queued once", "0: push a 0, push a 0, pop, pop", "a#1 -");
+        check("a changed priority counts", "0: push a 1, push b 2, push a 3, pop, pop", "a#1 b#1");
+        check("a lowered one too", "0: push a 3, push b 2, push a 1, pop, pop", "b#1 a#1");
+        check(
+            "those whose pause ended at once come by priority",
+            "0: push a 0, push b 9, pop, pop, retry a 0, retry b 0\n1000: push c 5, pop, pop, pop",
+            "b#1 a#1 b#2 c#1 a#2",
+        );
+    }
+
+    #[test]
+    fn processing() {
+        check("never twice at once", "0: push a 0 1, pop, push a 0 2, pop, done a 1, pop", "a#1 - a#1");
+        check("several keys at once", "0: push a 0, push b 0, pop, pop", "a#1 b#1");
+        check(
+            "what the pass has seen does not bring it back",
+            "0: push a 0 1, pop, push a 0 2, done a 2, pop",
+            "a#1 -",
+        );
+        check(
+            "a newer priority is used",
+            "0: push a 0 1, push b 1 1, pop, push b 0 2, done b 1, pop, pop",
+            "b#1 a#1 b#1",
+        );
+        check("a failed pass is not held back by news", "0: push a 0 1, pop, push a 0 2, retry a 1, pop", "a#1 a#1");
+        check(
+            "a binding that is gone does not come back",
+            "0: push a 0 1, pop, push a 0 2, remove a, done a 1, pop",
+            "a#1 -",
+        );
+        check(
+            "removed while it waits",
+            "0: push a 0, remove a, pop\n0: push b 0, pop, retry b 0, remove b\n9000: pop",
+            "- b#1 -",
+        );
+    }
+
+    #[test]
+    fn failures() {
+        let retries =
+            "0: push a 0, pop, retry a 0, pop\n999: pop\n1000: pop, retry a 0\n2999: pop\n3000: pop, retry a 0
+            7000: pop, retry a 0\n15000: pop, retry a 0\n24999: pop\n25000: pop";
+        check("pauses double up to ten seconds", retries, "a#1 - - a#2 - a#3 a#4 a#5 - a#6");
+        check("an event ends the pause", "0: push a 0, pop, retry a 0\n10: push a 0 2, pop", "a#1 a#1");
+        check(
+            "unschedulable comes back after five minutes",
+            "0: push a 0, pop, unschedulable a 0\n299999: pop\n300000: pop",
+            "a#1 - a#2",
+        );
+        check("parked does not", "0: push a 0, pop, parked a 0\n86400000: pop\n86400001: push a 0 2, pop", "a#1 - a#1");
+    }
+
+    #[test]
+    fn waking() {
+        check(
+            "a wake-up within the pause waits for its end",
+            "0: push a 0, pop, parked a 0\n10: wake a, pop\n1000: pop",
+            "a#1 - a#2",
+        );
+        check("one after it counts at once", "0: push a 0, pop, unschedulable a 0\n5000: wake a, pop", "a#1 a#2");
+        check("one during the pass too", "0: push a 0, pop, wake a, parked a 0, pop\n1000: pop", "a#1 - a#2");
+        check(
+            "who did not fail sleeps on",
+            "0: wake a, pop, push a 0, pop, wake a, done a 0, pop\n5000: pop",
+            "- a#1 - -",
+        );
+    }
+
+    #[test]
+    fn depths_and_due_times() {
+        let mut queue = Queue::default();
+        let now = Duration::ZERO;
+        for key in ["a", "b", "c", "d"] {
+            queue.push(key, 0, 1);
+        }
+        for outcome in [Outcome::Retry, Outcome::Unschedulable] {
+            let key = queue.pop(now).expect("a key").key;
+            queue.done(&key, outcome, 1, now);
+        }
+        queue.pop(now).expect("a key");
+        assert_eq!(queue.depths(), Depths { active: 1, backoff: 1, unschedulable: 1, processing: 1 });
+        assert_eq!(queue.next_due(), Some(Duration::from_secs(1)));
+    }
+}

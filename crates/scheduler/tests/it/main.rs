@@ -1,0 +1,1 @@
+//! The scheduler on a control plane of its own.
