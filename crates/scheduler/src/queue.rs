@@ -75,7 +75,7 @@ enum Place {
     Active { arrival: u64 },
     Backoff { until: Moment },
     Parked { until: Option<Moment>, backoff: Moment },
-    Processing { again: Option<Again>, woken: bool },
+    Processing { again: Option<Again>, woken: bool, gone: bool },
 }
 
 /// What happened to a key while it was processed.
@@ -95,7 +95,8 @@ impl<K: Ord + Clone> Queue<K> {
     /// Something happened to the key that must be looked at; `version` is the state of the binding that says so.
     pub fn push(&mut self, key: K, priority: i32, version: u64) {
         let attempts = match self.items.get_mut(&key) {
-            Some(Item { place: Place::Processing { again, .. }, .. }) => {
+            Some(Item { place: Place::Processing { again, gone, .. }, .. }) => {
+                *gone = false;
                 let version = again.map_or(version, |earlier| earlier.version.max(version));
                 *again = Some(Again { priority, version });
                 return;
@@ -142,14 +143,18 @@ impl<K: Ord + Clone> Queue<K> {
         let (_, _, key) = self.active.pop_first()?;
         let item = self.items.get_mut(&key)?;
         item.attempts = item.attempts.saturating_add(1);
-        item.place = Place::Processing { again: None, woken: false };
+        item.place = Place::Processing { again: None, woken: false, gone: false };
         Some(Taken { priority: item.priority, attempts: item.attempts, key })
     }
 
     /// Ends a pass that has dealt with everything up to `version`. What happened later brings the key back at once.
     pub fn done(&mut self, key: &K, outcome: Outcome, version: u64, now: Moment) {
         let Some(item) = self.items.get_mut(key) else { return };
-        let Place::Processing { again, woken } = item.place else { return };
+        let Place::Processing { again, woken, gone } = item.place else { return };
+        if gone {
+            self.items.remove(key);
+            return;
+        }
         if let Some(again) = again.filter(|again| again.version > version) {
             return self.activate(key.clone(), again.priority, 0);
         }
@@ -174,11 +179,11 @@ impl<K: Ord + Clone> Queue<K> {
         self.due.extend(due.map(|at| (at, key.clone())));
     }
 
-    /// The binding is gone. A pass that is running ends as it will.
+    /// The binding is gone. A pass that is running ends as it will, and does not bring the key back.
     pub fn remove(&mut self, key: &K) {
         let Some(item) = self.items.get_mut(key) else { return };
-        if let Place::Processing { again, .. } = &mut item.place {
-            *again = None;
+        if let Place::Processing { again, gone, .. } = &mut item.place {
+            (*again, *gone) = (None, true);
             return;
         }
         self.take_out(key);
@@ -325,9 +330,10 @@ mod tests {
         check("a failed pass is not held back by news", "0: push a 0 1, pop, push a 0 2, retry a 1, pop", "a#1 a#1");
         check(
             "a binding that is gone does not come back",
-            "0: push a 0 1, pop, push a 0 2, remove a, done a 1, pop",
-            "a#1 -",
+            "0: push a 0 1, pop, push a 0 2, remove a, retry a 1, pop\n9000: pop",
+            "a#1 - -",
         );
+        check("unless it is made anew", "0: push a 0 1, pop, remove a, push a 0 3, done a 1, pop", "a#1 a#1");
         check(
             "removed while it waits",
             "0: push a 0, remove a, pop\n0: push b 0, pop, retry b 0, remove b\n9000: pop",

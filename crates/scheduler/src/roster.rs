@@ -1,0 +1,212 @@
+//! The bindings of this scheduler, grouped by what they want of clusters, so that a change of a cluster is matched once
+//! for each placement and not once for each binding. Told of every change; says what goes into the queue.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey};
+use karmada_api::scope::Binding;
+
+use crate::triggers::{self, Change, Reaction, Wants};
+
+/// Bounded by the number of bindings.
+#[derive(Debug)]
+pub struct Roster {
+    scheduler: String,
+    entries: HashMap<ObjectKey, Entry>,
+    groups: HashMap<Arc<str>, Group>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    group: Arc<str>,
+    priority: i32,
+    /// Up to this version of the binding there is nothing left to do.
+    handled: u64,
+    /// What was last written, until the cache has it.
+    written: Option<Arc<Object>>,
+    /// Why the last pass failed, if it did.
+    lacks: Option<Lack>,
+}
+
+#[derive(Debug)]
+struct Group {
+    wants: Wants,
+    keys: BTreeSet<ObjectKey>,
+}
+
+/// What a binding that failed is short of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    Room,
+    Clusters,
+}
+
+/// What follows from a change of a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Push {
+        priority: i32,
+        version: u64,
+    },
+    /// Not, or no longer, this scheduler's.
+    Remove,
+    Nothing,
+}
+
+/// What follows from a change of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Touched {
+    pub push: Vec<(ObjectKey, i32)>,
+    pub wake: Vec<ObjectKey>,
+}
+
+impl Roster {
+    pub fn new(scheduler: impl Into<String>) -> Self {
+        Self { scheduler: scheduler.into(), entries: HashMap::new(), groups: HashMap::new() }
+    }
+
+    /// A binding that appeared or changed. Changes of status, and those this scheduler made, do not count.
+    pub fn changed(&mut self, old: Option<&Object>, new: &Object) -> Step {
+        let key = new.key();
+        let version = version(new);
+        let known = self.entries.get_mut(&key);
+        let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
+        let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
+        if let Some(entry) = known
+            && entry.written.as_ref().is_some_and(|written| self::version(written) <= version)
+        {
+            entry.written = None;
+        }
+        if same_spec && same_owner {
+            return Step::Nothing;
+        }
+        let Some((wants, group, priority)) = self.admit(new) else {
+            self.removed(&key);
+            return Step::Remove;
+        };
+        if self.enter(key, wants, group, priority) >= version {
+            return Step::Nothing;
+        }
+        Step::Push { priority, version }
+    }
+
+    /// What is needed of a binding that passes; `group` names all that want the same.
+    fn admit(&self, object: &Object) -> Option<(Wants, String, i32)> {
+        if !triggers::is_claimed(object) {
+            return None;
+        }
+        let binding = Binding::decode(object)
+            .inspect_err(|error| tracing::warn!(%error, "binding cannot be understood"))
+            .ok()
+            .filter(|binding| triggers::is_ours(binding, &self.scheduler))?;
+        let wants = Wants::of(&binding)?;
+        let resource = &binding.spec.resource;
+        let identity = (&resource.api_version, &resource.kind, binding.is_workload(), &binding.spec.placement);
+        // Strings, integers and maps with string keys always have a JSON text.
+        let group = serde_json::to_string(&identity).unwrap_or_default();
+        Some((wants, group, triggers::priority(&binding)))
+    }
+
+    /// Returns up to which version there is nothing to do.
+    fn enter(&mut self, key: ObjectKey, wants: Wants, group: String, priority: i32) -> u64 {
+        let group: Arc<str> = group.into();
+        if let Some(entry) = self.entries.get_mut(&key) {
+            entry.priority = priority;
+            if entry.group == group {
+                return entry.handled;
+            }
+            let before = std::mem::replace(&mut entry.group, group.clone());
+            let handled = entry.handled;
+            self.leave(&before, &key);
+            self.join(group, wants, key);
+            return handled;
+        }
+        let entry = Entry { group: group.clone(), priority, handled: 0, written: None, lacks: None };
+        self.entries.insert(key.clone(), entry);
+        self.join(group, wants, key);
+        0
+    }
+
+    fn join(&mut self, group: Arc<str>, wants: Wants, key: ObjectKey) {
+        let group = self.groups.entry(group).or_insert_with(|| Group { wants, keys: BTreeSet::new() });
+        group.keys.insert(key);
+    }
+
+    fn leave(&mut self, name: &Arc<str>, key: &ObjectKey) {
+        if let Some(group) = self.groups.get_mut(name) {
+            group.keys.remove(key);
+            if group.keys.is_empty() {
+                self.groups.remove(name);
+            }
+        }
+    }
+
+    pub fn removed(&mut self, key: &ObjectKey) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.leave(&entry.group, key);
+        }
+    }
+
+    pub fn cluster(&self, change: &Change<'_>) -> Touched {
+        let mut touched = Touched::default();
+        for group in self.groups.values() {
+            let reaction = change.reaction(&group.wants);
+            let members = group.keys.iter().filter_map(|key| Some((key, self.entries.get(key)?)));
+            match reaction {
+                Reaction::None => {}
+                Reaction::Push => touched.push.extend(members.map(|(key, entry)| (key.clone(), entry.priority))),
+                Reaction::Wake | Reaction::WakeForRoom => {
+                    let helped = members.filter(|(_, entry)| match entry.lacks {
+                        Some(Lack::Room) => true,
+                        Some(Lack::Clusters) => reaction == Reaction::Wake,
+                        None => false,
+                    });
+                    touched.wake.extend(helped.map(|(key, _)| key.clone()));
+                }
+            }
+        }
+        touched.push.sort();
+        touched.wake.sort();
+        touched
+    }
+
+    /// The newer of what the cache has and what was written.
+    pub fn newest(&self, key: &ObjectKey, cached: Option<Arc<Object>>) -> Option<Arc<Object>> {
+        let cached = cached?;
+        let written = self.entries.get(key).and_then(|entry| entry.written.clone());
+        Some(
+            written
+                .filter(|written| written.uid() == cached.uid() && version(written) > version(&cached))
+                .unwrap_or(cached),
+        )
+    }
+
+    /// Keeps what was written until the cache has it.
+    pub fn wrote(&mut self, object: &Arc<Object>) {
+        if let Some(entry) = self.entries.get_mut(&object.key()) {
+            entry.written = Some(object.clone());
+        }
+    }
+
+    /// A pass ended that has dealt with the binding up to `version`.
+    pub fn handled(&mut self, key: &ObjectKey, version: u64, lacks: Option<Lack>) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.handled = entry.handled.max(version);
+            entry.lacks = lacks;
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+/// Our server's versions are numbers that grow; one that is not counts as old, which costs a pass and nothing else.
+pub fn version(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or(0)
+}

@@ -1,0 +1,267 @@
+//! Which bindings are this scheduler's, and what a change of a cluster means for them. Pure; the roster applies it.
+//!
+//! Upstream looks at bindings when a cluster's labels or spec change. So does this; besides, what a cluster newly
+//! serves and how much room it has wakes those bindings that failed. Nothing here moves a binding that is placed.
+
+use apimachinery::Object;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::labels;
+use karmada_api::policy::v1alpha1::{ClusterAffinity, Placement, ReplicaSchedulingType};
+use karmada_api::scope::{Binding, Scope};
+
+pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Whether a policy or another controller made the binding. Those of dependencies have no such label: they follow what
+/// depends on them and are never scheduled.
+pub fn is_claimed(binding: &Object) -> bool {
+    let by = [Scope::Namespaced.policy_id_label(), Scope::Cluster.policy_id_label(), labels::BINDING_MANAGED_BY];
+    by.iter().any(|label| binding.label(label).is_some_and(|value| !value.is_empty()))
+}
+
+/// Whether the binding names this scheduler and its scheduling is not suspended.
+pub fn is_ours(binding: &Binding, scheduler: &str) -> bool {
+    let named = match binding.spec.scheduler_name.as_str() {
+        "" => DEFAULT_SCHEDULER,
+        name => name,
+    };
+    named == scheduler && !is_suspended(binding)
+}
+
+pub fn is_suspended(binding: &Binding) -> bool {
+    binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true)
+}
+
+pub fn priority(binding: &Binding) -> i32 {
+    binding.spec.schedule_priority.as_ref().map_or(0, |priority| priority.priority)
+}
+
+/// What decides which clusters can matter to a binding; the same for all bindings of a policy and a kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wants {
+    api_version: String,
+    kind: String,
+    /// Every cluster that fits gets the whole of it.
+    everywhere: bool,
+    /// A cluster matters that matches one of these; none: every cluster does.
+    affinities: Vec<ClusterAffinity>,
+}
+
+impl Wants {
+    /// None without a placement: there is nothing to decide.
+    pub fn of(binding: &Binding) -> Option<Self> {
+        let placement = binding.spec.placement.as_ref()?;
+        let strategy = placement.replica_scheduling.as_ref().and_then(|it| it.replica_scheduling_type);
+        Some(Self {
+            api_version: binding.spec.resource.api_version.clone(),
+            kind: binding.spec.resource.kind.clone(),
+            everywhere: !binding.is_workload() || strategy != Some(ReplicaSchedulingType::Divided),
+            affinities: affinities(placement),
+        })
+    }
+
+    pub fn concerns(&self, cluster: &Cluster) -> bool {
+        self.affinities.is_empty()
+            || self.affinities.iter().any(|affinity| propagation::cluster::matches(affinity, cluster))
+    }
+
+    fn is_served_by(&self, cluster: &Cluster) -> bool {
+        let groups = cluster.status.api_enablements.iter().filter(|group| group.group_version == self.api_version);
+        groups.flat_map(|group| &group.resources).any(|resource| resource.kind == self.kind)
+    }
+}
+
+/// All that could become the affinity in force, overflow groups and later terms included.
+fn affinities(placement: &Placement) -> Vec<ClusterAffinity> {
+    if let Some(affinity) = &placement.cluster_affinity {
+        return vec![affinity.clone()];
+    }
+    let terms = placement.cluster_affinities.iter().flat_map(|term| {
+        let own = ClusterAffinity {
+            cluster_names: term.cluster_names.clone(),
+            exclude: term.exclude.clone(),
+            field_selector: term.field_selector.clone(),
+            label_selector: term.label_selector.clone(),
+        };
+        let overflow = term.overflow_affinities.iter().map(|group| ClusterAffinity {
+            cluster_names: group.cluster_names.clone(),
+            exclude: group.exclude.clone(),
+            field_selector: group.field_selector.clone(),
+            label_selector: group.label_selector.clone(),
+        });
+        std::iter::once(own).chain(overflow)
+    });
+    terms.collect()
+}
+
+/// What a binding does about a change of a cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reaction {
+    #[default]
+    None,
+    /// If it failed for want of room, try again.
+    WakeForRoom,
+    /// If it failed, try again.
+    Wake,
+    /// Look at it in any case.
+    Push,
+}
+
+/// How a cluster changed, as far as scheduling is concerned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Change<'a> {
+    old: Option<&'a Cluster>,
+    new: Option<&'a Cluster>,
+    definition: bool,
+    apis: bool,
+    room: bool,
+}
+
+impl<'a> Change<'a> {
+    /// None when nothing changed that matters. `old` is absent for a cluster that joined, `new` for one that is gone.
+    pub fn between(old: Option<&'a Cluster>, new: Option<&'a Cluster>) -> Option<Self> {
+        let all = Self { old, new, definition: true, apis: true, room: true };
+        let (Some(before), Some(after)) = (old, new) else { return Some(all) };
+        let change = Self {
+            definition: before.metadata.generation != after.metadata.generation
+                || before.metadata.uid != after.metadata.uid
+                || before.metadata.labels != after.metadata.labels
+                || before.metadata.deletion_timestamp.is_some() != after.metadata.deletion_timestamp.is_some(),
+            apis: before.status.api_enablements != after.status.api_enablements,
+            room: before.status.resource_summary != after.status.resource_summary,
+            ..all
+        };
+        (change.definition || change.apis || change.room).then_some(change)
+    }
+
+    /// What bindings do that want this.
+    pub fn reaction(&self, wants: &Wants) -> Reaction {
+        let concerned = [self.old, self.new].into_iter().flatten().any(|cluster| wants.concerns(cluster));
+        let serves = |cluster: Option<&Cluster>| cluster.is_some_and(|cluster| wants.is_served_by(cluster));
+        // A copy for one more cluster takes nothing away from the others.
+        let gains = wants.everywhere && serves(self.new) && !serves(self.old);
+        match () {
+            () if !concerned => Reaction::None,
+            () if self.definition || gains => Reaction::Push,
+            () if self.apis => Reaction::Wake,
+            () => Reaction::WakeForRoom,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn cluster(value: Value) -> Cluster {
+        serde_json::from_value(value).expect("a cluster")
+    }
+
+    fn wants(kind: &str, placement: Value) -> Wants {
+        let spec = json!({"resource": {"apiVersion": "apps/v1", "kind": kind}, "replicas": 1, "placement": placement});
+        let binding = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec});
+        Wants::of(&Binding::from_value(Scope::Namespaced, &binding).expect("a binding")).expect("a placement")
+    }
+
+    fn base() -> Value {
+        json!({"metadata": {"name": "m1", "generation": 1, "labels": {"tier": "a"}}, "spec": {"region": "r1"},
+            "status": {"apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]}})
+    }
+
+    #[test]
+    fn reactions() {
+        let divided = json!({"replicaScheduling": {"replicaSchedulingType": "Divided"}});
+        let duplicated = json!({});
+        let by_label = json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "a"}}}});
+        let terms = json!({"clusterAffinities": [{"affinityName": "x", "clusterNames": ["m9"]},
+            {"affinityName": "y", "clusterNames": ["m8"], "overflowAffinities": [{"affinityName": "z", "clusterNames": ["m1"]}]}]});
+        let apis = json!([{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment"}, {"kind": "StatefulSet"}]}]);
+        let elsewhere = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
+        for (what, pointer, value, kind, placement, expected) in [
+            (
+                "a label that matches no more",
+                "/metadata/labels/tier",
+                json!("b"),
+                "Deployment",
+                &by_label,
+                Reaction::Push,
+            ),
+            (
+                "the spec of a divided one's cluster",
+                "/metadata/generation",
+                json!(2),
+                "Deployment",
+                &divided,
+                Reaction::Push,
+            ),
+            (
+                "an overflow group of a later term",
+                "/metadata/generation",
+                json!(2),
+                "Deployment",
+                &terms,
+                Reaction::Push,
+            ),
+            ("someone else's cluster", "/metadata/generation", json!(2), "Deployment", &elsewhere, Reaction::None),
+            (
+                "a new API for copies",
+                "/status/apiEnablements",
+                apis.clone(),
+                "StatefulSet",
+                &duplicated,
+                Reaction::Push,
+            ),
+            ("a new API for shares", "/status/apiEnablements", apis.clone(), "StatefulSet", &divided, Reaction::Wake),
+            ("an API of another kind", "/status/apiEnablements", apis, "Deployment", &duplicated, Reaction::Wake),
+            (
+                "room",
+                "/status/resourceSummary",
+                json!({"allocatable": {"cpu": "1"}}),
+                "Deployment",
+                &divided,
+                Reaction::WakeForRoom,
+            ),
+        ] {
+            let mut changed = base();
+            changed["status"]["resourceSummary"] = json!({});
+            let old = cluster(changed.clone());
+            *changed.pointer_mut(pointer).expect("a field") = value;
+            let new = cluster(changed);
+            let change = Change::between(Some(&old), Some(&new)).expect("a change that matters");
+            assert_eq!(change.reaction(&wants(kind, placement.clone())), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn heartbeats_do_not_matter() {
+        let mut changed = base();
+        changed["status"]["conditions"] = json!([{"type": "Ready", "status": "True", "reason": "", "message": ""}]);
+        assert_eq!(Change::between(Some(&cluster(base())), Some(&cluster(changed))), None);
+    }
+
+    #[test]
+    fn joining_and_leaving_matter_to_whom_they_concern() {
+        let joined = cluster(base());
+        for change in [Change::between(None, Some(&joined)), Change::between(Some(&joined), None)] {
+            let change = change.expect("matters");
+            assert_eq!(change.reaction(&wants("Deployment", json!({}))), Reaction::Push);
+            let elsewhere = json!({"clusterAffinity": {"exclude": ["m1"]}});
+            assert_eq!(change.reaction(&wants("Deployment", elsewhere)), Reaction::None);
+        }
+    }
+
+    #[test]
+    fn ownership() {
+        for (spec, expected) in [
+            (json!({}), true),
+            (json!({"schedulerName": "default-scheduler", "suspension": {"scheduling": false}}), true),
+            (json!({"schedulerName": "other"}), false),
+            (json!({"suspension": {"scheduling": true}}), false),
+            (json!({"suspension": {"dispatching": true}}), true),
+        ] {
+            let binding = Binding::from_value(Scope::Cluster, &json!({"spec": spec})).expect("a binding");
+            assert_eq!(is_ours(&binding, DEFAULT_SCHEDULER), expected, "{spec}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What a decision changes in its binding: at most one patch of the object and one of its status. Pure.
+//!
+//! Both patches name the version they were made for, so that neither undoes what someone else wrote meanwhile.
+
+use apimachinery::meta::{Condition, Time};
+use karmada_api::constants::{annotations, conditions};
+use karmada_api::policy::v1alpha1::Placement;
+use karmada_api::scope::Binding;
+use karmada_api::work::v1alpha2::TargetCluster;
+use serde_json::{Map, Value, json};
+
+/// Writes the result and the placement it was made with; None when the binding says so already. Whoever evicts reads
+/// tolerations from that placement, so it is written with every result.
+pub fn result(binding: &Binding, placement: &Placement, clusters: &[TargetCluster]) -> Option<Value> {
+    let mut metadata = precondition(binding);
+    let before = metadata.len();
+    let mut patch = Map::new();
+    if !was_applied(binding, placement) {
+        // A placement has string keys only, so that it always has a JSON text.
+        let text = serde_json::to_string(placement).unwrap_or_default();
+        metadata.insert("annotations".into(), json!({annotations::APPLIED_PLACEMENT: text}));
+    }
+    if binding.spec.clusters != clusters {
+        let clusters = if clusters.is_empty() { Value::Null } else { json!(clusters) };
+        patch.insert("spec".into(), json!({"clusters": clusters}));
+    }
+    if patch.is_empty() && metadata.len() == before {
+        return None;
+    }
+    patch.insert("metadata".into(), metadata.into());
+    Some(patch.into())
+}
+
+/// Compares what it means: upstream writes the fields in another order.
+fn was_applied(binding: &Binding, placement: &Placement) -> bool {
+    let applied = binding.metadata.annotations.get(annotations::APPLIED_PLACEMENT);
+    applied.is_some_and(|text| serde_json::from_str::<Placement>(text).is_ok_and(|applied| applied == *placement))
+}
+
+/// The outcome of a pass, for the status.
+#[derive(Clone, Debug)]
+pub struct Verdict<'a> {
+    pub scheduled: bool,
+    pub reason: &'a str,
+    pub message: &'a str,
+    /// The affinity term in force after success.
+    pub affinity_name: &'a str,
+    /// Whether the result was written.
+    pub written: bool,
+    /// Whether someone asked for a new decision after the last one.
+    pub fresh: bool,
+}
+
+/// Writes the condition and, after success, what it covers. `binding` is as the result left it. None when the status
+/// says so already.
+pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Value> {
+    let mut status = binding.status.clone();
+    let condition = Condition {
+        type_: conditions::SCHEDULED.to_owned(),
+        status: if verdict.scheduled { "True" } else { "False" }.to_owned(),
+        reason: verdict.reason.to_owned(),
+        message: verdict.message.to_owned(),
+        ..Condition::default()
+    };
+    let turned = propagation::status::set_condition(&mut status.conditions, condition, now);
+    let mut patch = Map::new();
+    if turned {
+        patch.insert("conditions".into(), json!(status.conditions));
+    }
+    if verdict.scheduled {
+        // The time moves with each new result; a request for a new decision is answered by it.
+        if turned || verdict.written || verdict.fresh || status.last_scheduled_time.is_none() {
+            patch.insert("lastScheduledTime".into(), json!(now));
+        }
+        if status.scheduler_observing_affinity_name != verdict.affinity_name {
+            patch.insert("schedulerObservingAffinityName".into(), json!(verdict.affinity_name));
+        }
+        if status.scheduler_observed_generation != binding.metadata.generation {
+            patch.insert("schedulerObservedGeneration".into(), json!(binding.metadata.generation));
+        }
+    }
+    (!patch.is_empty()).then(|| json!({"metadata": precondition(binding), "status": patch}))
+}
+
+/// The last result stands for a binding that changed in other ways.
+pub fn observed(binding: &Binding) -> Option<Value> {
+    let generation = binding.metadata.generation;
+    (binding.status.scheduler_observed_generation != generation)
+        .then(|| json!({"metadata": precondition(binding), "status": {"schedulerObservedGeneration": generation}}))
+}
+
+/// Whether the last pass over the binding failed.
+pub fn failed(binding: &Binding) -> bool {
+    binding.status.conditions.iter().any(|it| it.type_ == conditions::SCHEDULED && it.status == "False")
+}
+
+fn precondition(binding: &Binding) -> Map<String, Value> {
+    let metadata = &binding.metadata;
+    let fields = [("resourceVersion", &metadata.resource_version), ("uid", &metadata.uid)];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value.as_str().into())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::scope::Scope;
+
+    use super::*;
+
+    fn now() -> Time {
+        Time::new("2026-11-21T10:00:00Z".parse().expect("a time"))
+    }
+
+    /// A binding that was scheduled, with `change` merged over it.
+    fn binding(change: Value) -> Binding {
+        let mut value = json!({
+            "metadata": {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "7", "generation": 3,
+                "annotations": {annotations::APPLIED_PLACEMENT: r#"{"clusterAffinity":{"clusterNames":["m1"]}}"#}},
+            "spec": {"clusters": [{"name": "m1", "replicas": 2}], "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}},
+            "status": {"schedulerObservedGeneration": 3, "lastScheduledTime": "2026-11-21T09:00:00Z", "conditions": [
+                {"type": "FullyApplied", "status": "True", "reason": "r", "message": "m"},
+                {"type": "Scheduled", "status": "True", "reason": "Success", "message": "done", "lastTransitionTime": "2026-11-21T09:00:00Z"}]},
+        });
+        apimachinery::merge_patch::apply(&mut value, &change);
+        Binding::from_value(Scope::Namespaced, &value).expect("a binding")
+    }
+
+    fn verdict(scheduled: bool) -> Verdict<'static> {
+        let (reason, message) = if scheduled { ("Success", "done") } else { ("NoClusterFit", "0/0") };
+        Verdict { scheduled, reason, message, affinity_name: "", written: false, fresh: false }
+    }
+
+    fn targets(list: &[(&str, i32)]) -> Vec<TargetCluster> {
+        let target = |(name, replicas): &(&str, i32)| TargetCluster {
+            name: (*name).into(),
+            replicas: *replicas,
+            ..Default::default()
+        };
+        list.iter().map(target).collect()
+    }
+
+    #[test]
+    fn results() {
+        let patch = |change: Value, clusters: &[(&str, i32)]| {
+            let binding = binding(change);
+            let placement = binding.spec.placement.clone().expect("a placement");
+            result(&binding, &placement, &targets(clusters)).unwrap_or_default()
+        };
+        let guard = json!({"resourceVersion": "7", "uid": "u"});
+        assert_eq!(patch(json!({}), &[("m1", 2)]), Value::Null);
+        let other_order = json!({"metadata": {"annotations": {annotations::APPLIED_PLACEMENT:
+            r#"{"spreadConstraints":null,"clusterAffinity":{"clusterNames":["m1"]}}"#}}});
+        assert_eq!(patch(other_order, &[("m1", 2)]), Value::Null);
+        assert_eq!(
+            patch(json!({}), &[("m1", 3)]),
+            json!({"metadata": guard, "spec": {"clusters": [{"name": "m1", "replicas": 3}]}})
+        );
+        assert_eq!(patch(json!({}), &[]), json!({"metadata": guard, "spec": {"clusters": null}}));
+        let moved = json!({"spec": {"placement": {"clusterAffinity": {"clusterNames": ["m2"]}}}});
+        assert_eq!(
+            patch(moved, &[("m1", 2)]),
+            json!({"metadata": {"resourceVersion": "7", "uid": "u", "annotations":
+                {annotations::APPLIED_PLACEMENT: r#"{"clusterAffinity":{"clusterNames":["m2"]}}"#}}})
+        );
+    }
+
+    #[test]
+    fn statuses() {
+        let fields = |change: Value, verdict: Verdict<'_>| {
+            let patch = status(&binding(change), &verdict, now());
+            let Some(patch) = patch else { return String::new() };
+            assert_eq!(patch["metadata"], json!({"resourceVersion": "7", "uid": "u"}));
+            let fields = patch["status"].as_object().expect("fields");
+            fields.keys().cloned().collect::<Vec<_>>().join(" ")
+        };
+        let failed = json!({"status": {"conditions": [{"type": "Scheduled", "status": "False", "reason": "NoClusterFit", "message": "0/0"}]}});
+        assert_eq!(fields(json!({}), verdict(true)), "");
+        assert_eq!(fields(failed.clone(), verdict(false)), "");
+        assert_eq!(fields(json!({}), Verdict { fresh: true, ..verdict(true) }), "lastScheduledTime");
+        assert_eq!(fields(json!({"metadata": {"generation": 4}}), verdict(true)), "schedulerObservedGeneration");
+        assert_eq!(
+            fields(json!({"metadata": {"generation": 4}}), Verdict { written: true, ..verdict(true) }),
+            "lastScheduledTime schedulerObservedGeneration"
+        );
+        assert_eq!(fields(json!({"metadata": {"generation": 4}}), verdict(false)), "conditions");
+        assert_eq!(fields(failed, verdict(true)), "conditions lastScheduledTime");
+        assert_eq!(
+            fields(json!({}), Verdict { affinity_name: "x", ..verdict(true) }),
+            "schedulerObservingAffinityName"
+        );
+    }
+
+    #[test]
+    fn other_conditions_are_kept() {
+        let patch = status(&binding(json!({})), &verdict(false), now()).expect("a patch");
+        let list = patch["status"]["conditions"].as_array().expect("a list");
+        let types: Vec<_> = list.iter().map(|it| (it["type"].as_str(), it["status"].as_str())).collect();
+        assert_eq!(types, [(Some("FullyApplied"), Some("True")), (Some("Scheduled"), Some("False"))]);
+        assert_eq!(list[1]["lastTransitionTime"], "2026-11-21T10:00:00Z");
+    }
+
+    #[test]
+    fn a_standing_result_is_observed_once() {
+        assert_eq!(observed(&binding(json!({}))), None);
+        let patch = observed(&binding(json!({"metadata": {"generation": 9}}))).expect("a patch");
+        assert_eq!(patch["status"], json!({"schedulerObservedGeneration": 9}));
+    }
+}
