@@ -77,14 +77,14 @@ struct Entry {
     type_: EventType,
     reason: &'static str,
     message: String,
-    component: &'static str,
+    component: Arc<str>,
     at: jiff::Timestamp,
 }
 
 /// Cheap to clone; one task writes for all clones.
 #[derive(Clone)]
 pub struct EventRecorder {
-    component: &'static str,
+    component: Arc<str>,
     world: World,
     pending: mpsc::Sender<Entry>,
     dropped: Arc<AtomicU64>,
@@ -92,19 +92,19 @@ pub struct EventRecorder {
 
 impl EventRecorder {
     /// Starts the writing task, which runs until `stop`.
-    pub fn start(client: Client, world: World, component: &'static str, stop: CancellationToken) -> Self {
+    pub fn start(client: Client, world: World, component: impl Into<Arc<str>>, stop: CancellationToken) -> Self {
         let (pending, entries) = mpsc::channel(PENDING);
         let dropped = Arc::new(AtomicU64::new(0));
         let client = client.with_limit(TokenBucket::new(RATE, BURST).map(Arc::new));
         let writer = Writer { client, world: world.clone(), memory: Memory::default() };
         tokio::spawn(async move { stop.run_until_cancelled(writer.run(entries)).await });
-        Self { component, world, pending, dropped }
+        Self { component: component.into(), world, pending, dropped }
     }
 
     /// The same writer under another component's name.
     #[must_use]
-    pub fn for_component(&self, component: &'static str) -> Self {
-        Self { component, ..self.clone() }
+    pub fn for_component(&self, component: impl Into<Arc<str>>) -> Self {
+        Self { component: component.into(), ..self.clone() }
     }
 
     pub fn normal(&self, involved: impl Into<Involved>, reason: &'static str, message: impl Into<String>) {
@@ -122,7 +122,7 @@ impl EventRecorder {
             message.truncate(cut);
             message.push_str("...");
         }
-        let entry = Entry { involved, type_, reason, message, component: self.component, at: self.world.now() };
+        let entry = Entry { involved, type_, reason, message, component: self.component.clone(), at: self.world.now() };
         if self.pending.try_send(entry).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
@@ -134,7 +134,7 @@ impl EventRecorder {
     }
 }
 
-type MemoryKey = (Involved, EventType, &'static str, String, &'static str);
+type MemoryKey = (Involved, EventType, &'static str, String, Arc<str>);
 
 struct Seen {
     key: ObjectKey,
@@ -148,7 +148,7 @@ struct Seen {
 struct Memory {
     seen: HashMap<MemoryKey, Seen>,
     order: VecDeque<MemoryKey>,
-    tokens: HashMap<(String, &'static str), (f64, Instant)>,
+    tokens: HashMap<(String, Arc<str>), (f64, Instant)>,
 }
 
 impl Memory {
@@ -181,7 +181,8 @@ impl Memory {
         if self.tokens.len() >= REMEMBERED {
             self.tokens.retain(|_, (tokens, at)| refilled(*tokens, *at, now) < OBJECT_BURST);
         }
-        let bucket = self.tokens.entry((entry.involved.uid.clone(), entry.component)).or_insert((OBJECT_BURST, now));
+        let bucket =
+            self.tokens.entry((entry.involved.uid.clone(), entry.component.clone())).or_insert((OBJECT_BURST, now));
         let tokens = refilled(bucket.0, bucket.1, now);
         let allowed = tokens >= 1.0;
         *bucket = (if allowed { tokens - 1.0 } else { tokens }, now);
@@ -197,7 +198,7 @@ fn refilled(tokens: f64, at: Instant, now: Instant) -> f64 {
 /// The resource version is left out: the same event about a newer state is a repeat.
 fn memory_key(entry: &Entry) -> MemoryKey {
     let involved = Involved { resource_version: String::new(), ..entry.involved.clone() };
-    (involved, entry.type_, entry.reason, entry.message.clone(), entry.component)
+    (involved, entry.type_, entry.reason, entry.message.clone(), entry.component.clone())
 }
 
 struct Writer {
@@ -262,7 +263,7 @@ fn document(entry: &Entry, key: &ObjectKey) -> serde_json::Value {
             "name": involved.name, "uid": involved.uid, "resourceVersion": involved.resource_version,
         },
         "type": entry.type_.as_str(), "reason": entry.reason, "message": entry.message,
-        "source": {"component": entry.component}, "reportingComponent": entry.component, "reportingInstance": "",
+        "source": {"component": &*entry.component}, "reportingComponent": &*entry.component, "reportingInstance": "",
         "count": 1, "firstTimestamp": at, "lastTimestamp": at,
     })
 }
@@ -277,7 +278,7 @@ mod tests {
             type_: EventType::Normal,
             reason: "R",
             message: message.into(),
-            component: "c",
+            component: "c".into(),
             at: jiff::Timestamp::UNIX_EPOCH,
         }
     }
