@@ -49,7 +49,16 @@ pub const LAYERS: &[Layer] = &[
     ),
     shell(
         "scheduler",
-        &["apimachinery", "karmada-api", "scheduling", "client", "controller-runtime", "transport", "world"],
+        &[
+            "apimachinery",
+            "karmada-api",
+            "propagation",
+            "scheduling",
+            "client",
+            "controller-runtime",
+            "transport",
+            "world",
+        ],
     ),
     shell(
         "simulator",

@@ -1,7 +1,13 @@
-//! The scheduler: queue, plan, commit.
+//! The scheduler: a queue of bindings, a decision by the pure `scheduling` crate, at most two writes per decision.
 
+pub mod clusters;
+mod pass;
 pub mod queue;
 pub mod roster;
+mod scheduler;
 pub mod triggers;
 mod waiting;
 pub mod writes;
+
+pub use scheduler::{Options, Scheduler, start};
+pub use scheduling::Gates;

@@ -1,1 +1,5 @@
-//! The scheduler on a control plane of its own.
+//! Journeys of bindings through the scheduler, in one process and in virtual time.
+
+mod failures;
+mod harness;
+mod results;

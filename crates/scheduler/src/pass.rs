@@ -1,0 +1,255 @@
+//! One pass over a binding: read it, decide, write what differs.
+
+use std::sync::Arc;
+
+use apimachinery::meta::Time;
+use apimachinery::{Object, ObjectKey};
+use client::{Patch, PatchOptions};
+use controller_runtime::Involved;
+use karmada_api::constants::events;
+use karmada_api::scope::{Binding, Scope};
+use scheduling::outcome::{self, WriteError};
+use scheduling::{Class, Decision, Gates, Problem, ScheduleError, Snapshot};
+use serde_json::Value;
+
+use crate::queue::Outcome;
+use crate::roster::{Lack, version};
+use crate::scheduler::Shared;
+use crate::{triggers, writes};
+
+/// How often a binding is read again because someone else wrote it meanwhile. Others write a binding a few times after
+/// each change; who needs more than this waits for its next turn.
+const ATTEMPTS: u32 = 5;
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub outcome: Outcome,
+    /// The version of the binding up to which everything was dealt with.
+    pub version: u64,
+    pub lacks: Option<Lack>,
+}
+
+impl Ended {
+    fn done(version: u64) -> Self {
+        Self { outcome: Outcome::Done, version, lacks: None }
+    }
+
+    pub(crate) fn retry() -> Self {
+        Self { outcome: Outcome::Retry, version: 0, lacks: None }
+    }
+}
+
+/// Why an attempt did not get to its end.
+enum Interrupted {
+    /// Someone else wrote the binding.
+    Conflict,
+    /// The binding is gone.
+    Gone,
+    Failed(client::Error),
+}
+
+impl From<client::Error> for Interrupted {
+    fn from(error: client::Error) -> Self {
+        match error {
+            error if error.is_conflict() => Self::Conflict,
+            error if error.is_not_found() => Self::Gone,
+            error => Self::Failed(error),
+        }
+    }
+}
+
+pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
+    let mut object = shared.newest(key);
+    for _ in 0..ATTEMPTS {
+        let Some(current) = object else { return Ended::done(0) };
+        let error = match attempt(shared, &current).await {
+            Ok(ended) => return ended,
+            Err(Interrupted::Gone) => return Ended::done(version(&current)),
+            Err(Interrupted::Failed(error)) => error,
+            Err(Interrupted::Conflict) => match shared.client.get_opt(&resource(key), key).await {
+                Ok(live) => {
+                    object = live;
+                    continue;
+                }
+                Err(error) => error,
+            },
+        };
+        tracing::debug!(%key, %error, "scheduling failed, it will be tried again");
+        return Ended::retry();
+    }
+    Ended::retry()
+}
+
+fn resource(key: &ObjectKey) -> apimachinery::ApiResource {
+    Binding::api_resource(Scope::of(key))
+}
+
+async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interrupted> {
+    let done = Ended::done(version(object));
+    let Ok(binding) = Binding::decode(object) else { return Ok(done) };
+    // It may have changed hands while it waited.
+    if !triggers::is_claimed(object) || !triggers::is_ours(&binding, &shared.options.name) {
+        return Ok(done);
+    }
+    if object.is_deleting() {
+        let metadata = &binding.metadata;
+        let text = outcome::deleting_event(binding.scope, &metadata.namespace, &metadata.name);
+        shared.warn(object, &binding, text);
+        return Ok(done);
+    }
+    match plan(&binding, &shared.snapshot(), &shared.options.gates) {
+        Plan::Nothing => Ok(done),
+        Plan::Observed(patch) => {
+            let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
+            Ok(Ended::done(version(&written)))
+        }
+        Plan::Decided { decision, fresh } => commit(shared, object, &binding, &decision, fresh).await,
+    }
+}
+
+/// What is to be done about a binding.
+enum Plan {
+    Nothing,
+    /// The last result stands; this says so.
+    Observed(Value),
+    Decided {
+        decision: Decision,
+        /// Whether someone asked for a new decision after the last one.
+        fresh: bool,
+    },
+}
+
+/// What failed is decided again in any case: the condition must not outlive its cause.
+fn plan(binding: &Binding, snapshot: &Snapshot, gates: &Gates) -> Plan {
+    let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
+    if scheduling::needed(binding, snapshot, gates).is_none() && !writes::failed(binding) {
+        return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);
+    }
+    Plan::Decided { decision: scheduling::decide(&problem, snapshot, gates), fresh: problem.is_fresh() }
+}
+
+/// Writes a decision. A conflict before anything is written makes it void.
+async fn commit(
+    shared: &Shared,
+    object: &Arc<Object>,
+    binding: &Binding,
+    decision: &Decision,
+    fresh: bool,
+) -> Result<Ended, Interrupted> {
+    let key = object.key();
+    let mut live = binding.clone();
+    let (mut current, mut refused, mut written) = (object.clone(), Vec::new(), false);
+    let placement = binding.spec.placement.as_ref();
+    let result =
+        decision.result().zip(placement).and_then(|(clusters, placement)| writes::result(binding, placement, clusters));
+    if let Some(patch) = result {
+        match write(shared, &key, patch, &PatchOptions::default()).await.map_err(Interrupted::from) {
+            Ok(now) => {
+                live.metadata.generation = now.generation();
+                live.metadata.resource_version = now.resource_version().to_owned();
+                (current, written) = (now, true);
+            }
+            Err(Interrupted::Failed(error)) => refused.push(write_error(&error)),
+            Err(interrupted) => return Err(interrupted),
+        }
+    }
+    let outcome = outcome::outcome_of_writes(decision.error(), &refused);
+    let verdict = writes::Verdict {
+        scheduled: outcome.scheduled,
+        reason: outcome.reason,
+        message: &outcome.message,
+        affinity_name: decision.affinity_term.as_deref().unwrap_or_default(),
+        written,
+        fresh,
+    };
+    let (turned, end) = settle(shared, &key, live, &verdict, version(&current)).await?;
+    if written || turned || fresh {
+        tell(shared, object, binding, decision, &outcome.message);
+    }
+    let (outcome, lacks) = next(decision.error(), !refused.is_empty());
+    Ok(Ended { outcome, version: end, lacks })
+}
+
+/// Writes the status; whether the condition changed, and the version afterwards. When the binding's spec was changed
+/// meanwhile, the status is left to the pass that this change brings.
+async fn settle(
+    shared: &Shared,
+    key: &ObjectKey,
+    mut live: Binding,
+    verdict: &writes::Verdict<'_>,
+    mut end: u64,
+) -> Result<(bool, u64), Interrupted> {
+    for _ in 0..ATTEMPTS {
+        let now = Time::new(shared.world.now());
+        let Some(patch) = writes::status(&live, verdict, now) else { return Ok((false, end)) };
+        let turned = patch["status"].get("conditions").is_some();
+        match write(shared, key, patch, &PatchOptions::status()).await.map_err(Interrupted::from) {
+            Ok(now) => return Ok((turned, version(&now))),
+            Err(Interrupted::Conflict) if verdict.written => {}
+            Err(interrupted) => return Err(interrupted),
+        }
+        let Some(newer) = shared.client.get_opt(&resource(key), key).await? else { return Err(Interrupted::Gone) };
+        if newer.generation() != live.metadata.generation {
+            return Ok((false, end));
+        }
+        let Ok(decoded) = Binding::decode(&newer) else { return Ok((false, end)) };
+        end = version(&newer);
+        live = decoded;
+    }
+    Err(Interrupted::Conflict)
+}
+
+async fn write(shared: &Shared, key: &ObjectKey, patch: Value, options: &PatchOptions) -> client::Result<Arc<Object>> {
+    let written = shared.client.patch(&resource(key), key, &Patch::Merge(patch), options).await?;
+    shared.roster.lock().wrote(&written);
+    Ok(written)
+}
+
+fn write_error(error: &client::Error) -> WriteError {
+    let quota_exceeded = error.status().is_some_and(|status| status.code == 403 && status.reason == "QuotaExceeded");
+    WriteError { message: error.to_string(), quota_exceeded }
+}
+
+/// Only writes that failed are simply repeated. A decision comes out the same until what it was made from changes, so
+/// that a binding without a place waits for that; those that look for room also look again after a while.
+fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<Lack>) {
+    match error {
+        _ if refused => (Outcome::Retry, None),
+        None => (Outcome::Done, None),
+        Some(error) if error.waits_for_capacity() => (Outcome::Unschedulable, Some(Lack::Room)),
+        Some(error) if error.class() == Class::NoFit => (Outcome::Parked, Some(Lack::Clusters)),
+        Some(_) => (Outcome::Unschedulable, Some(Lack::Clusters)),
+    }
+}
+
+fn tell(shared: &Shared, object: &Object, binding: &Binding, decision: &Decision, message: &str) {
+    let metadata = &binding.metadata;
+    for failure in &decision.failures {
+        let text = outcome::term_failure_event(binding.scope, &metadata.namespace, &metadata.name, failure);
+        shared.warn(object, binding, text);
+    }
+    match &decision.clusters {
+        Ok(clusters) if message == outcome::SUCCESS => {
+            for involved in involved(object, binding) {
+                let text = outcome::success_event(binding.scope, clusters);
+                shared.recorder.normal(involved, events::SCHEDULE_BINDING_SUCCEED, text);
+            }
+        }
+        _ => shared.warn(object, binding, message.to_owned()),
+    }
+}
+
+/// Events are told of the binding and of its template.
+pub(crate) fn involved(object: &Object, binding: &Binding) -> [Involved; 2] {
+    let template = &binding.spec.resource;
+    let template = Involved {
+        api_version: template.api_version.clone(),
+        kind: template.kind.clone(),
+        namespace: template.namespace.clone(),
+        name: template.name.clone(),
+        uid: template.uid.clone(),
+        resource_version: String::new(),
+    };
+    [Involved::from(object), template]
+}

@@ -1,0 +1,189 @@
+//! The scheduler as a running thing: it follows bindings and clusters, and passes over what is queued.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey};
+use client::Client;
+use controller_runtime::{Event, EventRecorder, Informer, InformerSet};
+use futures::FutureExt;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::events;
+use karmada_api::scope::{Binding, Scope};
+use parking_lot::Mutex;
+use scheduling::{Gates, Snapshot};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::clusters::Clusters;
+use crate::pass::{self, Ended};
+use crate::queue::Depths;
+use crate::roster::{Roster, Step};
+use crate::triggers::{Change, DEFAULT_SCHEDULER};
+use crate::waiting::WaitingQueue;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// `--scheduler-name`: bindings that name another scheduler are left alone. Also the component of events.
+    pub name: String,
+    /// Passes at once. A pass computes for microseconds and then waits for two writes to be durable, which a store makes
+    /// durable together.
+    pub workers: usize,
+    pub gates: Gates,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { name: DEFAULT_SCHEDULER.to_owned(), workers: 64, gates: Gates::default() }
+    }
+}
+
+/// A change of a cluster looks at the binding again, whatever the binding's version.
+const ANY_VERSION: u64 = u64::MAX;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Scheduler(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub options: Options,
+    pub client: Client,
+    pub world: World,
+    pub recorder: EventRecorder,
+    pub roster: Mutex<Roster>,
+    pub clusters: Mutex<Clusters>,
+    pub queue: WaitingQueue<ObjectKey>,
+    bindings: [(Scope, Informer); 2],
+}
+
+/// Starts a scheduler over informers that others share. The task ends after `stop`, when the running passes have ended.
+/// Must be called inside a tokio runtime.
+pub fn start(
+    informers: &InformerSet,
+    client: &Client,
+    world: World,
+    options: Options,
+    stop: CancellationToken,
+) -> (Scheduler, JoinHandle<()>) {
+    let clusters = informers.informer(&Cluster::api_resource());
+    let shared = Arc::new(Shared {
+        recorder: EventRecorder::start(client.clone(), world.clone(), options.name.as_str(), stop.clone()),
+        client: client.clone(),
+        world,
+        roster: Mutex::new(Roster::new(options.name.as_str())),
+        clusters: Mutex::default(),
+        queue: WaitingQueue::new(),
+        bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
+        options,
+    });
+    // Clusters first: who sees a binding finds them known.
+    let follower = shared.clone();
+    clusters.subscribe(move |event| follower.cluster_changed(event));
+    for (_, informer) in &shared.bindings {
+        let follower = shared.clone();
+        informer.subscribe(move |event| follower.binding_changed(event));
+    }
+    let task = tokio::spawn(shared.clone().run(clusters, stop));
+    (Scheduler(shared), task)
+}
+
+impl Scheduler {
+    /// How many bindings wait where.
+    pub fn depths(&self) -> Depths {
+        self.0.queue.depths()
+    }
+}
+
+impl Shared {
+    /// Nothing is decided before all clusters and all bindings are known.
+    async fn run(self: Arc<Self>, clusters: Informer, stop: CancellationToken) {
+        for informer in self.bindings.iter().map(|(_, informer)| informer).chain([&clusters]) {
+            if !informer.synced().await {
+                return;
+            }
+        }
+        let slots = Arc::new(Semaphore::new(self.options.workers));
+        loop {
+            // The slot first: who is taken from the queue is the most important one at that moment.
+            let Ok(slot) = slots.clone().acquire_owned().await else { break };
+            let Some(taken) = stop.run_until_cancelled(self.queue.next()).await else { break };
+            let shared = self.clone();
+            tokio::spawn(async move {
+                shared.pass(&taken.key).await;
+                drop(slot);
+            });
+        }
+        // Every slot is free again once the last running pass has ended.
+        let all = u32::try_from(self.options.workers).unwrap_or(u32::MAX);
+        let _ = slots.acquire_many(all).await;
+    }
+
+    async fn pass(&self, key: &ObjectKey) {
+        let ended = AssertUnwindSafe(pass::run(self, key)).catch_unwind().await.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            tracing::error!(%key, panic = text, "scheduling panicked, it will be tried again");
+            Ended::retry()
+        });
+        self.roster.lock().handled(key, ended.version, ended.lacks);
+        self.queue.done(key, ended.outcome, ended.version);
+    }
+
+    fn binding_changed(&self, event: &Event) {
+        let (old, new) = match event {
+            Event::Added { object, .. } => (None, object),
+            Event::Updated { old, new } => (Some(&**old), new),
+            Event::Deleted(object) => {
+                self.roster.lock().removed(&object.key());
+                self.queue.remove(&object.key());
+                return;
+            }
+        };
+        let step = self.roster.lock().changed(old, new);
+        match step {
+            Step::Push { priority, version } => self.queue.push(new.key(), priority, version),
+            Step::Remove => self.queue.remove(&new.key()),
+            Step::Nothing => {}
+        }
+    }
+
+    fn cluster_changed(&self, event: &Event) {
+        let object = event.object();
+        if matches!(event, Event::Deleted(_)) {
+            return self.clusters.lock().remove(object.name(), |change| self.spread(change));
+        }
+        match object.decode::<Cluster>() {
+            Ok(cluster) => self.clusters.lock().put(Arc::new(cluster), |change| self.spread(change)),
+            Err(error) => tracing::warn!(?object, %error, "cluster cannot be understood"),
+        }
+    }
+
+    /// Called while the clusters are locked, so that a pass that starts now waits for them.
+    fn spread(&self, change: &Change<'_>) {
+        let touched = self.roster.lock().cluster(change);
+        for (key, priority) in touched.push {
+            self.queue.push(key, priority, ANY_VERSION);
+        }
+        self.queue.wake(&touched.wake);
+    }
+
+    pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
+        self.clusters.lock().snapshot()
+    }
+
+    pub(crate) fn newest(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        let scope = Scope::of(key);
+        let (_, informer) = self.bindings.iter().find(|(other, _)| *other == scope)?;
+        let cached = informer.cache().get(key);
+        self.roster.lock().newest(key, cached)
+    }
+
+    pub(crate) fn warn(&self, object: &Object, binding: &Binding, text: String) {
+        for involved in pass::involved(object, binding) {
+            self.recorder.warning(involved, events::SCHEDULE_BINDING_FAILED, text.clone());
+        }
+    }
+}

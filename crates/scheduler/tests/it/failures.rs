@@ -1,0 +1,100 @@
+//! Bindings that find no place: what is said of them, and what wakes them.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::harness::{Plane, enablement, key, room};
+
+#[tokio::test(start_paused = true)]
+async fn without_clusters_it_waits_for_one_that_joins() {
+    let plane = Plane::start().await;
+    let web = key("web");
+    plane.bind(&web, json!({})).await;
+    let nowhere = " | False NoClusterFit: 0/0 clusters are available: no cluster exists.";
+    plane.expect(&web, nowhere).await;
+    let before = plane.requests();
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(plane.requests(), before, "nobody asks while nothing happens");
+    plane.join("m1", json!({})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    let events = plane.events(&web).await;
+    let warning = "Deployment Warning ScheduleBindingFailed: 0/0 clusters are available: no cluster exists.";
+    assert!(events.iter().any(|event| event == warning), "{events:?}");
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_cluster_newly_serves_wakes_only_who_waits_for_it() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({"status": {"apiEnablements": [enablement("v1", "ConfigMap")]}})).await;
+    plane.join("m2", json!({"status": {"apiEnablements": [enablement("v1", "ConfigMap")]}})).await;
+    let (web, divided, config) = (key("web"), key("divided"), key("config"));
+    let strategy = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    plane.bind(&web, json!({})).await;
+    plane.bind(&divided, json!({"placement": {"replicaScheduling": strategy}})).await;
+    plane.bind(&config, json!({"replicas": null, "resource": {"apiVersion": "v1", "kind": "ConfigMap"}})).await;
+    let nowhere = " | False NoClusterFit: 0/2 clusters are available: 2 cluster(s) did not have the API resource.";
+    plane.expect(&web, nowhere).await;
+    plane.expect(&divided, nowhere).await;
+    plane.expect(&config, "m1:0 m2:0 | True Success").await;
+    let before = plane.writes();
+    let both = json!({"apiEnablements": [enablement("apps/v1", "Deployment"), enablement("v1", "ConfigMap")]});
+    plane.cluster_status("m1", both.clone()).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    plane.expect(&divided, "m1:2 | True Success").await;
+    // Another cluster that serves the kind is one more for copies, and no reason to move shares.
+    plane.cluster_status("m2", both).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&web, "m1:2 m2:2 | True Success").await;
+    plane.expect(&divided, "m1:2 | True Success").await;
+    assert_eq!(plane.writes() - before, 6, "{:?}", plane.requests());
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_lacks_room_waits_for_room() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({"status": {"resourceSummary": room(3)}})).await;
+    let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+    let web = key("web");
+    plane.bind(&web, json!({"replicas": 2, "placement": dynamic})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    plane.change(&web, json!({"replicas": 7})).await;
+    let short = "m1:2 | False Unschedulable: failed to assign replicas: failed to scale up: Clusters available replicas \
+                 3 are not enough to schedule.";
+    plane.expect(&web, short).await;
+    // The condition does not outlive its cause.
+    plane.change(&web, json!({"replicas": 2})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    plane.change(&web, json!({"replicas": 7})).await;
+    plane.expect(&web, short).await;
+    let before = plane.writes();
+    plane.cluster_status("m1", json!({"resourceSummary": room(4)})).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    plane.expect(&web, &short.replace(" 3 ", " 4 ")).await;
+    assert_eq!(plane.writes() - before, 1);
+    plane.cluster_status("m1", json!({"resourceSummary": room(5)})).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&web, "m1:7 | True Success").await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_leaves_takes_the_copies_of_no_one_else() {
+    let plane = Plane::start().await;
+    for name in ["m1", "m2"] {
+        plane.join(name, json!({"metadata": {"finalizers": ["karmada.io/cluster-controller"]}})).await;
+    }
+    let web = key("web");
+    plane.bind(&web, json!({})).await;
+    plane.expect(&web, "m1:2 m2:2 | True Success").await;
+    plane.leave("m1").await;
+    plane.expect(&web, "m2:2 | True Success").await;
+    plane.leave("m2").await;
+    plane.expect(&web, " | False NoClusterFit: 0/2 clusters are available: no cluster exists.").await;
+    plane.shutdown();
+}

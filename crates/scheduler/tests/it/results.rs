@@ -1,0 +1,118 @@
+//! What bindings get, and when they get something else.
+
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use serde_json::json;
+
+use crate::harness::{Plane, key};
+
+#[tokio::test(start_paused = true)]
+async fn both_kinds_of_binding_are_scheduled_alike() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    plane.join("m2", json!({})).await;
+    for key in [key("web"), ObjectKey::cluster("web")] {
+        let before = plane.writes();
+        plane.bind(&key, json!({})).await;
+        plane.expect(&key, "m1:2 m2:2 | True Success").await;
+        assert_eq!(plane.writes() - before, 2, "{:?}", plane.requests());
+        let binding = plane.get(&key).await;
+        assert_eq!(binding["status"]["schedulerObservedGeneration"], binding["metadata"]["generation"]);
+        assert!(binding["status"]["lastScheduledTime"].is_string());
+        assert_eq!(binding["metadata"]["annotations"]["policy.karmada.io/applied-placement"], "{}");
+    }
+    plane.settle().await;
+    assert_eq!(
+        plane.events(&key("web")).await,
+        [
+            "ClusterResourceBinding Normal ScheduleBindingSucceed: Binding has been scheduled successfully. Result {m1:2, m2:2}",
+            "Deployment Normal ScheduleBindingSucceed: Binding has been scheduled successfully. Result {m1:2, m2:2}",
+            "Deployment Normal ScheduleBindingSucceed: Binding has been scheduled successfully. Result: {m1:2, m2:2}",
+            "ResourceBinding Normal ScheduleBindingSucceed: Binding has been scheduled successfully. Result: {m1:2, m2:2}",
+        ]
+    );
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_placement_or_number_moves_it() {
+    let plane = Plane::start().await;
+    for name in ["m1", "m2"] {
+        plane.join(name, json!({})).await;
+    }
+    let web = key("web");
+    plane.bind(&web, json!({"placement": {"clusterAffinity": {"clusterNames": ["m1"]}}})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    plane.change(&web, json!({"replicas": 3})).await;
+    plane.expect(&web, "m1:3 | True Success").await;
+    plane.change(&web, json!({"placement": {"clusterAffinity": {"clusterNames": ["m2"]}}})).await;
+    plane.expect(&web, "m2:3 | True Success").await;
+    plane
+        .change(
+            &web,
+            json!({"placement": {"clusterAffinity": null, "replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}}}),
+        )
+        .await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    plane.expect(&web, "m1:2 m2:1 | True Success").await;
+    assert_eq!(plane.writes(), 8, "{:?}", plane.requests());
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn labels_of_clusters_move_copies_and_leave_shares() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({"metadata": {"labels": {"tier": "a"}}})).await;
+    plane.join("m2", json!({})).await;
+    let by_label = json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"tier": "a"}}}});
+    let (copies, shares) = (key("copies"), key("shares"));
+    plane.bind(&copies, json!({"placement": by_label})).await;
+    let mut divided = by_label.clone();
+    divided["replicaScheduling"] = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+    plane.bind(&shares, json!({"placement": divided})).await;
+    plane.expect(&copies, "m1:2 | True Success").await;
+    plane.expect(&shares, "m1:2 | True Success").await;
+    let before = plane.writes();
+    plane.change_cluster("m2", json!({"metadata": {"labels": {"tier": "a"}}})).await;
+    plane.expect(&copies, "m1:2 m2:2 | True Success").await;
+    plane.expect(&shares, "m1:2 | True Success").await;
+    assert_eq!(plane.writes() - before, 2, "only the copies: {:?}", plane.requests());
+    plane.change_cluster("m1", json!({"metadata": {"labels": {"tier": "b"}}})).await;
+    plane.expect(&copies, "m2:2 | True Success").await;
+    plane.expect(&shares, "m1:2 | True Success").await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn terms_are_tried_in_order_and_never_go_back() {
+    let plane = Plane::start().await;
+    for (name, tier) in [("m1", "a"), ("m2", "b")] {
+        plane.join(name, json!({"metadata": {"labels": {"tier": tier}}})).await;
+    }
+    let term = |name: &str, tier: &str| json!({"affinityName": name, "labelSelector": {"matchLabels": {"tier": tier}}});
+    let web = key("web");
+    plane.bind(&web, json!({"placement": {"clusterAffinities": [term("first", "a"), term("second", "b")]}})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    assert_eq!(plane.get(&web).await["status"]["schedulerObservingAffinityName"], "first");
+    plane.change_cluster("m1", json!({"metadata": {"labels": {"tier": "c"}}})).await;
+    plane.expect(&web, "m2:2 | True Success").await;
+    assert_eq!(plane.get(&web).await["status"]["schedulerObservingAffinityName"], "second");
+    let warning = "ResourceBinding Warning ScheduleBindingFailed: failed to schedule ResourceBinding(demo/web) with \
+                   clusterAffiliates index(0): 0/2 clusters are available: 2 cluster(s) did not match the placement \
+                   cluster affinity constraint.";
+    let events = plane.events(&web).await;
+    assert!(events.iter().any(|event| event == warning), "{events:?}");
+    plane.change_cluster("m1", json!({"metadata": {"labels": {"tier": "a"}}})).await;
+    plane.expect(&web, "m2:2 | True Success").await;
+    // A rebalancer starts over from the first term.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let now = plane.world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    plane.change(&web, json!({"rescheduleTriggeredAt": now})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    let binding = plane.get(&web).await;
+    assert_eq!(binding["status"]["schedulerObservingAffinityName"], "first");
+    assert!(binding["status"]["lastScheduledTime"].as_str() >= Some(now.as_str()), "{binding}");
+    plane.shutdown();
+}
