@@ -1,8 +1,11 @@
 //! Bindings that find no place: what is said of them, and what wakes them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use transport::Response;
 
 use crate::harness::{Plane, enablement, key, room};
 
@@ -96,5 +99,55 @@ async fn a_cluster_that_leaves_takes_the_copies_of_no_one_else() {
     plane.expect(&web, "m2:2 | True Success").await;
     plane.leave("m2").await;
     plane.expect(&web, " | False NoClusterFit: 0/2 clusters are available: no cluster exists.").await;
+    plane.shutdown();
+}
+
+/// A refusal as the API server writes it.
+fn refusal(code: u16, reason: &str, message: &str) -> Response {
+    let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
+        "reason": reason, "message": message});
+    let mut response = Response::new(transport::full(status.to_string()));
+    *response.status_mut() = http::StatusCode::from_u16(code).expect("a code");
+    response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+    response
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_refuses_is_asked_again_with_growing_pauses() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    let changes = Arc::new(AtomicU32::new(0));
+    let counted = changes.clone();
+    plane.gate(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { Some(refusal(500, "InternalError", "no")) })
+    });
+    let web = key("web");
+    plane.bind(&web, json!({})).await;
+    // Passes at 0, 1, 3, 7, 15, 25 … s, of two refused writes each.
+    tokio::time::sleep(Duration::from_millis(30_500)).await;
+    assert_eq!(changes.load(Ordering::SeqCst), 12);
+    plane.open();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_says_so_in_the_condition() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    let mut changes = 0;
+    plane.gate(move || {
+        changes += 1;
+        let refuse = changes % 2 == 1;
+        Box::pin(async move { refuse.then(|| refusal(403, "QuotaExceeded", "quota of the federation is used up")) })
+    });
+    let web = key("web");
+    plane.bind(&web, json!({})).await;
+    plane.expect(&web, " | False QuotaExceeded: quota of the federation is used up").await;
+    plane.open();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&web, "m1:2 | True Success").await;
     plane.shutdown();
 }

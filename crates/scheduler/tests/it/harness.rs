@@ -1,14 +1,16 @@
 //! A control plane with clusters that are only objects, and a scheduler whose requests are counted.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, Patch, PatchOptions};
 use controller_runtime::InformerSet;
+use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::labels;
@@ -16,8 +18,11 @@ use karmada_api::scope::{Binding, Scope};
 use scheduler::{Options, Scheduler};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use transport::Identity;
+use transport::{ApiService, Identity, Request, Response};
 use world::World;
+
+/// Asked before each change the scheduler wants: an answer is given in place of the server's.
+pub type Gate = Box<dyn FnMut() -> BoxFuture<'static, Option<Response>> + Send>;
 
 pub struct Plane {
     pub client: Client,
@@ -25,8 +30,26 @@ pub struct Plane {
     counted: Client,
     pub world: World,
     server: ApiServer,
+    gate: Arc<Mutex<Option<Gate>>>,
     stop: CancellationToken,
     pub scheduler: Scheduler,
+}
+
+fn gated(service: ApiService, gate: Arc<Mutex<Option<Gate>>>) -> ApiService {
+    ApiService::new(tower::service_fn(move |request: Request| {
+        let is_change = request.method() == http::Method::PATCH;
+        let asked = is_change.then(|| gate.lock().expect("not poisoned").as_mut().map(|gate| gate())).flatten();
+        let served: BoxFuture<'static, Result<Response, Infallible>> =
+            Box::pin(tower::ServiceExt::oneshot(service.clone(), request));
+        async move {
+            if let Some(asked) = asked
+                && let Some(answer) = asked.await
+            {
+                return Ok(answer);
+            }
+            served.await
+        }
+    }))
 }
 
 fn start(client: &Client, world: &World, stop: &CancellationToken) -> Scheduler {
@@ -53,9 +76,10 @@ impl Plane {
         };
         let server = ApiServer::start(config).await.expect("the server starts");
         let client = Client::in_process(server.service(), Identity::system("test"));
-        let (counted, stop) = (client.with_limit(None), CancellationToken::new());
+        let (gate, stop) = (Arc::default(), CancellationToken::new());
+        let counted = Client::in_process(gated(server.service(), Arc::clone(&gate)), Identity::system("scheduler"));
         let scheduler = start(&counted, &world, &stop);
-        let plane = Self { client, counted, world, server, stop, scheduler };
+        let plane = Self { client, counted, world, server, gate, stop, scheduler };
         // Events about cluster-scoped objects go into `default`.
         for name in ["default", "demo"] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -64,8 +88,21 @@ impl Plane {
         plane
     }
 
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// From now on the gate is asked before each change the scheduler wants.
+    pub fn gate(&self, gate: impl FnMut() -> BoxFuture<'static, Option<Response>> + Send + 'static) {
+        *self.gate.lock().expect("not poisoned") = Some(Box::new(gate));
+    }
+
+    pub fn open(&self) {
+        *self.gate.lock().expect("not poisoned") = None;
+    }
+
     /// Starts a scheduler that knows nothing in place of the running one.
-    pub async fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.stop.cancel();
         self.stop = CancellationToken::new();
         self.scheduler = start(&self.counted, &self.world, &self.stop);

@@ -3,3 +3,4 @@
 mod failures;
 mod harness;
 mod results;
+mod writes;

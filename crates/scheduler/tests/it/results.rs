@@ -116,3 +116,28 @@ async fn terms_are_tried_in_order_and_never_go_back() {
     assert!(binding["status"]["lastScheduledTime"].as_str() >= Some(now.as_str()), "{binding}");
     plane.shutdown();
 }
+
+#[tokio::test(start_paused = true)]
+async fn others_bindings_and_suspended_ones_are_left_alone() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    let (suspended, others, dependency) = (key("suspended"), key("others"), key("dependency"));
+    plane.bind(&suspended, json!({"suspension": {"scheduling": true}})).await;
+    plane.bind(&others, json!({"schedulerName": "other"})).await;
+    plane.bind(&dependency, json!({"placement": null, "requiredBy": [{"name": "a"}]})).await;
+    for key in [&suspended, &others, &dependency] {
+        plane.expect(key, " | -").await;
+    }
+    assert_eq!(plane.writes(), 0);
+    plane.change(&suspended, json!({"suspension": null})).await;
+    plane.change(&others, json!({"schedulerName": null})).await;
+    for key in [&suspended, &others] {
+        plane.expect(key, "m1:2 | True Success").await;
+    }
+    plane.change(&suspended, json!({"suspension": {"scheduling": true}, "replicas": 5})).await;
+    plane.change_cluster("m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    plane.expect(&suspended, "m1:2 | True Success").await;
+    plane.change(&suspended, json!({"suspension": {"scheduling": false}})).await;
+    plane.expect(&suspended, "m1:5 | True Success").await;
+    plane.shutdown();
+}

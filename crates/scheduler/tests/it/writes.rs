@@ -1,0 +1,126 @@
+//! How much is asked of the API server, and what happens when others write at the same time.
+
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use client::{Patch, PatchOptions};
+use karmada_api::scope::{Binding, Scope};
+use serde_json::json;
+
+use crate::harness::{Plane, key};
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_writes_nothing() {
+    let mut plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    plane.join("m2", json!({})).await;
+    let divided =
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}});
+    let terms =
+        json!({"clusterAffinities": [{"affinityName": "none", "clusterNames": ["m9"]}, {"affinityName": "all"}]});
+    plane.bind(&key("copies"), json!({})).await;
+    plane.bind(&key("shares"), json!({"placement": divided})).await;
+    plane.bind(&key("terms"), json!({"placement": terms})).await;
+    plane.bind(&key("nowhere"), json!({"placement": {"clusterAffinity": {"clusterNames": ["m9"]}}})).await;
+    plane
+        .bind(
+            &ObjectKey::cluster("config"),
+            json!({"replicas": 0, "resource": {"apiVersion": "v1", "kind": "ConfigMap"}}),
+        )
+        .await;
+    plane.settle().await;
+    let before = plane.requests();
+    plane.restart();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(plane.requests(), before);
+    for (name, expected) in [("copies", "m1:2 m2:2"), ("shares", "m1:1 m2:1"), ("terms", "m1:2 m2:2")] {
+        plane.expect(&key(name), &format!("{expected} | True Success")).await;
+    }
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_does_not_concern_scheduling_is_observed_only() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    let web = key("web");
+    let divided =
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}});
+    plane.bind(&web, json!({"placement": divided})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    let (before, time) = (plane.writes(), plane.get(&web).await["status"]["lastScheduledTime"].clone());
+    plane.change(&web, json!({"conflictResolution": "Overwrite"})).await;
+    plane.settle().await;
+    assert_eq!(plane.writes() - before, 1, "{:?}", plane.requests());
+    let binding = plane.get(&web).await;
+    assert_eq!(binding["status"]["schedulerObservedGeneration"], binding["metadata"]["generation"]);
+    assert_eq!(binding["status"]["lastScheduledTime"], time);
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_writers_are_not_overwritten() {
+    let plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    plane.join("m2", json!({})).await;
+    let web = key("web");
+    plane.bind(&web, json!({})).await;
+    plane.expect(&web, "m1:2 m2:2 | True Success").await;
+    // The scheduler is told of the change of replicas; before it writes, first a cluster is evicted and then, between its
+    // two writes, someone else turns a condition.
+    let (client, key, mut changes) = (plane.client.clone(), web.clone(), 0);
+    plane.gate(move || {
+        changes += 1;
+        let (client, key, change) = (client.clone(), key.clone(), changes);
+        Box::pin(async move {
+            let resource = Binding::api_resource(Scope::Namespaced);
+            if change == 1 {
+                let task = json!({"fromCluster": "m1", "producer": "test", "reason": "TaintUntolerated"});
+                let clusters = json!([{"name": "m2", "replicas": 2}]);
+                let patch = Patch::Merge(json!({"spec": {"clusters": clusters, "gracefulEvictionTasks": [task]}}));
+                client.patch(&resource, &key, &patch, &PatchOptions::default()).await.expect("the eviction");
+            }
+            if change == 3 {
+                let binding = client.get(&resource, &key).await.expect("the binding").to_value().expect("a tree");
+                let condition = json!({"type": "FullyApplied", "status": "True", "reason": "r", "message": "m",
+                    "lastTransitionTime": "2026-11-21T00:00:00Z"});
+                let conditions = json!([binding["status"]["conditions"][0], condition]);
+                let patch = Patch::Merge(json!({"status": {"conditions": conditions}}));
+                client.patch(&resource, &key, &patch, &PatchOptions::status()).await.expect("the status");
+            }
+            None
+        })
+    });
+    plane.change(&web, json!({"replicas": 3})).await;
+    plane.expect(&web, "m2:3 | True Success").await;
+    let binding = plane.get(&web).await;
+    assert_eq!(binding["status"]["conditions"][1]["type"], "FullyApplied", "{binding}");
+    assert_eq!(binding["status"]["schedulerObservedGeneration"], binding["metadata"]["generation"]);
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_bindings_cost_two_writes_each() {
+    const BINDINGS: u64 = 1000;
+    let mut plane = Plane::start().await;
+    for name in ["m1", "m2", "m3"] {
+        plane.join(name, json!({})).await;
+    }
+    plane.stop();
+    for index in 0..BINDINGS {
+        plane.bind(&key(&format!("web-{index}")), json!({})).await;
+    }
+    plane.restart();
+    plane.settle().await;
+    while plane.scheduler.depths() != Default::default() {
+        plane.settle().await;
+    }
+    assert_eq!(plane.writes(), 2 * BINDINGS, "{:?}", plane.requests());
+    assert_eq!(plane.requests().len(), 1, "patches only: {:?}", plane.requests());
+    // A cluster changes in a way that decides nothing: everything is looked at, nothing is written.
+    plane.change_cluster("m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
+    plane.settle().await;
+    assert_eq!(plane.writes(), 2 * BINDINGS);
+    plane.expect(&key("web-999"), "m1:2 m2:2 m3:2 | True Success").await;
+    plane.shutdown();
+}
