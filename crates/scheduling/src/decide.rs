@@ -175,7 +175,7 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
 }
 
 /// The selected clusters with what each gets.
-fn targets(
+pub(crate) fn targets(
     problem: &Problem<'_>,
     snapshot: &Snapshot,
     gates: &Gates,

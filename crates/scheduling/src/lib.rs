@@ -21,6 +21,8 @@ mod regions;
 mod repair;
 mod select;
 mod snapshot;
+#[cfg(test)]
+mod tables;
 
 pub use capacity::Capacity;
 pub use decide::{Decision, TermFailure, decide, demand};

@@ -21,7 +21,8 @@ pub(crate) fn by_region(
 ) -> Result<Vec<Candidate>, SelectError> {
     let clusters = selection.cluster.unwrap_or(Bounds { min: 0, max: 0 });
     let mut regions: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
-    for candidate in candidates {
+    // Those without a region are no group; the filter refuses them anyway unless it is off.
+    for candidate in candidates.iter().filter(|it| it.region != 0) {
         regions.entry(candidate.region).or_default().push(*candidate);
     }
     if regions.len() < bounds.min {
