@@ -8,7 +8,7 @@ use propagation::division::Ties;
 use crate::assign::{Assignment, Share, assign};
 use crate::candidate::Candidate;
 use crate::error::{AssignError, Class, ScheduleError};
-use crate::estimate::{Demand, estimate};
+use crate::estimate::{Assumed, Demand, estimate};
 use crate::explain::Trace;
 use crate::filter::{Filter, Previous, Tiers, diagnosis};
 use crate::plugins::Plugin;
@@ -167,7 +167,8 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
     debug_assert_eq!(sets, matches!(demand, Demand::Sets(_)));
     for candidate in candidates {
         let Some(member) = snapshot.members().get(candidate.place as usize) else { continue };
-        let general = estimate(member.capacity(), &demand, gates.resource_models);
+        let assumed = Assumed(problem.estimates.assumed(member.name()));
+        let general = estimate(member.capacity(), &demand, gates.resource_models, assumed);
         let asks = !matches!(demand, Demand::Nothing);
         let accurate = asks.then(|| problem.estimates.at_most(member.name())).flatten();
         candidate.allocatable = accurate.map_or(general, |at_most| general.min(at_most));

@@ -6,6 +6,7 @@ use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use smallvec::SmallVec;
 
 use crate::capacity::{Capacity, Models, PODS_PER_NODE, Summary, count};
+use crate::nodes::Nodes;
 
 /// The answer when nothing limits the number.
 pub const UNLIMITED: i64 = i32::MAX as i64;
@@ -47,35 +48,93 @@ impl<'a> Demand<'a> {
     }
 }
 
-/// How much more fits, never below zero and at most [`UNLIMITED`].
-pub fn estimate(capacity: &Capacity, demand: &Demand<'_>, models: bool) -> i64 {
-    let Some(summary) = &capacity.summary else {
-        return if matches!(demand, Demand::Nothing) { UNLIMITED } else { 0 };
-    };
+/// Workloads that were sent to a cluster which may not know of them yet, each with its components.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Assumed<'a>(pub &'a [Vec<Component>]);
+
+impl<'a> Assumed<'a> {
+    fn components(self) -> impl Iterator<Item = &'a Component> {
+        self.0.iter().flatten().filter(|component| component.replicas > 0)
+    }
+
+    fn pods(self) -> i64 {
+        self.components().map(|component| i64::from(component.replicas)).sum()
+    }
+
+    fn amount(self, name: &str) -> i64 {
+        let amounts = self.components().filter_map(|component| {
+            let amount: Quantity =
+                component.replica_requirements.as_ref()?.resource_request.get(name)?.as_str().parse().ok()?;
+            Some(count(name, amount).saturating_mul(component.replicas.into()))
+        });
+        amounts.fold(0, i64::saturating_add)
+    }
+}
+
+/// How much more fits, never below zero and at most [`UNLIMITED`]. With `models` the nodes by grade count where the
+/// cluster has them.
+pub fn estimate(capacity: &Capacity, demand: &Demand<'_>, models: bool, assumed: Assumed<'_>) -> i64 {
+    if matches!(demand, Demand::Nothing) {
+        return UNLIMITED;
+    }
+    let Some(summary) = &capacity.summary else { return 0 };
+    let room = Room { summary, models: summary.models.as_ref().filter(|_| models), assumed };
+    let pods = summary.pods.saturating_sub(assumed.pods());
     match demand {
-        Demand::Nothing => UNLIMITED,
-        Demand::Replicas(request) => replicas(summary, request.as_ref(), models),
-        Demand::Sets(components) => sets(summary, components),
+        _ if pods <= 0 => 0,
+        Demand::Nothing | Demand::Replicas(None) => pods,
+        Demand::Replicas(Some(request)) => room.replicas(pods, request),
+        Demand::Sets(components) => room.sets(pods, components),
     }
     .clamp(0, UNLIMITED)
 }
 
-fn replicas(summary: &Summary, request: Option<&Request<'_>>, models: bool) -> i64 {
-    if summary.pods <= 0 {
-        return 0;
-    }
-    let Some(request) = request else { return summary.pods };
-    if models && let Some(models) = &summary.models {
-        return summary.pods.min(by_grade(models, request));
-    }
-    let fitting = request.amounts.iter().map(|(name, amount)| match summary.left(name) {
-        Some(left) if left > 0 => left / amount,
-        _ => 0,
-    });
-    fitting.fold(summary.pods, i64::min)
+struct Room<'a> {
+    summary: &'a Summary,
+    models: Option<&'a Models>,
+    assumed: Assumed<'a>,
 }
 
-/// Each node of a grade takes what fits the least the grade promises.
+impl Room<'_> {
+    /// How often the amount fits what is left, going by the sums.
+    fn fits(&self, name: &str, amount: i64) -> i64 {
+        let left = self.summary.left(name).unwrap_or(0);
+        let left = if self.assumed.0.is_empty() { left } else { left.saturating_sub(self.assumed.amount(name)) };
+        left.max(0) / amount.max(1)
+    }
+
+    fn replicas(&self, pods: i64, request: &Request<'_>) -> i64 {
+        match self.models {
+            Some(models) if self.assumed.0.is_empty() => pods.min(by_grade(models, request)),
+            Some(models) => {
+                let mut nodes = Nodes::empty(models);
+                for workload in self.assumed.0 {
+                    nodes.place(workload);
+                }
+                pods.min(nodes.fits(request.amounts()))
+            }
+            None => request.amounts().iter().map(|(name, amount)| self.fits(name, *amount)).fold(pods, i64::min),
+        }
+    }
+
+    fn sets(&self, pods: i64, components: &[Component]) -> i64 {
+        let pods_per_set: i64 = components.iter().map(|component| i64::from(component.replicas.max(0))).sum();
+        if pods_per_set == 0 {
+            return pods;
+        }
+        let amounts = of_all(components);
+        let fitting = amounts.iter().map(|(name, amount)| self.fits(name, count(name, *amount)));
+        let bound = fitting.fold(pods / pods_per_set, i64::min);
+        let Some(models) = self.models else { return bound };
+        let mut nodes = Nodes::empty(models);
+        for workload in self.assumed.0 {
+            nodes.place(workload);
+        }
+        nodes.sets(components, bound)
+    }
+}
+
+/// Each node of a grade takes what fits the least the grade promises. As [`Nodes::fits`], without copying nodes.
 fn by_grade(models: &Models, request: &Request<'_>) -> i64 {
     let mut places: SmallVec<[(usize, i64); 4]> = SmallVec::new();
     for (name, amount) in request.amounts() {
@@ -87,21 +146,6 @@ fn by_grade(models: &Models, request: &Request<'_>) -> i64 {
         fitting.fold(PODS_PER_NODE, i64::min)
     };
     models.grades.iter().fold(0, |sum, grade| sum.saturating_add(grade.nodes.saturating_mul(on_node(&grade.amounts))))
-}
-
-fn sets(summary: &Summary, components: &[Component]) -> i64 {
-    if summary.pods <= 0 {
-        return 0;
-    }
-    let pods_per_set: i64 = components.iter().map(|component| i64::from(component.replicas.max(0))).sum();
-    if pods_per_set == 0 {
-        return summary.pods;
-    }
-    let bound = summary.pods / pods_per_set;
-    of_all(components).iter().fold(bound, |bound, (name, amount)| match summary.left(name) {
-        Some(left) if left > 0 => bound.min(left / count(name, *amount).max(1)),
-        _ => 0,
-    })
 }
 
 /// What one set needs in all.

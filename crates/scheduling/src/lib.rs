@@ -14,6 +14,7 @@ pub mod estimate;
 mod explain;
 mod filter;
 mod needed;
+mod nodes;
 pub mod outcome;
 mod plugins;
 mod problem;

@@ -4,7 +4,7 @@ use apimachinery::meta::Time;
 use karmada_api::Scope;
 use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType, SpreadField};
 use karmada_api::scope::Binding;
-use karmada_api::work::v1alpha2::{ResourceBindingSpec, TargetCluster};
+use karmada_api::work::v1alpha2::{Component, ResourceBindingSpec, TargetCluster};
 
 use crate::plugins::Plugins;
 
@@ -49,10 +49,15 @@ pub struct Peers<'a> {
     pub apart: Vec<&'a [TargetCluster]>,
 }
 
-/// What accurate estimators say of a cluster.
+/// What is known of room in clusters besides what they report themselves.
 pub trait Estimates {
     /// At most this many more replicas (or component sets) fit; `None` when it is not known.
     fn at_most(&self, cluster: &str) -> Option<i64>;
+
+    /// Workloads on their way to a cluster; the general estimator takes their share away. Each is a list of components.
+    fn assumed(&self, _cluster: &str) -> &[Vec<Component>] {
+        &[]
+    }
 }
 
 /// Only the general estimator speaks.

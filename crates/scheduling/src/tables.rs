@@ -4,15 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use karmada_api::Scope;
-use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::cluster::v1alpha1::{AllocatableModeling, Cluster, ResourceModel, ResourceSummary};
 use karmada_api::scope::Binding;
-use karmada_api::work::v1alpha2::TargetCluster;
+use karmada_api::work::v1alpha2::{Component, ReplicaRequirements, TargetCluster};
 use serde_json::{Value, json};
 
 use crate::ScheduleError;
 use crate::candidate::Candidate;
+use crate::capacity::Capacity;
 use crate::choice::{Group, choose};
 use crate::decide::targets;
+use crate::estimate::{Assumed, Demand, UNLIMITED, estimate};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
 use crate::select::{Selection, select};
@@ -236,5 +238,76 @@ fn many_regions() {
         let groups: Vec<Group> = (0..count).map(|index| Group { value, weight: 1000 - index }).collect();
         let expected: Vec<usize> = (0..expected).collect();
         assert_eq!(choose(&groups, least, most, target), Some(expected), "{count}");
+    }
+}
+
+/// `cpu=1,memory=2Gi` as a resource list.
+fn amounts(text: &str) -> Value {
+    text.split(',')
+        .filter_map(|item| item.trim().split_once('='))
+        .map(|(name, amount)| (name.to_owned(), json!(amount)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+/// `1x cpu=1 + 2x memory=1Gi` as components.
+fn components(text: &str) -> Vec<Component> {
+    let component = |item: &str| {
+        let (replicas, request) = item.split_once('x').unwrap();
+        let requirements = json!({"resourceRequest": amounts(request)});
+        serde_json::from_value(json!({"name": "c", "replicas": replicas.trim().parse::<i64>().unwrap(), "replicaRequirements": requirements})).unwrap()
+    };
+    text.split(" + ").filter(|item| !item.trim().is_empty()).map(component).collect()
+}
+
+fn capacity(allocatable: &str, allocated: &str, allocating: &str, models: &str) -> Capacity {
+    let mut cluster = Cluster::default();
+    if allocatable != "absent" {
+        let mut summary: ResourceSummary = serde_json::from_value(json!({
+            "allocatable": amounts(allocatable),
+            "allocated": amounts(allocated),
+            "allocating": amounts(allocating),
+        }))
+        .unwrap();
+        for (grade, nodes, least) in models.split(';').filter_map(|model| {
+            let (head, least) = model.trim().split_once(' ')?;
+            let (grade, nodes) = head.split_once('x')?;
+            Some((grade.parse().unwrap(), nodes.parse().unwrap(), least))
+        }) {
+            let range = |(name, min): (&String, &Value)| json!({"name": name, "min": min, "max": "1Ei"});
+            let ranges: Vec<Value> = amounts(least).as_object().unwrap().iter().map(range).collect();
+            cluster
+                .spec
+                .resource_models
+                .push(ResourceModel { grade, ranges: serde_json::from_value(json!(ranges)).unwrap() });
+            summary.allocatable_modelings.push(AllocatableModeling { grade, count: nodes });
+        }
+        cluster.status.resource_summary = Some(summary);
+    }
+    Capacity::of(&cluster)
+}
+
+#[test]
+fn estimates() {
+    for columns in rows(include_str!("../tests/tables/estimates.txt")) {
+        let [id, allocatable, allocated, allocating, models, demand, assumed, answer] = columns[..] else {
+            panic!("{columns:?}")
+        };
+        let (models, uses_models) = models.strip_prefix("off ").map_or((models, true), |models| (models, false));
+        let capacity = capacity(allocatable, allocated, allocating, models);
+        let workloads: Vec<Vec<Component>> = assumed.split(" & ").map(components).filter(|it| !it.is_empty()).collect();
+        let sets = components(if demand.contains('x') { demand } else { "" });
+        let requirements: ReplicaRequirements = serde_json::from_value(
+            json!({"resourceRequest": amounts(demand.strip_prefix("each ").unwrap_or_default())}),
+        )
+        .unwrap();
+        let demand = match demand {
+            "pods" => Demand::replicas(None),
+            _ if sets.is_empty() => Demand::replicas(Some(&requirements)),
+            _ => Demand::Sets(&sets),
+        };
+        let expected: i64 = answer.parse().unwrap();
+        assert_eq!(estimate(&capacity, &demand, uses_models, Assumed(&workloads)), expected, "{id}");
+        assert_eq!(estimate(&capacity, &Demand::Nothing, uses_models, Assumed::default()), UNLIMITED, "{id}");
     }
 }
