@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apimachinery::meta::Time;
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::{Authentication, Lookup};
 use apiserver::routes::Reviews;
@@ -15,7 +16,11 @@ use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity};
 use world::World;
 
+use crate::flavour;
 use crate::options::MemberOptions;
+use crate::plan::kubelet::Pace;
+use crate::plan::{Kind, node};
+use crate::shell::Shell;
 
 /// The namespaces every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -58,6 +63,7 @@ pub struct Member {
     client: Client,
     controllers: kube_controllers::Running,
     stop: CancellationToken,
+    shell: Shell,
 }
 
 impl Member {
@@ -75,7 +81,7 @@ impl Member {
         let config = ServerConfig {
             store,
             world: world.clone(),
-            resources: kubernetes_api::resources(),
+            resources: flavour::resources(),
             admission: Vec::new(),
             authentication: access.authentication,
             authorization: access.authorization,
@@ -87,14 +93,15 @@ impl Member {
         let member = options.name.clone();
         let server =
             ApiServer::start(config).await.map_err(|source| StartError::Server { member: member.clone(), source })?;
-        let client = Client::in_process(server.service(), Identity::system("member"));
+        let client = Client::in_process(server.service(), Identity::system(flavour::COMPONENT));
+        bootstrap(&client, &options, &world).await?;
         let stop = CancellationToken::new();
-        let informers = InformerSet::until(client.clone(), world, stop.clone());
+        let informers = InformerSet::until(client.clone(), world.clone(), stop.clone());
         let controllers = kube_controllers::start(client.clone(), &informers, access.controllers, &[], stop.clone())
             .map_err(|source| StartError::Controllers { member: member.clone(), source })?;
-        let started = Self { name: member, server, client, controllers, stop };
-        started.bootstrap().await?;
-        Ok(started)
+        let pace = Pace { start: options.pod_start, job_run: options.job_run };
+        let shell = Shell::start(&informers, world, pace, stop.clone()).await;
+        Ok(Self { name: member, server, client, controllers, shell, stop })
     }
 
     pub fn name(&self) -> &str {
@@ -115,30 +122,43 @@ impl Member {
     pub async fn stop(self) {
         self.stop.cancel();
         self.controllers.ended().await;
+        self.shell.ended().await;
         self.server.shutdown();
     }
+}
 
-    async fn bootstrap(&self) -> Result<(), StartError> {
-        let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
-        for name in NAMESPACES {
-            let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            self.ensure(&namespaces, &ObjectKey::cluster(name), object).await?;
-        }
-        Ok(())
+/// The namespaces and nodes of a new member; what is there is left alone.
+async fn bootstrap(client: &Client, options: &MemberOptions, world: &World) -> Result<(), StartError> {
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    for name in NAMESPACES {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        ensure(client, options, &namespaces, &ObjectKey::cluster(name), object).await?;
     }
+    for (index, shape) in options.nodes.iter().enumerate() {
+        let key = ObjectKey::cluster(node::name(&options.name, index));
+        let object = node::object(&options.name, index, shape, Time::new(world.now()));
+        ensure(client, options, Kind::Node.resource(), &key, object).await?;
+    }
+    Ok(())
+}
 
-    async fn ensure(&self, resource: &ApiResource, key: &ObjectKey, object: Value) -> Result<(), StartError> {
-        let failed = |source| StartError::Bootstrap {
-            member: self.name.clone(),
-            object: format!("{} {key}", resource.plural),
-            source,
-        };
-        if self.client.get_opt(resource, key).await.map_err(failed)?.is_some() {
-            return Ok(());
-        }
-        match self.client.create(resource, &object).await {
-            Err(error) if !error.is_already_exists() => Err(failed(error)),
-            _ => Ok(()),
-        }
+async fn ensure(
+    client: &Client,
+    options: &MemberOptions,
+    resource: &ApiResource,
+    key: &ObjectKey,
+    object: Value,
+) -> Result<(), StartError> {
+    let failed = |source| StartError::Bootstrap {
+        member: options.name.clone(),
+        object: format!("{} {key}", resource.plural),
+        source,
+    };
+    if client.get_opt(resource, key).await.map_err(failed)?.is_some() {
+        return Ok(());
+    }
+    match client.create(resource, &object).await {
+        Err(error) if !error.is_already_exists() => Err(failed(error)),
+        _ => Ok(()),
     }
 }

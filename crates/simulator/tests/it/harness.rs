@@ -1,7 +1,10 @@
 //! A member of a test, on virtual time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use apimachinery::{ApiResource, ObjectKey};
+use serde_json::{Value, json};
 use simulator::{Access, Member, MemberOptions};
 use storage::memory::MemoryStore;
 use world::World;
@@ -9,4 +12,65 @@ use world::World;
 pub async fn member(options: MemberOptions) -> Member {
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 3);
     Member::start(options, Arc::new(MemoryStore::new()), world, Access::default()).await.expect("the member starts")
+}
+
+pub fn resource(kind: &str) -> ApiResource {
+    let (group, plural) = match kind {
+        "Deployment" => ("apps", "deployments"),
+        "ReplicaSet" => ("apps", "replicasets"),
+        "Pod" => ("", "pods"),
+        "Node" => return ApiResource::cluster("", "v1", "Node", "nodes"),
+        other => panic!("{other} is not among the kinds of these tests"),
+    };
+    ApiResource::namespaced(group, "v1", kind, plural)
+}
+
+pub async fn create(member: &Member, object: Value) -> Value {
+    let resource = resource(object["kind"].as_str().expect("a kind"));
+    member.client().create(&resource, &object).await.expect("the object is created").to_value().expect("JSON")
+}
+
+pub async fn get(member: &Member, kind: &str, name: &str) -> Value {
+    let found = member.client().get(&resource(kind), &key(kind, name)).await.expect("the object exists");
+    found.to_value().expect("JSON")
+}
+
+pub async fn patch(member: &Member, kind: &str, name: &str, patch: Value) {
+    let patch = client::Patch::Merge(patch);
+    member.client().patch(&resource(kind), &key(kind, name), &patch, &Default::default()).await.expect("a patch");
+}
+
+pub fn key(kind: &str, name: &str) -> ObjectKey {
+    if kind == "Node" { ObjectKey::cluster(name) } else { ObjectKey::namespaced("default", name) }
+}
+
+pub async fn list(member: &Member, kind: &str) -> Vec<Value> {
+    let list = member.client().list(&resource(kind), None, &Default::default()).await.expect("a list");
+    list.items.iter().map(|item| item.to_value().expect("JSON")).collect()
+}
+
+/// Lets everything happen that needs no more than a second.
+pub async fn settle() {
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+pub fn deployment(name: &str, replicas: i64, cpu: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": cpu}}}]}}}})
+}
+
+/// A field of each object, sorted.
+pub fn column(objects: &[Value], pointer: &str) -> String {
+    let mut cells: Vec<String> = objects
+        .iter()
+        .map(|object| match object.pointer(pointer) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => "-".to_owned(),
+        })
+        .collect();
+    cells.sort();
+    cells.join(" ")
 }

@@ -1,4 +1,5 @@
 //! Simulated members as their users see them: objects in, objects out, on virtual time.
 
+mod deployments;
 mod harness;
 mod start;

@@ -1,0 +1,106 @@
+//! Keeps the caches, runs the plans and writes what they ask for. Everything of one member goes through one queue; an
+//! idle member has a task for each kind it watches and one for the queue, and none of them polls.
+
+mod events;
+mod passes;
+mod writes;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use apimachinery::ObjectKey;
+use client::Client;
+use controller_runtime::{Informer, InformerSet, WorkQueue, run_workers};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::plan::Kind;
+use crate::plan::kubelet::Pace;
+use crate::plan::ledger::Ledger;
+
+/// Passes at once. In memory two would do; with a durable store they share its group commits.
+const WORKERS: usize = 16;
+
+/// The index of ReplicaSets by the uid of their controller.
+const OWNER: &str = "owner";
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Object(Kind, ObjectKey),
+    /// Every pod that found no node.
+    Waiting,
+}
+
+/// What the passes share.
+struct Engine {
+    client: Client,
+    world: World,
+    pace: Pace,
+    queue: Arc<WorkQueue<Key>>,
+    watched: Vec<Watched>,
+    ledger: Mutex<Ledger>,
+    /// The pods that found no node. They try again when there may be room.
+    waiting: Mutex<BTreeSet<ObjectKey>>,
+}
+
+/// One kind's cache, in the order of [`Kind::ALL`].
+struct Watched {
+    informer: Informer,
+    /// The newest revision the handlers have seen.
+    seen: watch::Sender<u64>,
+}
+
+impl Engine {
+    fn watched(&self, kind: Kind) -> &Watched {
+        &self.watched[kind as usize]
+    }
+}
+
+/// A running shell.
+pub(crate) struct Shell(JoinHandle<()>);
+
+impl Shell {
+    /// Answers once the caches hold everything; the passes then begin.
+    pub async fn start(informers: &InformerSet, world: World, pace: Pace, stop: CancellationToken) -> Self {
+        let watched = Kind::ALL
+            .into_iter()
+            .map(|kind| Watched { informer: informers.informer(kind.resource()), seen: watch::Sender::new(0) })
+            .collect();
+        let engine = Arc::new(Engine {
+            client: informers.client().clone(),
+            world,
+            pace,
+            queue: Arc::new(WorkQueue::new()),
+            watched,
+            ledger: Mutex::default(),
+            waiting: Mutex::default(),
+        });
+        engine.watched(Kind::ReplicaSet).informer.cache().add_index(OWNER, passes::owner);
+        for kind in Kind::ALL {
+            let weak = Arc::downgrade(&engine);
+            engine.watched(kind).informer.subscribe(move |event| {
+                if let Some(engine) = weak.upgrade() {
+                    engine.on_event(kind, event);
+                }
+            });
+        }
+        for watched in &engine.watched {
+            watched.informer.synced().await;
+        }
+        let queue = Arc::clone(&engine.queue);
+        let reconcile = move |key| {
+            let engine = Arc::clone(&engine);
+            async move { engine.pass(key).await }
+        };
+        Self(tokio::spawn(run_workers("member", queue, WORKERS, stop, reconcile)))
+    }
+
+    /// Waits for the running passes, after the token was cancelled.
+    pub async fn ended(self) {
+        // A pass that panicked has been reported by the worker; there is nothing else to learn from the task.
+        let _ = self.0.await;
+    }
+}
