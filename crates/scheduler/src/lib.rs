@@ -1,6 +1,7 @@
 //! The scheduler: a queue of bindings, a decision by the pure `scheduling` crate, at most two writes per decision.
 
 pub mod clusters;
+pub mod explain;
 mod pass;
 pub mod queue;
 pub mod roster;
@@ -9,5 +10,6 @@ pub mod triggers;
 mod waiting;
 pub mod writes;
 
+pub use explain::Explanation;
 pub use scheduler::{Options, Scheduler, start};
 pub use scheduling::Gates;

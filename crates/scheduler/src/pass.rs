@@ -15,7 +15,8 @@ use serde_json::Value;
 use crate::queue::Outcome;
 use crate::roster::{Lack, version};
 use crate::scheduler::Shared;
-use crate::{triggers, writes};
+use crate::triggers::{self, LeftAlone};
+use crate::writes;
 
 /// How often a binding is read again because someone else wrote it meanwhile. Others write a binding a few times after
 /// each change; who needs more than this waits for its next turn.
@@ -89,14 +90,15 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let done = Ended::done(version(object));
     let Ok(binding) = Binding::decode(object) else { return Ok(done) };
     // It may have changed hands while it waited.
-    if !triggers::is_claimed(object) || !triggers::is_ours(&binding, &shared.options.name) {
-        return Ok(done);
-    }
-    if object.is_deleting() {
-        let metadata = &binding.metadata;
-        let text = outcome::deleting_event(binding.scope, &metadata.namespace, &metadata.name);
-        shared.warn(object, &binding, text);
-        return Ok(done);
+    match triggers::left_alone(object, &binding, &shared.options.name) {
+        None => {}
+        Some(LeftAlone::Deleting) => {
+            let metadata = &binding.metadata;
+            let text = outcome::deleting_event(binding.scope, &metadata.namespace, &metadata.name);
+            shared.warn(object, &binding, text);
+            return Ok(done);
+        }
+        Some(_) => return Ok(done),
     }
     match plan(&binding, &shared.snapshot(), &shared.options.gates) {
         Plan::Nothing => Ok(done),

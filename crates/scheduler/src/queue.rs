@@ -52,6 +52,23 @@ pub struct Depths {
     pub processing: usize,
 }
 
+/// Where a key is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is to be done about it.
+    Settled,
+    Active,
+    Processing,
+    /// It is tried again at this time.
+    Backoff {
+        until: Moment,
+    },
+    /// It is tried again when something changes, at the latest at this time.
+    Waiting {
+        until: Option<Moment>,
+    },
+}
+
 /// Bounded by the number of bindings: a key is held once, and [`Queue::remove`]d with its binding.
 #[derive(Debug)]
 pub struct Queue<K> {
@@ -193,6 +210,16 @@ impl<K: Ord + Clone> Queue<K> {
     /// When [`Queue::pop`] may return something it does not return now.
     pub fn next_due(&self) -> Option<Moment> {
         self.due.first().map(|(at, _)| *at)
+    }
+
+    pub fn standing(&self, key: &K) -> Standing {
+        match self.items.get(key).map(|item| &item.place) {
+            None => Standing::Settled,
+            Some(Place::Active { .. }) => Standing::Active,
+            Some(Place::Processing { .. }) => Standing::Processing,
+            Some(Place::Backoff { until }) => Standing::Backoff { until: *until },
+            Some(Place::Parked { until, .. }) => Standing::Waiting { until: *until },
+        }
     }
 
     pub fn depths(&self) -> Depths {
@@ -386,5 +413,9 @@ mod tests {
         queue.pop(now).expect("a key");
         assert_eq!(queue.depths(), Depths { active: 1, backoff: 1, unschedulable: 1, processing: 1 });
         assert_eq!(queue.next_due(), Some(Duration::from_secs(1)));
+        let standings = ["a", "b", "c", "d", "e"].map(|key| queue.standing(&key));
+        let waiting = Standing::Waiting { until: Some(Duration::from_secs(300)) };
+        let backoff = Standing::Backoff { until: Duration::from_secs(1) };
+        assert_eq!(standings, [backoff, waiting, Standing::Processing, Standing::Active, Standing::Settled]);
     }
 }

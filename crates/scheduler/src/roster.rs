@@ -7,7 +7,7 @@ use std::sync::Arc;
 use apimachinery::{Object, ObjectKey};
 use karmada_api::scope::Binding;
 
-use crate::triggers::{self, Change, Reaction, Wants};
+use crate::triggers::{self, Change, LeftAlone, Reaction, Wants};
 
 /// Bounded by the number of bindings.
 #[derive(Debug)]
@@ -99,7 +99,11 @@ impl Roster {
         let binding = Binding::decode(object)
             .inspect_err(|error| tracing::warn!(%error, "binding cannot be understood"))
             .ok()
-            .filter(|binding| triggers::is_ours(binding, &self.scheduler))?;
+            .filter(|binding| match triggers::left_alone(object, binding, &self.scheduler) {
+                // Its last pass says that it is being deleted.
+                None | Some(LeftAlone::Deleting) => true,
+                Some(_) => false,
+            })?;
         let wants = Wants::of(&binding)?;
         let resource = &binding.spec.resource;
         let identity = (&resource.api_version, &resource.kind, binding.is_workload(), &binding.spec.placement);

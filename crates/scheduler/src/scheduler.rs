@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::clusters::Clusters;
+use crate::explain::{self, Explanation};
 use crate::pass::{self, Ended};
 use crate::queue::Depths;
 use crate::roster::{Roster, Step};
@@ -57,6 +58,7 @@ pub(crate) struct Shared {
     pub clusters: Mutex<Clusters>,
     pub queue: WaitingQueue<ObjectKey>,
     bindings: [(Scope, Informer); 2],
+    cluster_objects: Informer,
 }
 
 /// Starts a scheduler over informers that others share. The task ends after `stop`, when the running passes have ended.
@@ -77,6 +79,7 @@ pub fn start(
         clusters: Mutex::default(),
         queue: WaitingQueue::new(),
         bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
+        cluster_objects: clusters.clone(),
         options,
     });
     // Clusters first: who sees a binding finds them known.
@@ -86,11 +89,25 @@ pub fn start(
         let follower = shared.clone();
         informer.subscribe(move |event| follower.binding_changed(event));
     }
-    let task = tokio::spawn(shared.clone().run(clusters, stop));
+    let task = tokio::spawn(shared.clone().run(stop));
     (Scheduler(shared), task)
 }
 
 impl Scheduler {
+    /// Waits until all bindings and clusters are known; false when stopped before.
+    pub async fn synced(&self) -> bool {
+        self.0.synced().await
+    }
+
+    /// Why a binding is where it is: the decision as it would be made now, cluster by cluster, and what the scheduler is
+    /// about to do. None when there is no such binding.
+    pub fn explain(&self, key: &ObjectKey) -> Option<Explanation> {
+        let object = self.0.newest(key)?;
+        let binding = Binding::decode(&object).ok()?;
+        let standing = self.0.queue.standing(key);
+        Some(explain::explain(&object, &binding, standing, &self.0.snapshot(), &self.0.options))
+    }
+
     /// How many bindings wait where.
     pub fn depths(&self) -> Depths {
         self.0.queue.depths()
@@ -98,12 +115,19 @@ impl Scheduler {
 }
 
 impl Shared {
-    /// Nothing is decided before all clusters and all bindings are known.
-    async fn run(self: Arc<Self>, clusters: Informer, stop: CancellationToken) {
-        for informer in self.bindings.iter().map(|(_, informer)| informer).chain([&clusters]) {
+    async fn synced(&self) -> bool {
+        for informer in self.bindings.iter().map(|(_, informer)| informer).chain([&self.cluster_objects]) {
             if !informer.synced().await {
-                return;
+                return false;
             }
+        }
+        true
+    }
+
+    /// Nothing is decided before all clusters and all bindings are known.
+    async fn run(self: Arc<Self>, stop: CancellationToken) {
+        if !self.synced().await {
+            return;
         }
         let slots = Arc::new(Semaphore::new(self.options.workers));
         loop {

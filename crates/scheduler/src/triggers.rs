@@ -18,17 +18,36 @@ pub fn is_claimed(binding: &Object) -> bool {
     by.iter().any(|label| binding.label(label).is_some_and(|value| !value.is_empty()))
 }
 
-/// Whether the binding names this scheduler and its scheduling is not suspended.
-pub fn is_ours(binding: &Binding, scheduler: &str) -> bool {
+/// Why a scheduler does nothing about a binding.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeftAlone {
+    #[error("no policy made it: it follows the bindings in its spec.requiredBy")]
+    Unclaimed,
+    #[error("its spec.schedulerName is {0:?}")]
+    OtherScheduler(String),
+    #[error("its scheduling is suspended: spec.suspension.scheduling is true")]
+    Suspended,
+    #[error("it has no spec.placement")]
+    Unplaced,
+    #[error("it is being deleted")]
+    Deleting,
+}
+
+/// None when the scheduler of this name has to look after the binding.
+pub fn left_alone(object: &Object, binding: &Binding, scheduler: &str) -> Option<LeftAlone> {
     let named = match binding.spec.scheduler_name.as_str() {
         "" => DEFAULT_SCHEDULER,
         name => name,
     };
-    named == scheduler && !is_suspended(binding)
-}
-
-pub fn is_suspended(binding: &Binding) -> bool {
-    binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true)
+    let suspended = binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true);
+    match () {
+        () if !is_claimed(object) => Some(LeftAlone::Unclaimed),
+        () if named != scheduler => Some(LeftAlone::OtherScheduler(named.to_owned())),
+        () if suspended => Some(LeftAlone::Suspended),
+        () if object.is_deleting() => Some(LeftAlone::Deleting),
+        () if binding.spec.placement.is_none() => Some(LeftAlone::Unplaced),
+        () => None,
+    }
 }
 
 pub fn priority(binding: &Binding) -> i32 {
@@ -253,15 +272,22 @@ mod tests {
 
     #[test]
     fn ownership() {
-        for (spec, expected) in [
-            (json!({}), true),
-            (json!({"schedulerName": "default-scheduler", "suspension": {"scheduling": false}}), true),
-            (json!({"schedulerName": "other"}), false),
-            (json!({"suspension": {"scheduling": true}}), false),
-            (json!({"suspension": {"dispatching": true}}), true),
+        for (change, expected) in [
+            (json!({}), None),
+            (json!({"spec": {"schedulerName": "default-scheduler", "suspension": {"scheduling": false}}}), None),
+            (json!({"spec": {"suspension": {"dispatching": true}}}), None),
+            (json!({"spec": {"schedulerName": "other"}}), Some(LeftAlone::OtherScheduler("other".into()))),
+            (json!({"spec": {"suspension": {"scheduling": true}}}), Some(LeftAlone::Suspended)),
+            (json!({"spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
+            (json!({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}}), Some(LeftAlone::Deleting)),
+            (json!({"metadata": {"labels": null}}), Some(LeftAlone::Unclaimed)),
         ] {
-            let binding = Binding::from_value(Scope::Cluster, &json!({"spec": spec})).expect("a binding");
-            assert_eq!(is_ours(&binding, DEFAULT_SCHEDULER), expected, "{spec}");
+            let mut value =
+                json!({"metadata": {"name": "a", "labels": {labels::POLICY_ID: "p"}}, "spec": {"placement": {}}});
+            apimachinery::merge_patch::apply(&mut value, &change);
+            let object = Object::from_value(&value).expect("an object");
+            let binding = Binding::decode(&object).expect("a binding");
+            assert_eq!(left_alone(&object, &binding, DEFAULT_SCHEDULER), expected, "{change}");
         }
     }
 }

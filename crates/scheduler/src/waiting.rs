@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::queue::{Depths, Moment, Outcome, Queue, Taken};
+use crate::queue::{Depths, Moment, Outcome, Queue, Standing, Taken};
 
 /// Dropping what is waited for loses no key.
 pub struct WaitingQueue<K> {
@@ -46,6 +46,17 @@ impl<K: Ord + Clone> WaitingQueue<K> {
         let now = self.now();
         self.state.lock().done(key, outcome, version, now);
         self.changed.notify_one();
+    }
+
+    /// With the times counted from now.
+    pub fn standing(&self, key: &K) -> Standing {
+        let now = self.now();
+        let left = |until: Moment| until.saturating_sub(now);
+        match self.state.lock().standing(key) {
+            Standing::Backoff { until } => Standing::Backoff { until: left(until) },
+            Standing::Waiting { until } => Standing::Waiting { until: until.map(left) },
+            other => other,
+        }
     }
 
     pub fn depths(&self) -> Depths {

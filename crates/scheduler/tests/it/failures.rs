@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use scheduler::queue::Standing;
+use scheduler::triggers::LeftAlone;
 use serde_json::json;
 use transport::Response;
 
@@ -149,5 +151,36 @@ async fn a_quota_says_so_in_the_condition() {
     plane.open();
     tokio::time::sleep(Duration::from_secs(10)).await;
     plane.expect(&web, "m1:2 | True Success").await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn explanations_say_what_would_have_to_change() {
+    let plane = Plane::start().await;
+    let taint = json!({"key": "k", "value": "v", "effect": "NoSchedule"});
+    plane.join("m1", json!({"spec": {"taints": [taint]}})).await;
+    plane.join("m2", json!({"status": {"apiEnablements": []}})).await;
+    let web = key("web");
+    assert_eq!(plane.scheduler.explain(&web), None);
+    plane.bind(&web, json!({})).await;
+    let why = " | False NoClusterFit: 0/2 clusters are available: 1 cluster(s) did not have the API resource, 1 \
+               cluster(s) had untolerated taint {k=v:NoSchedule}.";
+    plane.expect(&web, why).await;
+    let explanation = plane.scheduler.explain(&web).expect("it exists");
+    assert_eq!(explanation.standing, Standing::Waiting { until: None });
+    let findings = explanation.findings.expect("it is ours");
+    let rejected =
+        findings.clusters.iter().map(|it| it.rejected_by.as_ref().map(|by| (it.cluster.as_str(), by.plugin)));
+    assert_eq!(rejected.collect::<Vec<_>>(), [Some(("m1", "TaintToleration")), Some(("m2", "APIEnablement"))]);
+    plane.change_cluster("m1", json!({"spec": {"taints": null}})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    let explanation = plane.scheduler.explain(&web).expect("it exists");
+    assert_eq!(explanation.standing, Standing::Settled);
+    let findings = explanation.findings.expect("it is ours");
+    assert!(findings.clusters[0].chosen && !findings.clusters[1].chosen, "{findings:?}");
+    plane.change(&web, json!({"suspension": {"scheduling": true}})).await;
+    plane.settle().await;
+    let explanation = plane.scheduler.explain(&web).expect("it exists");
+    assert_eq!(explanation.findings, Err(LeftAlone::Suspended));
     plane.shutdown();
 }

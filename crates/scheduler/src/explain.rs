@@ -1,0 +1,48 @@
+//! Why a binding is where it is. Pure: the same functions that decide also explain, so that the two cannot differ.
+
+use apimachinery::{Object, ObjectKey};
+use karmada_api::scope::Binding;
+use scheduling::{Decision, Problem, ScheduleType, Snapshot, Verdict};
+
+use crate::queue::Standing;
+use crate::scheduler::Options;
+use crate::triggers::{self, LeftAlone};
+use crate::writes;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    pub key: ObjectKey,
+    pub generation: i64,
+    /// Whether and when the scheduler looks at it again; times count from now.
+    pub standing: Standing,
+    pub findings: Result<Findings, LeftAlone>,
+}
+
+/// What a pass would find now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Findings {
+    /// None when the last result stands; then `decision` says what a new one would be.
+    pub needed: Option<ScheduleType>,
+    pub decision: Decision,
+    /// Every cluster, in the order of names.
+    pub clusters: Vec<Verdict>,
+}
+
+pub(crate) fn explain(
+    object: &Object,
+    binding: &Binding,
+    standing: Standing,
+    snapshot: &Snapshot,
+    options: &Options,
+) -> Explanation {
+    let findings = match triggers::left_alone(object, binding, &options.name) {
+        Some(why) => Err(why),
+        None => Problem::of(binding).ok_or(LeftAlone::Unplaced).map(|problem| {
+            let needed = scheduling::needed(binding, snapshot, &options.gates);
+            let (decision, clusters) = scheduling::explain(&problem, snapshot, &options.gates);
+            let again = writes::failed(binding).then_some(ScheduleType::Reconcile);
+            Findings { needed: needed.or(again), decision, clusters }
+        }),
+    };
+    Explanation { key: object.key(), generation: object.generation(), standing, findings }
+}
