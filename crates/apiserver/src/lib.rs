@@ -27,4 +27,5 @@ pub mod tokens;
 pub mod version;
 
 pub use admission::{Admission, AdmissionRequest, Operation};
+pub use request::RequestInfo;
 pub use server::{ApiServer, Authorization, Route, ServerConfig, Shared, StartError};

@@ -37,26 +37,32 @@ impl RequestInfo {
         let mut info =
             Self { path: path.to_owned(), query: Query::parse(uri.query().unwrap_or_default()), ..Self::default() };
         let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-        match segments.as_slice() {
+        let watched = match segments.as_slice() {
             ["api", version, rest @ ..] if !rest.is_empty() => info.resource_path("", version, rest),
             ["apis", group, version, rest @ ..] if !rest.is_empty() => info.resource_path(group, version, rest),
-            _ => {}
-        }
-        info.verb = info.verb_of(method);
+            _ => false,
+        };
+        info.verb = info.verb_of(method, watched);
         info
     }
 
-    fn resource_path(&mut self, group: &str, version: &str, rest: &[&str]) {
+    /// Whether the answer may last as long as it lasts: watches, logs and proxied connections.
+    pub fn is_long_running(&self) -> bool {
+        self.verb == "watch" || matches!(self.subresource.as_str(), "proxy" | "log" | "exec" | "attach" | "portforward")
+    }
+
+    /// Answers whether the path has the legacy `/watch/` prefix.
+    fn resource_path(&mut self, group: &str, version: &str, rest: &[&str]) -> bool {
         self.is_resource = true;
         self.group = decode(group);
         self.version = decode(version);
         // The legacy `/watch/` prefix turns any read into a watch.
-        let rest = match rest {
+        let (watched, rest) = match rest {
             ["watch", rest @ ..] if !rest.is_empty() => {
                 self.query.set("watch", "true");
-                rest
+                (true, rest)
             }
-            rest => rest,
+            rest => (false, rest),
         };
         let rest = match rest {
             // `namespaces/NAME` and its own subresources are the resource `namespaces`.
@@ -78,12 +84,14 @@ impl RequestInfo {
         if self.resource == "namespaces" && !self.name.is_empty() {
             self.namespace.clone_from(&self.name);
         }
+        watched
     }
 
-    fn verb_of(&self, method: &Method) -> &'static str {
+    fn verb_of(&self, method: &Method, watched: bool) -> &'static str {
         let named = !self.name.is_empty();
         match (method, self.is_resource) {
-            (&Method::GET | &Method::HEAD, true) if self.query.flag("watch") => "watch",
+            // On a named object the parameter means nothing; behind a proxy it is the member's.
+            (&Method::GET | &Method::HEAD, true) if watched || (!named && self.query.flag("watch")) => "watch",
             (&Method::GET | &Method::HEAD, true) => {
                 if named {
                     "get"
@@ -174,6 +182,12 @@ mod tests {
             "/apis/cluster.karmada.io/v1alpha1/clusters/m/proxy/api/v1/pods",
             "get cluster.karmada.io/v1alpha1 ns= clusters name=m sub=proxy rest=api/v1/pods",
         );
+        check(
+            Method::GET,
+            "/apis/cluster.karmada.io/v1alpha1/clusters/m/proxy/api/v1/pods?watch=true",
+            "get cluster.karmada.io/v1alpha1 ns= clusters name=m sub=proxy rest=api/v1/pods",
+        );
+        check(Method::GET, "/api/v1/watch/namespaces/a/pods/p", "watch /v1 ns=a pods name=p sub= rest=");
         check(Method::DELETE, "/api/v1/namespaces/a/pods", "deletecollection /v1 ns=a pods name= sub= rest=");
         check(Method::GET, "/api/v1/namespaces/a/pods?watch", "watch /v1 ns=a pods name= sub= rest=");
     }

@@ -170,11 +170,9 @@ fn service(shared: &Arc<Shared>) -> ApiService {
 async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
     let audit_id = request.headers().get("audit-id").cloned();
-    // Watches and proxied connections last as long as they last.
-    let long = info.verb == "watch"
-        || matches!(info.subresource.as_str(), "proxy" | "log" | "exec" | "attach" | "portforward");
     let answer = std::panic::AssertUnwindSafe(answer(server, &info, request)).catch_unwind();
-    let outcome = if long { Ok(answer.await) } else { tokio::time::timeout(REQUEST_TIMEOUT, answer).await };
+    let outcome =
+        if info.is_long_running() { Ok(answer.await) } else { tokio::time::timeout(REQUEST_TIMEOUT, answer).await };
     let mut response = match outcome {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => respond::failure(&status),
