@@ -21,6 +21,6 @@ mod unified_auth;
 
 pub use context::{Context, Settings};
 pub use error::Error;
-pub use members::{Connector, Member, MemberError, Members};
+pub use members::{Connector, Member, MemberError, Members, endpoint_of};
 pub use skip::{Skip, SkipError};
 pub use table::{CONTROLLERS, Controller, Place, SelectionError, start};

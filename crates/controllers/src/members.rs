@@ -9,7 +9,7 @@ use base64::Engine as _;
 use client::{Client, Endpoint, TokenBucket};
 use controller_runtime::{Event, InformerSet};
 use karmada_api::ApiType;
-use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -156,15 +156,8 @@ impl Members {
             key: key.clone(),
             field: "token",
         })?;
-        let insecure = spec.insecure_skip_tls_verification;
-        Ok(Endpoint {
-            server: spec.api_endpoint.clone(),
-            ca_bundle: if insecure { None } else { Some(field("caBundle")?) },
-            token: Some(token.trim().to_owned()),
-            insecure,
-            proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
-            proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
-        })
+        let ca_bundle = if spec.insecure_skip_tls_verification { None } else { Some(field("caBundle")?) };
+        Ok(endpoint_of(spec, ca_bundle, token.trim()))
     }
 
     async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<SecretData, MemberError> {
@@ -176,6 +169,19 @@ impl Members {
             None => self.0.control.client().get(&resource, key).await.map_err(failed)?,
         };
         object.decode().map_err(|_| MemberError::Field { cluster: cluster.to_owned(), key: key.clone(), field: "data" })
+    }
+}
+
+/// Where a member is, and how it is opened by the holder of `token`. Without a CA bundle the machine's authorities are
+/// trusted, unless the Cluster says that any certificate will do.
+pub fn endpoint_of(spec: &ClusterSpec, ca_bundle: Option<Vec<u8>>, token: &str) -> Endpoint {
+    Endpoint {
+        server: spec.api_endpoint.clone(),
+        ca_bundle,
+        token: Some(token.to_owned()),
+        insecure: spec.insecure_skip_tls_verification,
+        proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
+        proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
     }
 }
 

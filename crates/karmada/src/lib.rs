@@ -5,6 +5,7 @@ pub mod admission;
 pub mod apiserver;
 pub mod bootstrap;
 mod cli;
+pub mod cluster_proxy;
 pub mod data_dir;
 pub mod demo;
 pub mod engine;

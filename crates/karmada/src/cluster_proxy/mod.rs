@@ -1,0 +1,179 @@
+//! `clusters/NAME/proxy/PATH`: passes requests on to a member, in the name of the caller.
+//!
+//! The caller needs rights on `clusters/proxy` here, which the server has checked; what he may do in the member the
+//! member decides, for he is impersonated there with the token of `impersonatorSecretRef`. The administrator's token
+//! of `secretRef` is never used. Requests are passed on once: nothing is repeated, cached or rewritten.
+
+mod outgoing;
+mod upgrade;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use apimachinery::{ObjectKey, Status, StatusReason};
+use apiserver::server::Shared;
+use apiserver::{RequestInfo, Route};
+use base64::Engine as _;
+use client::{Client, Endpoint};
+use controllers::Connector;
+use futures::future::BoxFuture;
+use http::StatusCode;
+use hyper::upgrade::OnUpgrade;
+use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use transport::{Identity, Request, Response};
+
+/// Until the member's answer begins, unless the request is one that lasts; as for requests to this server.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const GROUP: &str = "cluster.karmada.io";
+
+pub struct ClusterProxy {
+    connector: Connector,
+    joins: upgrade::Joins,
+    /// Connections by cluster, with what they were made from. They are shared by all callers.
+    connected: Mutex<HashMap<String, (Endpoint, Client)>>,
+}
+
+/// A failure of the proxy itself; upstream gives these no reason.
+fn failed(message: impl Into<String>) -> Status {
+    Status { reason: String::new(), ..Status::failure(StatusReason::InternalError, message) }
+}
+
+impl ClusterProxy {
+    /// `connector` reaches members of this process.
+    pub fn new(connector: Connector) -> Self {
+        Self { connector, joins: upgrade::Joins::default(), connected: Mutex::default() }
+    }
+
+    async fn forward(
+        &self,
+        server: &Shared,
+        cluster: &str,
+        user: &Identity,
+        request: Request,
+    ) -> Result<Response, Status> {
+        let (mut parts, body) = request.into_parts();
+        let outgoing = outgoing::outgoing(&parts.uri, &parts.headers, user)?;
+        let joining = match (outgoing.upgrade, parts.extensions.remove::<OnUpgrade>()) {
+            (false, _) => None,
+            (true, Some(caller)) => Some((caller, self.joins.take()?)),
+            (true, None) => return Err(Status::bad_request("this connection cannot be upgraded")),
+        };
+        let client = self.member(server, cluster).await?;
+        let mut request = http::Request::builder().method(parts.method).uri(&outgoing.target).body(body);
+        if let Ok(request) = &mut request {
+            *request.headers_mut() = outgoing.headers;
+        }
+        // Extensions of the caller's request (who he is, what he accepts) stay here: they are not the member's.
+        let request = request.map_err(|e| Status::bad_request(format!("cannot ask {}: {e}", outgoing.target)))?;
+        let lasting = RequestInfo::parse(request.method(), request.uri()).is_long_running();
+        let mut response = send(&client, request, cluster, lasting).await?;
+        let headers = outgoing::answer_headers(response.status(), response.headers());
+        *response.headers_mut() = headers;
+        if response.status().is_redirection() && response.headers().contains_key(http::header::LOCATION) {
+            let why = "the backend attempted to redirect this request, which is not permitted";
+            return Err(failed(format!("cluster {cluster}: {why}")));
+        }
+        if let (StatusCode::SWITCHING_PROTOCOLS, Some((caller, permit))) = (response.status(), joining) {
+            upgrade::join(cluster, caller, &mut response, permit);
+        }
+        Ok(response)
+    }
+
+    /// The connection to a member, made anew when its Cluster or its secrets say something else than before.
+    async fn member(&self, server: &Shared, name: &str) -> Result<Client, Status> {
+        server.cache.catch_up().await?;
+        let clusters = server.cache.resource("cluster.karmada.io/clusters");
+        let Some(cluster) = clusters.get(&ObjectKey::cluster(name)) else {
+            self.connected.lock().remove(name);
+            return Err(Status::not_found(GROUP, "clusters", name));
+        };
+        let cluster: Cluster = cluster.decode().map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
+        let endpoint = endpoint(server, &cluster)?;
+        if let Some((known, client)) = self.connected.lock().get(name)
+            && *known == endpoint
+        {
+            return Ok(client.clone());
+        }
+        let client = match (self.connector)(&endpoint) {
+            Some(client) => client,
+            None => Client::from_endpoint(&endpoint)
+                .map_err(|e| failed(format!("cannot connect to cluster {name}: {e}")))?,
+        };
+        let mut connected = self.connected.lock();
+        // Clusters that are gone would keep their connections for ever.
+        connected.retain(|other, _| clusters.get(&ObjectKey::cluster(other.as_str())).is_some());
+        connected.insert(name.to_owned(), (endpoint, client.clone()));
+        Ok(client)
+    }
+}
+
+/// Where the member is and what opens it to the impersonator.
+fn endpoint(server: &Shared, cluster: &Cluster) -> Result<Endpoint, Status> {
+    let (name, spec) = (&cluster.metadata.name, &cluster.spec);
+    if spec.api_endpoint.is_empty() {
+        return Err(failed(format!("API endpoint of cluster {name} should not be empty")));
+    }
+    let reference = spec.impersonator_secret_ref.as_ref();
+    let reference = reference.ok_or_else(|| failed(format!("the impersonatorSecretRef of cluster {name} is nil")))?;
+    // The misspelt word is upstream's.
+    let token = secret_field(server, reference, "token")
+        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the token is not text".into()))
+        .map_err(|why| failed(format!("failed to get impresonateToken for cluster {name}: {why}")))?;
+    let ca_bundle = match (&spec.secret_ref, spec.insecure_skip_tls_verification) {
+        (Some(reference), false) => Some(
+            secret_field(server, reference, "caBundle")
+                .map_err(|why| failed(format!("failed to get the CA bundle of cluster {name}: {why}")))?,
+        ),
+        _ => None,
+    };
+    Ok(controllers::endpoint_of(spec, ca_bundle, token.trim()))
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SecretData {
+    data: HashMap<String, String>,
+}
+
+fn secret_field(server: &Shared, reference: &LocalSecretReference, field: &str) -> Result<Vec<u8>, String> {
+    let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+    let secret = server.cache.resource("core/secrets").get(&key);
+    let secret =
+        secret.ok_or_else(|| format!("secrets \"{}\" not found in namespace {}", key.name, reference.namespace))?;
+    let secret: SecretData = secret.decode().map_err(|e| format!("secret {key} cannot be read: {e}"))?;
+    let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
+    bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| format!("secret {key} has no usable {field}"))
+}
+
+async fn send(client: &Client, request: Request, cluster: &str, lasting: bool) -> Result<Response, Status> {
+    let sending = client.send(request);
+    let answer = if lasting {
+        sending.await
+    } else {
+        tokio::time::timeout(TIMEOUT, sending).await.map_err(|_| {
+            let seconds = TIMEOUT.as_secs();
+            Status::failure(StatusReason::Timeout, format!("cluster {cluster} did not answer within {seconds}s"))
+        })?
+    };
+    answer.map_err(|error| {
+        Status::failure(StatusReason::ServiceUnavailable, format!("cluster {cluster} cannot be reached: {error}"))
+    })
+}
+
+impl Route for ClusterProxy {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        info.group == GROUP && info.resource == "clusters" && info.subresource == "proxy"
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(self.forward(server, &info.name, user, request))
+    }
+}

@@ -1,0 +1,265 @@
+//! What the proxy sends to a member and hands back from it, as data: the path, the headers, on whose behalf.
+//!
+//! Not here: the credential. The connection to the member adds it, and no header of the caller can replace it.
+
+use apimachinery::{Status, StatusReason};
+use apiserver::authn::{AUTHENTICATED, UNAUTHENTICATED};
+use http::header::{AUTHORIZATION, CONNECTION, EXPECT, HOST, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use transport::Identity;
+
+/// `apis`, group, version, `clusters`, NAME, `proxy`: the segments before the member's own path.
+const PREFIX_SEGMENTS: usize = 6;
+
+/// Headers that concern one connection only (RFC 9110, 7.6.1), besides those that `Connection` names.
+const HOP_BY_HOP: [&str; 9] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// A WebSocket client that can set no headers sends its bearer token as one of its protocols.
+const TOKEN_PROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
+
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Path and query, relative to the member's API server.
+    pub target: String,
+    pub headers: HeaderMap,
+    /// Whether the caller wants another protocol than HTTP afterwards (exec, attach, port-forward).
+    pub upgrade: bool,
+}
+
+/// # Errors
+/// When the request has no user, or cannot be said in a request to the member.
+pub fn outgoing(uri: &Uri, headers: &HeaderMap, user: &Identity) -> Result<Outgoing, Status> {
+    let path = member_path(uri.path())?;
+    let target = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path.to_owned(),
+    };
+    let upgrade = headers.contains_key(UPGRADE);
+    let mut kept = end_to_end(headers, upgrade);
+    for name in [AUTHORIZATION, HOST, EXPECT] {
+        kept.remove(name);
+    }
+    remove_prefixed(&mut kept, &["impersonate-", "x-remote-"]);
+    remove_token_protocol(&mut kept);
+    impersonate(&mut kept, user)?;
+    Ok(Outgoing { target, headers: kept, upgrade })
+}
+
+/// The headers of the member's answer that are the caller's business. Cross-origin rules are those of our server.
+pub fn answer_headers(code: StatusCode, headers: &HeaderMap) -> HeaderMap {
+    let mut kept = end_to_end(headers, code == StatusCode::SWITCHING_PROTOCOLS);
+    remove_prefixed(&mut kept, &["access-control-"]);
+    kept
+}
+
+/// What follows `/proxy`, escapes untouched; `/` when nothing does.
+fn member_path(path: &str) -> Result<&str, Status> {
+    let mut rest = path;
+    let mut segment = "";
+    for _ in 0..PREFIX_SEGMENTS {
+        rest = rest.trim_start_matches('/');
+        let end = rest.find('/').unwrap_or(rest.len());
+        (segment, rest) = rest.split_at(end);
+    }
+    if segment != "proxy" {
+        // The legacy form `/watch/clusters/...`, which no proxy ever had.
+        return Err(Status::failure(StatusReason::NotFound, "the server could not find the requested resource"));
+    }
+    let dots = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");
+    if rest.split('/').any(dots) {
+        // The endpoint's own path is a border that `..` would step over.
+        return Err(Status::bad_request("the path of a proxied request must not hold the segments . and .."));
+    }
+    Ok(if rest.is_empty() { "/" } else { rest })
+}
+
+fn end_to_end(headers: &HeaderMap, upgrade: bool) -> HeaderMap {
+    let named: Vec<String> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(|name| name.trim().to_ascii_lowercase()))
+        .collect();
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in headers {
+        if !HOP_BY_HOP.contains(&name.as_str()) && !named.iter().any(|other| other == name.as_str()) {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    if let (true, Some(protocol)) = (upgrade, headers.get(UPGRADE)) {
+        kept.insert(UPGRADE, protocol.clone());
+        kept.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+    kept
+}
+
+fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
+    let matches = |name: &&HeaderName| prefixes.iter().any(|prefix| name.as_str().starts_with(prefix));
+    let names: Vec<HeaderName> = headers.keys().filter(matches).cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
+}
+
+fn remove_token_protocol(headers: &mut HeaderMap) {
+    let offered: Vec<String> = headers
+        .get_all(SEC_WEBSOCKET_PROTOCOL)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(',').map(|protocol| protocol.trim().to_owned()))
+        .collect();
+    if !offered.iter().any(|protocol| protocol.starts_with(TOKEN_PROTOCOL)) {
+        return;
+    }
+    headers.remove(SEC_WEBSOCKET_PROTOCOL);
+    let rest: Vec<String> = offered.into_iter().filter(|protocol| !protocol.starts_with(TOKEN_PROTOCOL)).collect();
+    if let Ok(value) = HeaderValue::from_str(&rest.join(", "))
+        && !rest.is_empty()
+    {
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, value);
+    }
+}
+
+/// The member decides with its own rules what this user may do. UID and extras stay here: impersonating them needs
+/// rights that `karmada-impersonator` has not.
+fn impersonate(headers: &mut HeaderMap, user: &Identity) -> Result<(), Status> {
+    if user.user.is_empty() {
+        return Err(super::failed("no user found for request"));
+    }
+    let value = |text: &str| {
+        HeaderValue::from_bytes(text.as_bytes())
+            .map_err(|_| Status::bad_request(format!("the name {text:?} cannot be sent to a member cluster")))
+    };
+    headers.insert("impersonate-user", value(&user.user)?);
+    for group in user.groups.iter().filter(|group| !matches!(group.as_str(), AUTHENTICATED | UNAUTHENTICATED)) {
+        headers.append("impersonate-group", value(group)?);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const BASE: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy";
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let parsed = lines.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        parsed.collect()
+    }
+
+    fn shown(headers: &HeaderMap) -> String {
+        let mut lines: Vec<String> =
+            headers.iter().map(|(name, value)| format!("{name}: {}\n", value.to_str().expect("text"))).collect();
+        lines.sort();
+        lines.concat()
+    }
+
+    fn ann() -> Identity {
+        let groups = ["system:masters", "system:authenticated", "dev"].map(str::to_owned).to_vec();
+        Identity { user: "ann".into(), uid: "7".into(), groups, extra: vec![("k".into(), vec!["v".into()])] }
+    }
+
+    fn check_path(rest: &str, expected: &str) {
+        let uri: Uri = format!("{BASE}{rest}").parse().expect("a URL");
+        let target = outgoing(&uri, &HeaderMap::new(), &ann()).map(|out| out.target).map_err(|status| status.message);
+        assert_eq!(target.unwrap_or_else(|message| message), expected, "{rest}");
+    }
+
+    #[test]
+    fn the_rest_of_the_path_is_the_members() {
+        check_path("", "/");
+        check_path("/", "/");
+        check_path("?a=b", "/?a=b");
+        check_path("/api/v1/pods?watch=true&labelSelector=a%3Db", "/api/v1/pods?watch=true&labelSelector=a%3Db");
+        check_path(
+            "/api/v1/namespaces/a/services/x:80/proxy/a%2Fb//c/",
+            "/api/v1/namespaces/a/services/x:80/proxy/a%2Fb//c/",
+        );
+        let refused = "the path of a proxied request must not hold the segments . and ..";
+        check_path("/../../other", refused);
+        check_path("/%2E%2e/other", refused);
+        check_path("/.hidden/..x", "/.hidden/..x");
+    }
+
+    fn check_headers(given: &[(&'static str, &'static str)], expected: &Expect) {
+        let uri: Uri = format!("{BASE}/api").parse().expect("a URL");
+        expected.assert_eq(&shown(&outgoing(&uri, &headers(given), &ann()).expect("a request").headers));
+    }
+
+    #[test]
+    fn the_member_sees_the_user_and_nothing_of_the_users_credentials() {
+        let given = [
+            ("accept", "application/json"),
+            ("authorization", "Bearer secret"),
+            ("impersonate-user", "root"),
+            ("impersonate-extra-x", "y"),
+            ("x-remote-user", "root"),
+            ("host", "karmada"),
+            ("connection", "keep-alive, x-hop"),
+            ("x-hop", "1"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "3"),
+        ];
+        check_headers(
+            &given,
+            &expect![[r#"
+            accept: application/json
+            content-length: 3
+            impersonate-group: dev
+            impersonate-group: system:masters
+            impersonate-user: ann
+        "#]],
+        );
+    }
+
+    #[test]
+    fn upgrades_pass_without_tokens_among_the_protocols() {
+        let given = [
+            ("connection", "Upgrade"),
+            ("upgrade", "websocket"),
+            ("sec-websocket-protocol", "v5.channel.k8s.io, base64url.bearer.authorization.k8s.io.c2VjcmV0"),
+        ];
+        check_headers(
+            &given,
+            &expect![[r#"
+            connection: Upgrade
+            impersonate-group: dev
+            impersonate-group: system:masters
+            impersonate-user: ann
+            sec-websocket-protocol: v5.channel.k8s.io
+            upgrade: websocket
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_request_without_a_user_goes_nowhere() {
+        let uri: Uri = format!("{BASE}/api").parse().expect("a URL");
+        let refused = outgoing(&uri, &HeaderMap::new(), &Identity::default()).expect_err("nobody");
+        assert_eq!((refused.code, refused.message.as_str()), (500, "no user found for request"));
+    }
+
+    #[test]
+    fn answers_lose_what_concerned_the_members_connection() {
+        let given = headers(&[
+            ("content-type", "application/json"),
+            ("access-control-allow-origin", "*"),
+            ("connection", "close"),
+            ("upgrade", "h2c"),
+        ]);
+        assert_eq!(shown(&answer_headers(StatusCode::OK, &given)), "content-type: application/json\n");
+    }
+}

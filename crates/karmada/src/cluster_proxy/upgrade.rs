@@ -1,0 +1,52 @@
+//! Connections that stop being HTTP: the caller's and the member's are joined until either ends.
+
+use std::sync::Arc;
+
+use apimachinery::{Status, StatusReason};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use transport::Response;
+
+/// An upgraded connection has left its HTTP server, and with it that server's limit. One costs two sockets and two
+/// buffers of 8 KiB: 1,000 stay below 2,048 file descriptors and 32 MiB.
+const MAX_JOINED: usize = 1_000;
+
+/// The right to join connections, bounded.
+#[derive(Clone, Debug)]
+pub struct Joins(Arc<Semaphore>);
+
+impl Default for Joins {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_JOINED)))
+    }
+}
+
+impl Joins {
+    /// # Errors
+    /// 429 when there are too many.
+    pub fn take(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let full = || {
+            let message = format!("{MAX_JOINED} connections to member clusters are open already, try again later");
+            Status::failure(StatusReason::TooManyRequests, message)
+        };
+        self.0.clone().try_acquire_owned().map_err(|_| full())
+    }
+}
+
+/// Joins `caller` and the member's connection once the answer `response` is on its way.
+pub fn join(cluster: &str, caller: OnUpgrade, response: &mut Response, permit: OwnedSemaphorePermit) {
+    let member = hyper::upgrade::on(response);
+    let cluster = cluster.to_owned();
+    tokio::spawn(async move {
+        let _permit = permit;
+        let (caller, member) = match tokio::try_join!(caller, member) {
+            Ok(both) => both,
+            Err(error) => return tracing::debug!(%cluster, %error, "a connection could not be upgraded"),
+        };
+        let (mut caller, mut member) = (TokioIo::new(caller), TokioIo::new(member));
+        if let Err(error) = tokio::io::copy_bidirectional(&mut caller, &mut member).await {
+            tracing::debug!(%cluster, %error, "an upgraded connection broke off");
+        }
+    });
+}
