@@ -10,6 +10,7 @@ use apiserver::crds::Converters;
 use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::Client;
+use controllers::Connector;
 use karmada_api::work::BindingConverter;
 use storage::Store;
 use transport::Identity;
@@ -17,6 +18,7 @@ use world::World;
 
 use crate::access::{self, Listen, Socket};
 use crate::admission::KarmadaAdmission;
+use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 
@@ -41,14 +43,17 @@ pub struct Running {
     pub socket: Socket,
 }
 
-/// Opens the store and makes the bootstrap objects.
-pub async fn open(options: &Options, world: &World) -> anyhow::Result<Opened> {
+/// Opens the store and makes the bootstrap objects. `connector` is the way to members of this process.
+pub async fn open(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Opened> {
     let data = DataDir::open(&options.data_dir, &options.listen.advertised(), world)?;
     let engine = Engine::open(options.store, &data.store()).await?;
-    let config = server_config(options, &data, engine.store(), world)?;
+    let mut config = server_config(options, &data, engine.store(), world)?;
+    config.routes.push(Arc::new(ClusterProxy::new(connector)));
     let server = ApiServer::start(config).await.context("reading the store")?;
     let opened = Opened { server, data, engine };
-    crate::bootstrap::run(&opened.client("apiserver")).await?;
+    let client = opened.client("apiserver");
+    crate::bootstrap::run(&client).await?;
+    crate::bootstrap::proxy_users(&client).await?;
     Ok(opened)
 }
 
@@ -71,9 +76,9 @@ impl Opened {
     }
 }
 
-/// Starts serving. Answers once the bootstrap objects exist and the socket accepts.
+/// Starts serving, alone in its process. Answers once the bootstrap objects exist and the socket accepts.
 pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> {
-    open(options, world).await?.listen(options).await
+    open(options, Arc::new(|_| None), world).await?.listen(options).await
 }
 
 impl Running {

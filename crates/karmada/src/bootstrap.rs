@@ -32,6 +32,28 @@ pub async fn run(client: &Client) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Lets the administrators of a control plane reach members through it: a member impersonates a user only when a
+/// binding names him, the group `system:masters` is not enough. `system:admin` is the name upstream's installer gives
+/// the administrator, `kubernetes-admin` the one in our kubeconfig.
+pub async fn proxy_users(client: &Client) -> anyhow::Result<()> {
+    let (group, name) = ("rbac.authorization.k8s.io", "cluster-proxy-admin");
+    let api_version = format!("{group}/v1");
+    let metadata = json!({"name": name, "labels": {"karmada.io/system": "true"}});
+    let user = |name: &str| json!({"apiGroup": group, "kind": "User", "name": name});
+    let role = json!({
+        "apiVersion": api_version, "kind": "ClusterRole", "metadata": metadata,
+        "rules": [{"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["*"]}],
+    });
+    let binding = json!({
+        "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [user("system:admin"), user("kubernetes-admin")],
+    });
+    ensure(client, &ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), &role).await?;
+    let bindings = ApiResource::cluster(group, "v1", "ClusterRoleBinding", "clusterrolebindings");
+    ensure(client, &bindings, &binding).await
+}
+
 async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {
     let object = Object::from_value(wanted).context("encoding a bootstrap object")?;
     let key: ObjectKey = object.key();

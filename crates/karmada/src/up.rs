@@ -10,6 +10,7 @@ use simulator::MemberOptions;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use transport::ApiService;
 use world::World;
 
 use crate::access::Socket;
@@ -55,7 +56,7 @@ impl ControlPlane {
     pub async fn start_inside(options: &Options, world: &World) -> anyhow::Result<Self> {
         let members = options.server.data_dir.join("members");
         let members = SimulatedMembers::start(&members, options.members.clone(), options.member_store, world).await?;
-        let opened = apiserver::open(&options.server, world).await?;
+        let opened = apiserver::open(&options.server, members.connector(), world).await?;
         let ready = opened.server.shared().health.ready_gate("controllers");
         let stop = CancellationToken::new();
         let context = context(&opened, members.connector(), world, &stop);
@@ -77,6 +78,11 @@ impl ControlPlane {
     /// Waits until `/readyz` answers 200; false when it was stopped before.
     pub async fn ready(&self) -> bool {
         self.ready.clone().wait_for(|ready| *ready).await.is_ok()
+    }
+
+    /// The API server, for callers in this process.
+    pub fn service(&self) -> ApiService {
+        self.opened.server.service()
     }
 
     /// With every right.

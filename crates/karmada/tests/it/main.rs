@@ -1,5 +1,7 @@
 //! The binary as its users see it.
 
+mod cluster_proxy;
+mod fleet;
 mod karmada_kinds;
 mod kubectl;
 mod process;

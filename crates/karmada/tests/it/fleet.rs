@@ -1,0 +1,112 @@
+//! A control plane and members in the process of a test, each API server on a socket of its own.
+
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use client::Client;
+use karmada::access::Listen;
+use karmada::engine::Kind;
+use karmada::member::{self, RunningMember};
+use karmada::up::{ControlPlane, Options};
+use karmadactl::join::{JoinOptions, Member};
+use simulator::MemberOptions;
+use tempfile::TempDir;
+use world::World;
+
+pub struct Fleet {
+    pub plane: ControlPlane,
+    pub world: World,
+    directory: TempDir,
+}
+
+impl Fleet {
+    /// A control plane, with `inside` simulated in it and joined.
+    pub async fn start(inside: &[&str]) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let world = World::system();
+        let options = Options {
+            server: karmada::apiserver::Options {
+                data_dir: directory.path().join("karmada"),
+                store: Kind::Memory,
+                listen: listen("karmada-apiserver"),
+                token_auth_file: None,
+            },
+            controllers: vec!["*".into()],
+            kube_controllers: vec!["*".into()],
+            members: inside.iter().map(|name| MemberOptions::new(*name)).collect(),
+            member_store: Kind::Memory,
+        };
+        let plane = ControlPlane::start(&options, &world).await.expect("the control plane starts");
+        assert!(plane.ready().await, "the components are ready");
+        plane.members().join(plane.client()).await.expect("the members join");
+        Self { plane, world, directory }
+    }
+
+    /// A member that nobody knows yet, behind TLS.
+    pub async fn member(&self, name: &str) -> RunningMember {
+        let options = member::Options {
+            data_dir: self.directory.path().join(name),
+            store: Kind::Memory,
+            listen: listen(name),
+            member: MemberOptions::new(name),
+        };
+        RunningMember::start(options, &self.world).await.expect("the member starts")
+    }
+
+    /// Joins a member over its socket.
+    pub async fn join(&self, member: &RunningMember) {
+        let joining = Member {
+            client: member.client().clone(),
+            endpoint: member.url().to_owned(),
+            insecure_skip_tls_verify: false,
+            proxy_url: None,
+        };
+        karmadactl::join::join(self.plane.client(), &joining, member.name(), &JoinOptions::default())
+            .await
+            .expect("the member joins");
+    }
+
+    /// Waits until the administrator gets through to a member.
+    pub async fn reachable(&self, cluster: &str) {
+        let admin = self.admin().await;
+        until(&format!("{cluster} lets the administrator in"), async || {
+            let answer = admin.request(http::Method::GET, &proxied(cluster, "/api"), None).await;
+            answer.is_ok().then_some(())
+        })
+        .await;
+    }
+
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.plane.kubeconfig().expect("a socket")
+    }
+
+    /// The administrator, over the socket.
+    pub async fn admin(&self) -> Client {
+        Client::from_kubeconfig(&self.kubeconfig(), None).await.expect("a kubeconfig")
+    }
+}
+
+pub fn proxied(cluster: &str, path: &str) -> String {
+    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}")
+}
+
+/// Waits up to a minute: machines that run tests may be busy.
+pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, condition: impl Fn() -> F) -> T {
+    for _ in 0..600 {
+        if let Some(found) = condition().await {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("never happened: {what}")
+}
+
+fn listen(cluster: &str) -> Listen {
+    Listen {
+        bind_address: Ipv4Addr::LOCALHOST.into(),
+        secure_port: 0,
+        kubeconfig: format!("{cluster}.config"),
+        cluster: cluster.to_owned(),
+    }
+}
