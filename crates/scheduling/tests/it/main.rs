@@ -2,4 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod explained;
+mod fleet;
+mod outcomes;
+mod peers;
 mod runs;
+mod terms;
+mod triggers;

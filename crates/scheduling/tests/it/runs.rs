@@ -1,51 +1,8 @@
 //! Whole decisions, from clusters and a binding to the result.
 
-use std::sync::Arc;
-
-use karmada_api::Scope;
-use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::scope::Binding;
-use karmada_api::work::v1alpha2::TargetCluster;
-use scheduling::{Decision, Gates, Problem, Snapshot, decide};
 use serde_json::{Value, json};
 
-/// Serves Deployments; 100 pods and `cpu` cores are left.
-fn cluster(name: &str, cpu: &str, more: Value) -> Value {
-    let mut cluster = json!({
-        "metadata": {"name": name},
-        "spec": {"syncMode": "Push"},
-        "status": {
-            "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"kind": "Deployment", "name": "deployments"}]}],
-            "resourceSummary": {"allocatable": {"cpu": cpu, "pods": "100"}},
-        },
-    });
-    apimachinery::merge_patch::apply(&mut cluster, &more);
-    cluster
-}
-
-fn run(clusters: Vec<Value>, spec: Value) -> Decision {
-    let clusters = clusters.into_iter().map(|it| Arc::new(serde_json::from_value::<Cluster>(it).unwrap()));
-    let snapshot = Snapshot::of_clusters(clusters);
-    let mut binding = json!({"metadata": {"name": "nginx", "namespace": "default"}, "spec": {
-        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx", "namespace": "default"},
-        "replicas": 4,
-        "placement": {},
-    }});
-    apimachinery::merge_patch::apply(&mut binding["spec"], &spec);
-    let binding = Binding::from_value(Scope::Namespaced, &binding).unwrap();
-    decide(&Problem::of(&binding).unwrap(), &snapshot, &Gates::default())
-}
-
-fn printed(decision: &Decision) -> String {
-    match &decision.clusters {
-        Ok(clusters) => printed_targets(clusters),
-        Err(error) => error.to_string(),
-    }
-}
-
-fn printed_targets(clusters: &[TargetCluster]) -> String {
-    clusters.iter().map(|it| format!("{}:{}", it.name, it.replicas)).collect::<Vec<_>>().join(" ")
-}
+use crate::fleet::{cluster, printed, run};
 
 #[test]
 fn reasons_are_counted() {
@@ -65,4 +22,162 @@ fn reasons_are_counted() {
          {k:NoExecute}, 1 cluster(s) had untolerated taint {k=v:NoSchedule}."
     );
     assert_eq!(decision.result(), Some(&[][..]));
+}
+#[test]
+fn filters() {
+    let taint = |key: &str, value: &str, effect: &str| json!({"spec": {"taints": [{"key": key, "value": value, "effect": effect}]}});
+    let plain = |name: &str| cluster(name, "10", json!({}));
+    let no_api = |name: &str| cluster(name, "10", json!({"status": {"apiEnablements": null}}));
+    let tainted = |name: &str| cluster(name, "10", taint("k", "v", "NoSchedule"));
+    let placed = |placement: Value| json!({"placement": placement});
+    let target = |name: &str, replicas: i64| json!({"name": name, "replicas": replicas});
+    let both_fail = cluster(
+        "m1",
+        "10",
+        json!({"status": {"apiEnablements": null}, "spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}}),
+    );
+    let leaving = cluster("m1", "10", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let half_api = json!({"status": {"conditions": [{"type": "CompleteAPIEnablements", "status": "False"}], "apiEnablements": null}});
+    let affinity = "cluster(s) did not match the placement cluster affinity constraint.";
+    for (name, clusters, spec, expected) in [
+        (
+            "of several refusals the first in order counts",
+            vec![both_fail],
+            json!({}),
+            "0/1 clusters are available: 1 cluster(s) did not have the API resource.".to_owned(),
+        ),
+        ("no clusters", vec![], json!({}), "0/0 clusters are available: no cluster exists.".to_owned()),
+        ("only a leaving one", vec![leaving], json!({}), "0/1 clusters are available: no cluster exists.".to_owned()),
+        (
+            "targets stay in spite of taints and missing APIs",
+            vec![no_api("m1"), tainted("m2")],
+            json!({"clusters": [target("m1", 1), target("m2", 1)]}),
+            "m1:4 m2:4".to_owned(),
+        ),
+        (
+            "APIs that are not known are not there",
+            vec![cluster("m1", "10", half_api)],
+            json!({}),
+            "0/1 clusters are available: 1 cluster(s) did not have the API resource.".to_owned(),
+        ),
+        (
+            "being evicted, even as a target",
+            vec![plain("m1"), plain("m2"), plain("m3")],
+            json!({"gracefulEvictionTasks": [{"fromCluster": "m2"}], "clusters": [target("m2", 4)]}),
+            "m1:4 m3:4".to_owned(),
+        ),
+        (
+            "a preference only",
+            vec![cluster("m1", "10", taint("k", "v", "PreferNoSchedule"))],
+            json!({}),
+            "m1:4".to_owned(),
+        ),
+        (
+            "tolerated",
+            vec![tainted("m1")],
+            placed(json!({"clusterTolerations": [{"key": "k", "operator": "Exists"}]})),
+            "m1:4".to_owned(),
+        ),
+        (
+            "tolerated by order only",
+            vec![tainted("m1")],
+            placed(json!({"clusterTolerations": [{"key": "k", "operator": "Gt", "value": "v"}]})),
+            "0/1 clusters are available: 1 cluster(s) had untolerated taint {k=v:NoSchedule}.".to_owned(),
+        ),
+        (
+            "nobody has the name",
+            vec![plain("m1"), plain("m2")],
+            placed(json!({"clusterAffinity": {"clusterNames": ["zz"]}})),
+            format!("0/2 clusters are available: 2 {affinity}"),
+        ),
+        (
+            "reasons are sorted as texts",
+            vec![no_api("m1"), no_api("m2"), tainted("m3")],
+            json!({}),
+            "0/3 clusters are available: 1 cluster(s) had untolerated taint {k=v:NoSchedule}, 2 cluster(s) did not \
+             have the API resource."
+                .to_owned(),
+        ),
+        (
+            "properties",
+            vec![plain("m1")],
+            placed(json!({"spreadConstraints": [{"spreadByField": "zone", "minGroups": 1, "maxGroups": 1}]})),
+            "0/1 clusters are available: 1 cluster(s) did not have zones property.".to_owned(),
+        ),
+        (
+            "regions",
+            vec![plain("m1"), cluster("m2", "10", json!({"spec": {"region": "eu"}}))],
+            placed(json!({"spreadConstraints": [
+                {"spreadByField": "region", "minGroups": 1, "maxGroups": 2},
+                {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2},
+            ]})),
+            "m2:4".to_owned(),
+        ),
+    ] {
+        assert_eq!(printed(&run(clusters, spec)), expected, "{name}");
+    }
+}
+
+fn divided(preference: &str) -> Value {
+    let weights = (preference == "Weighted").then(|| json!({"dynamicWeight": "AvailableReplicas"}));
+    json!({
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": (!preference.is_empty()).then_some(preference),
+        "weightPreference": weights,
+    })
+}
+
+#[test]
+fn room() {
+    let by_cpu = |cpus: &[&str]| -> Vec<Value> {
+        (1..).zip(cpus).map(|(index, cpu)| cluster(&format!("m{index}"), cpu, json!({}))).collect()
+    };
+    let one_cpu = json!({"resourceRequest": {"cpu": "1"}});
+    let dynamic = json!({"replicaScheduling": divided("Weighted")});
+    let mut one_cluster = dynamic.clone();
+    one_cluster["spreadConstraints"] = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+    let duplicated_once = json!({"spreadConstraints": one_cluster["spreadConstraints"]});
+    for (name, clusters, spec, expected) in [
+        (
+            "by cpu",
+            by_cpu(&["6", "2", "0"]),
+            json!({"placement": dynamic, "replicaRequirements": one_cpu}),
+            "m1:3 m2:1",
+        ),
+        (
+            "too little",
+            by_cpu(&["1", "2"]),
+            json!({"placement": dynamic, "replicaRequirements": one_cpu}),
+            "failed to assign replicas: failed to scale up: Clusters available replicas 3 are not enough to schedule.",
+        ),
+        (
+            "too little in one",
+            by_cpu(&["1", "2"]),
+            json!({"placement": one_cluster, "replicaRequirements": one_cpu}),
+            "failed to select clusters: no enough resource when selecting 1 clusters",
+        ),
+        ("not a workload", by_cpu(&["1", "2"]), json!({"placement": dynamic, "replicas": 0}), "m1:0 m2:0"),
+        (
+            "hosts are preferred",
+            by_cpu(&["5", "9"]),
+            json!({"placement": duplicated_once, "replicaRequirements": one_cpu, "clusters": [{"name": "m1", "replicas": 4}]}),
+            "m1:4",
+        ),
+        ("pods alone", by_cpu(&["1", "1"]), json!({"placement": dynamic}), "m1:2 m2:2"),
+        (
+            "no preference",
+            by_cpu(&["1"]),
+            json!({"placement": {"replicaScheduling": divided("")}}),
+            "failed to assign replicas: unsupported replica scheduling strategy, replicaSchedulingType: Divided, \
+             replicaDivisionPreference: , please try another scheduling strategy",
+        ),
+        (
+            "the known order is kept",
+            by_cpu(&["5", "9"]),
+            json!({"placement": {}, "clusters": [{"name": "m1", "replicas": 4}, {"name": "m2", "replicas": 4}]}),
+            "m1:4 m2:4",
+        ),
+    ] {
+        assert_eq!(printed(&run(clusters, spec)), expected, "{name}");
+    }
 }
