@@ -5,6 +5,8 @@
 //! condition and its place in the queue, [`explain()`] why.
 
 mod assign;
+#[cfg(test)]
+mod brute;
 mod candidate;
 mod capacity;
 mod choice;
