@@ -16,7 +16,7 @@ use world::World;
 
 use crate::admission::{Admission, AdmissionRequest};
 use crate::authn::{Authentication, Lookup, impersonate};
-use crate::authz::{self, Authorizer, Rbac};
+use crate::authz::{self, Attributes, Authorizer, Rbac, ResourceAttributes};
 use crate::cache::Cache;
 use crate::crds::Definitions;
 use crate::documents::Documents;
@@ -197,6 +197,9 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
     let caller = server.authentication.authenticate(&parts, now).await?;
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
     authz::check(server.authorizer.as_ref(), &user, &info.attributes())?;
+    if parts.extensions.get::<transport::WatchEverything>().is_some() {
+        return everything(server, &user);
+    }
     if let Some(response) = server.health.answer(&info.path, parts.uri.query().unwrap_or_default()) {
         return Ok(response);
     }
@@ -212,6 +215,20 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
         None if served.has_version(&info.group, &info.version) => Err(handlers::no_such_resource()),
         None => Ok(respond::page_not_found()),
     }
+}
+
+/// For callers in this process: no socket carries the extension that asks for it.
+fn everything(server: &Shared, user: &Identity) -> Result<Response, Status> {
+    for verb in ["list", "watch"] {
+        let all =
+            ResourceAttributes { verb: verb.into(), group: "*".into(), resource: "*".into(), ..Default::default() };
+        authz::check(server.authorizer.as_ref(), user, &Attributes::Resource(all))?;
+    }
+    let (initial, mut receiver) = server.cache.follow();
+    let following = Box::pin(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
+    let changes = transport::Changes { initial, following };
+    let payload = transport::Payload::Everything(Arc::new(parking_lot::Mutex::new(Some(changes))));
+    Ok(respond::payload(http::StatusCode::OK, payload))
 }
 
 impl Shared {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use http::Method;
 use serde::Serialize;
-use transport::{AcceptPayload, ObjectList, Payload, WatchStream};
+use transport::{AcceptPayload, Changes, ObjectList, Payload, WatchEverything, WatchStream};
 
 use crate::{
     Answer, Client, DeleteOptions, Error, ListOptions, MAX_LIST_BYTES, MAX_OBJECT_BYTES, Patch, PatchOptions, Result,
@@ -78,6 +78,22 @@ impl Client {
             }
             Some(_) => Err(Error::unexpected(&attempt, "no watch stream")),
             None => Ok(watch::events(body)),
+        }
+    }
+
+    /// Every object of the server and every change of any, if it is in this process; `None` for a server far away.
+    ///
+    /// # Errors
+    /// Forbidden, unless the client may list and watch everything.
+    pub async fn watch_everything(&self) -> Result<Option<Changes>> {
+        if !self.is_in_process() {
+            return Ok(None);
+        }
+        let mut request = codec::request(Method::GET, "/", bytes::Bytes::new(), "")?;
+        request.extensions_mut().insert(WatchEverything);
+        match self.answer(request, MAX_OBJECT_BYTES).await? {
+            Answer::Payload(Payload::Everything(changes)) => Ok(changes.lock().take()),
+            _ => Err(Error::unexpected("watch of everything", "something else")),
         }
     }
 

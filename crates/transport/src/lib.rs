@@ -92,6 +92,30 @@ pub struct ObjectList {
     pub remaining: Option<u64>,
 }
 
+/// Request extension of a caller in the same process: instead of an answer to the request it gets [`Changes`]. The caller
+/// must be allowed to watch everything.
+#[derive(Clone, Copy, Debug)]
+pub struct WatchEverything;
+
+/// Every object of a server, and every change after that in the order of revisions: one line instead of a watch for
+/// each resource. Objects are in their stored version; their metadata is the same in all.
+pub struct Changes {
+    pub initial: Vec<Change>,
+    /// Ends when the receiver falls too far behind, or the server stops.
+    pub following: ChangeStream,
+}
+
+pub type ChangeStream = Pin<Box<dyn Stream<Item = Change> + Send>>;
+
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// `GROUP/PLURAL`, with `core` for the core group.
+    pub resource: Arc<str>,
+    /// `None` when the object was deleted.
+    pub current: Option<Arc<Object>>,
+    pub previous: Option<Arc<Object>>,
+}
+
 /// Response extension, present only when the request carried [`AcceptPayload`] and succeeded; the body is then empty.
 #[derive(Clone)]
 pub enum Payload {
@@ -99,6 +123,7 @@ pub enum Payload {
     List(ObjectList),
     /// Extensions must be `Clone`, streams are not: the first taker gets it.
     Watch(Arc<Mutex<Option<WatchStream>>>),
+    Everything(Arc<Mutex<Option<Changes>>>),
 }
 
 impl Payload {
@@ -113,6 +138,7 @@ impl std::fmt::Debug for Payload {
             Self::Object(object) => write!(f, "{object:?}"),
             Self::List(list) => write!(f, "{} items at {}", list.items.len(), list.resource_version),
             Self::Watch(_) => f.write_str("watch"),
+            Self::Everything(_) => f.write_str("watch of everything"),
         }
     }
 }

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use apimachinery::{Status, StatusReason};
 use futures::StreamExt;
-use parking_lot::RwLock;
-use storage::{Change, KeyRange, RangeRequest, Revision, Store};
-use tokio::sync::watch;
+use parking_lot::{Mutex, RwLock};
+use storage::{KeyRange, RangeRequest, Revision, Store};
+use tokio::sync::{mpsc, watch};
+use transport::Change;
 
 use crate::keys;
+use resource::LAG;
 pub use resource::{Event, ResourceCache, Subscription};
 
 /// How long a read waits for a revision that has not happened yet.
@@ -26,9 +28,11 @@ pub type Observer = Box<dyn Fn(&str, &Event) + Send + Sync>;
 
 pub struct Cache {
     store: Arc<dyn Store>,
-    resources: RwLock<HashMap<Box<str>, Arc<ResourceCache>>>,
+    resources: RwLock<HashMap<Arc<str>, Arc<ResourceCache>>>,
     progress: watch::Sender<Revision>,
     observers: Vec<Observer>,
+    /// Those who follow every resource. Held while a change is taken in, so that nobody begins in the middle of one.
+    followers: Mutex<Vec<mpsc::Sender<Change>>>,
 }
 
 impl Cache {
@@ -42,21 +46,23 @@ impl Cache {
             resources: RwLock::default(),
             progress: watch::Sender::new(0),
             observers,
+            followers: Mutex::default(),
         });
         let range = KeyRange::prefix(keys::ROOT);
         let loaded = store.range(RangeRequest { range: range.clone(), revision: None, limit: 0 }).await?;
         let stream = store.watch(range, loaded.revision).await?;
         for current in loaded.items {
             let revision = current.mod_revision;
-            cache.absorb(revision, Change::Put { current, previous: None });
+            cache.absorb(revision, storage::Change::Put { current, previous: None });
         }
         cache.resources.write().values().for_each(|resource| resource.forget_history(loaded.revision));
         cache.progress.send_replace(loaded.revision);
         Ok((Arc::clone(&cache), Follower { cache, stream }))
     }
 
-    fn absorb(&self, revision: Revision, change: Change) {
+    fn absorb(&self, revision: Revision, change: storage::Change) {
         let Some((place, key)) = keys::split(change.key()) else { return };
+        let mut followers = self.followers.lock();
         let resource = self.resource(place);
         let event = match resource.absorb(key, revision, &change) {
             Ok(event) => event,
@@ -68,7 +74,29 @@ impl Cache {
         for observer in &self.observers {
             observer(place, &event);
         }
+        if !followers.is_empty()
+            && let Some((place, _)) = self.resources.read().get_key_value(place)
+        {
+            let (current, previous) = (event.current.clone(), event.previous.clone());
+            let change = Change { resource: Arc::clone(place), current, previous };
+            // A full or closed channel ends the subscription.
+            followers.retain(|follower| follower.try_send(change.clone()).is_ok());
+        }
         resource.deliver(event);
+    }
+
+    /// Every object there is, and from there on every change.
+    pub fn follow(&self) -> (Vec<Change>, mpsc::Receiver<Change>) {
+        let (sender, receiver) = mpsc::channel(LAG);
+        let mut followers = self.followers.lock();
+        let mut initial = Vec::new();
+        for (place, resource) in self.resources.read().iter() {
+            let (objects, ..) = resource.list(None, None, 0, |_| true);
+            let known = |object| Change { resource: Arc::clone(place), current: Some(object), previous: None };
+            initial.extend(objects.into_iter().map(known));
+        }
+        followers.push(sender);
+        (initial, receiver)
     }
 
     /// The cache of `GROUP/PLURAL`, empty if nothing of it was ever stored.

@@ -15,7 +15,7 @@ use crate::keys;
 /// alive, and cover 8 s at 500 writes/s; an older start gets 410 Expired and lists again.
 const HISTORY: usize = 4096;
 /// Changes a watcher may lag behind: 10 s at 1,600 writes/s; a slower watcher is cut off and starts again.
-const LAG: usize = 16_384;
+pub(super) const LAG: usize = 16_384;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
