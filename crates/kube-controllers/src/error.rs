@@ -6,6 +6,10 @@ pub(crate) enum Error {
     Request(#[from] client::Error),
     #[error("{object} cannot be understood: {source}")]
     Decode { object: String, source: serde_json::Error },
+    #[error("{0} is not served at present")]
+    NotServed(String),
+    #[error("cannot tell whether an owner of {object} exists: {why}")]
+    Owner { object: String, why: String },
     #[error("{object}: {source}")]
     Certificate { object: String, source: pki::Error },
 }

@@ -7,6 +7,7 @@
 
 mod context;
 mod error;
+mod gc;
 mod namespaces;
 mod per_namespace;
 mod resources;

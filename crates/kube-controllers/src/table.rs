@@ -52,6 +52,13 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: &["namespaces", "*"],
         start: |context, starting| Box::pin(crate::namespaces::run(context, starting)),
     },
+    Controller {
+        name: "garbage-collector-controller",
+        alias: "garbagecollector",
+        watches: &["*"],
+        writes: &["*"],
+        start: |context, starting| Box::pin(crate::gc::run(context, starting)),
+    },
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,5 +1,6 @@
 //! One binary for all integration tests: an API server with these controllers, on virtual time.
 
 mod accounts;
+mod gc;
 mod harness;
 mod namespaces;

@@ -1,0 +1,213 @@
+//! Who depends on whom, as far as it was seen. Pure.
+//!
+//! Only objects that have owners, or that are deleted and wait for their dependents, are kept; of all others only the
+//! uid is known, 16 bytes. The graph never decides: it names the objects that are worth a look at the server.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use apimachinery::Object;
+
+pub(super) const FOREGROUND: &str = "foregroundDeletion";
+pub(super) const ORPHAN: &str = "orphan";
+
+/// A hash of a uid: owner references hold any text, and two texts that collide cost a look at the server, no more.
+pub(super) type Uid = u128;
+
+/// FNV-1a.
+pub(super) fn uid(text: &str) -> Uid {
+    let seed = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    text.bytes().fold(seed, |hash: u128, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+    })
+}
+
+/// Whether it goes only after those of its dependents that block it.
+pub(super) fn awaits_dependents(object: &Object) -> bool {
+    object.is_deleting() && object.finalizers().iter().any(|name| &**name == FOREGROUND)
+}
+
+/// Whether it goes only after its dependents have forgotten it.
+pub(super) fn orphans_dependents(object: &Object) -> bool {
+    object.is_deleting() && object.finalizers().iter().any(|name| &**name == ORPHAN)
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// `GROUP/PLURAL`.
+    pub resource: Arc<str>,
+    pub object: Arc<Object>,
+}
+
+impl Node {
+    fn owners(&self) -> BTreeSet<Uid> {
+        self.object.owner_references().iter().map(|owner| uid(&owner.uid)).collect()
+    }
+
+    /// Whether an owner that is deleted in the foreground waits for this object.
+    pub fn blocks(&self, owner: &str) -> bool {
+        self.object.owner_references().iter().any(|r| r.uid == owner && r.block_owner_deletion == Some(true))
+    }
+
+    /// Whether nothing differs that the graph knows.
+    fn is_like(&self, other: &Self) -> bool {
+        let state = |node: &Self| (awaits_dependents(&node.object), orphans_dependents(&node.object));
+        state(self) == state(other) && self.object.owner_references() == other.object.owner_references()
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    alive: HashSet<Uid>,
+    nodes: HashMap<Uid, Node>,
+    dependents: HashMap<Uid, BTreeSet<Uid>>,
+}
+
+impl Graph {
+    pub fn node(&self, uid: Uid) -> Option<&Node> {
+        self.nodes.get(&uid)
+    }
+
+    pub fn dependents(&self, owner: Uid) -> impl Iterator<Item = &Node> {
+        self.dependents.get(&owner).into_iter().flatten().filter_map(|uid| self.nodes.get(uid))
+    }
+
+    /// Takes an object in, new or changed; answers whom to look at because of it.
+    pub fn put(&mut self, resource: &Arc<str>, object: &Arc<Object>) -> BTreeSet<Uid> {
+        let own = uid(object.uid());
+        self.alive.insert(own);
+        let waits = awaits_dependents(object) || orphans_dependents(object);
+        let node = Node { resource: resource.clone(), object: object.clone() };
+        let old = self.nodes.remove(&own);
+        if let Some(old) = old.as_ref().filter(|old| old.is_like(&node)) {
+            debug_assert_eq!(old.owners(), node.owners());
+            self.nodes.insert(own, node);
+            return BTreeSet::new();
+        }
+        let mut concerned = old.map(|old| self.unlink(own, &old)).unwrap_or_default();
+        if !waits && object.owner_references().is_empty() {
+            return concerned;
+        }
+        for owner in node.owners() {
+            self.dependents.entry(owner).or_default().insert(own);
+        }
+        self.nodes.insert(own, node);
+        if waits {
+            concerned.extend(self.dependents.get(&own).into_iter().flatten());
+        }
+        if waits || self.may_have_lost_an_owner(own) {
+            concerned.insert(own);
+        }
+        concerned
+    }
+
+    /// Forgets an object that was deleted; answers whom to look at because of it.
+    pub fn remove(&mut self, object: &Object) -> BTreeSet<Uid> {
+        let own = uid(object.uid());
+        self.alive.remove(&own);
+        let mut concerned = self.nodes.remove(&own).map(|old| self.unlink(own, &old)).unwrap_or_default();
+        concerned.extend(self.dependents.get(&own).into_iter().flatten());
+        concerned
+    }
+
+    /// Everyone worth a look, once everything there is has been put.
+    pub fn pending(&self) -> Vec<Uid> {
+        let pending = |uid: &&Uid| {
+            let waits = self.nodes.get(*uid).is_some_and(|node| is_waiting(node) || orphans_dependents(&node.object));
+            waits || self.may_have_lost_an_owner(**uid)
+        };
+        self.nodes.keys().filter(pending).copied().collect()
+    }
+
+    /// Answers the owners that may have waited for this object.
+    fn unlink(&mut self, own: Uid, old: &Node) -> BTreeSet<Uid> {
+        let owners = old.owners();
+        for owner in &owners {
+            if let Some(dependents) = self.dependents.get_mut(owner) {
+                dependents.remove(&own);
+                if dependents.is_empty() {
+                    self.dependents.remove(owner);
+                }
+            }
+        }
+        owners.into_iter().filter(|owner| self.nodes.get(owner).is_some_and(is_waiting)).collect()
+    }
+
+    /// Whether an owner is unknown here, or takes its dependents with it.
+    fn may_have_lost_an_owner(&self, dependent: Uid) -> bool {
+        let Some(node) = self.nodes.get(&dependent) else { return false };
+        let lost = |owner: Uid| !self.alive.contains(&owner) || self.nodes.get(&owner).is_some_and(is_waiting);
+        node.owners().into_iter().any(lost)
+    }
+}
+
+fn is_waiting(node: &Node) -> bool {
+    awaits_dependents(&node.object)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// `a<b,!c` is `a`, owned by `b`, and by `c` which it blocks; a trailing `~` is deleted in the foreground, `^` orphans.
+    fn object(text: &str) -> Arc<Object> {
+        let finalizer = if text.ends_with('~') { Some(FOREGROUND) } else { text.ends_with('^').then_some(ORPHAN) };
+        let text = text.trim_end_matches(['~', '^']);
+        let (name, owners) = text.split_once('<').unwrap_or((text, ""));
+        let owner = |owner: &str| {
+            let uid = owner.trim_start_matches('!');
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "name": uid, "uid": uid, "blockOwnerDeletion": owner.starts_with('!')})
+        };
+        let owners: Vec<_> = owners.split(',').filter(|owner| !owner.is_empty()).map(owner).collect();
+        let mut tree = json!({"metadata": {"name": name, "uid": name, "ownerReferences": owners}});
+        if let Some(finalizer) = finalizer {
+            tree["metadata"]["deletionTimestamp"] = "2026-11-21T00:00:00Z".into();
+            tree["metadata"]["finalizers"] = json!([finalizer]);
+        }
+        Object::from_value(&tree).expect("an object").shared()
+    }
+
+    /// Puts and removes (`-name`), and says whom the last step concerns.
+    fn check(steps: &[&str], concerned: &[&str]) {
+        let mut graph = Graph::default();
+        let resource: Arc<str> = "core/configmaps".into();
+        let mut last = BTreeSet::new();
+        for step in steps {
+            last = match step.strip_prefix('-') {
+                Some(gone) => graph.remove(&object(gone)),
+                None => graph.put(&resource, &object(step)),
+            };
+        }
+        assert_eq!(last, concerned.iter().map(|name| uid(name)).collect(), "{steps:?}");
+    }
+
+    #[test]
+    fn changes_concern_dependents_and_waiting_owners() {
+        check(&["a"], &[]);
+        check(&["a", "b<a"], &[]);
+        check(&["b<a"], &["b"]);
+        check(&["a", "b<a", "c<a", "d<b", "-a"], &["b", "c"]);
+        check(&["a", "b<a", "b", "-a"], &[]);
+        check(&["a", "b<!a", "a~"], &["a", "b"]);
+        check(&["a", "b<!a", "a~", "-b<!a"], &["a"]);
+        check(&["a", "b<!a", "a~", "b<a"], &["a", "b"]);
+        check(&["a~", "b<a"], &["b"]);
+        check(&["a", "b<a", "a^"], &["a", "b"]);
+        check(&["a", "b<a", "b<a"], &[]);
+    }
+
+    #[test]
+    fn a_first_state_is_judged_as_a_whole() {
+        let mut graph = Graph::default();
+        let resource: Arc<str> = "core/configmaps".into();
+        for text in ["dependent<owner", "lost<nobody", "owner", "waiting~", "held<waiting", "leaving^"] {
+            graph.put(&resource, &object(text));
+        }
+        let pending: BTreeSet<_> = graph.pending().into_iter().collect();
+        assert_eq!(pending, ["lost", "waiting", "held", "leaving"].map(uid).into());
+        assert_eq!(graph.dependents(uid("owner")).count(), 1);
+        assert!(graph.node(uid("owner")).is_none(), "nothing is kept of an object without owners");
+    }
+}

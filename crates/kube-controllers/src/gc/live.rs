@@ -1,0 +1,96 @@
+//! What the garbage collector reads from the server just before it acts, and the small writes besides deleting.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Patch, PatchOptions};
+use serde_json::{Value, json};
+
+use super::graph::Node;
+use crate::context::Context;
+use crate::error::{Error, Result};
+
+/// From `GROUP/PLURAL` to the version the server prefers.
+pub(super) async fn resource(context: &Context, place: &str) -> Result<ApiResource> {
+    let (group, plural) = place.split_once('/').unwrap_or(("core", place));
+    let group = if group == "core" { "" } else { group };
+    let find = |discovery: &client::Discovery| {
+        let mut served = discovery.resources.iter().map(|found| &found.resource);
+        served.find(|resource| resource.group == group && resource.plural == plural).cloned()
+    };
+    if let Some(found) = find(&context.mapper.known()) {
+        return Ok(found);
+    }
+    find(&*context.mapper.refresh().await?).ok_or_else(|| Error::NotServed(place.to_owned()))
+}
+
+/// `None` only when the server says that it serves the resource and has no such object.
+pub(super) async fn get(context: &Context, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
+    match context.client.get(resource, key).await {
+        Ok(object) => Ok(Some(object)),
+        Err(error) if names(&error, key) => Ok(None),
+        Err(error) => {
+            if error.is_not_found() {
+                // The resource itself is gone, or in another version now.
+                context.mapper.refresh().await?;
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Whether a NotFound is about this object; one about a path names none.
+fn names(error: &client::Error, key: &ObjectKey) -> bool {
+    let details = error.status().and_then(|status| status.details.as_ref());
+    error.is_not_found() && details.is_some_and(|details| details.name == key.name)
+}
+
+pub(super) async fn remove_finalizer(context: &Context, node: &Node, finalizer: &str) -> Result<()> {
+    let kept: Vec<_> = node.object.finalizers().iter().filter(|name| &***name != finalizer).collect();
+    write(context, node, json!({ "finalizers": kept })).await
+}
+
+/// Removes the references to these owners.
+pub(super) async fn forget(context: &Context, node: &Node, owners: &[&str]) -> Result<()> {
+    let kept: Vec<_> =
+        node.object.owner_references().iter().filter(|owner| !owners.contains(&owner.uid.as_str())).collect();
+    write(context, node, json!({ "ownerReferences": kept })).await
+}
+
+/// Reads a dependent again and removes the reference to an owner from it.
+pub(super) async fn forget_owner(context: &Context, dependent: &Node, owner: &str) -> Result<()> {
+    let resource = resource(context, &dependent.resource).await?;
+    let Some(object) = get(context, &resource, &dependent.object.key()).await? else { return Ok(()) };
+    if !object.owner_references().iter().any(|reference| reference.uid == owner) {
+        return Ok(());
+    }
+    forget(context, &Node { object, ..dependent.clone() }, &[owner]).await
+}
+
+/// Lets the owners of an object go before it; answers whether that was news.
+pub(super) async fn unblock_owners(context: &Context, node: &Node) -> Result<bool> {
+    let mut owners = node.object.owner_references().to_vec();
+    if owners.iter().all(|owner| owner.block_owner_deletion != Some(true)) {
+        return Ok(false);
+    }
+    owners.iter_mut().for_each(|owner| owner.block_owner_deletion = Some(false));
+    write(context, node, json!({ "ownerReferences": owners })).await.map(|()| true)
+}
+
+/// Changes metadata of the very version that was read; empty lists are removed.
+async fn write(context: &Context, node: &Node, mut metadata: Value) -> Result<()> {
+    let object = &node.object;
+    for list in metadata.as_object_mut().into_iter().flat_map(|fields| fields.values_mut()) {
+        if list.as_array().is_some_and(Vec::is_empty) {
+            *list = Value::Null;
+        }
+    }
+    metadata["uid"] = object.uid().into();
+    metadata["resourceVersion"] = object.resource_version().into();
+    let resource = resource(context, &node.resource).await?;
+    let patch = Patch::Merge(json!({ "metadata": metadata }));
+    match context.client.patch(&resource, &object.key(), &patch, &PatchOptions::default()).await {
+        Err(error) if !error.is_not_found() => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,170 @@
+//! The garbage collector: what is owned goes with its last owner; the deletion of an owner in the foreground waits for
+//! what blocks it; an owner that orphans is forgotten first.
+//!
+//! The graph only says whom to look at. Before anything is deleted the object and each of its owners are read from the
+//! server. An owner counts as gone when the server names it in a NotFound, or shows another object in its place; a
+//! kind that is not served, a failed discovery or any other error keeps the object.
+
+mod follow;
+mod graph;
+mod live;
+mod verdict;
+
+use std::sync::Arc;
+
+use apimachinery::Object;
+use apimachinery::meta::OwnerReference;
+use client::{DeleteOptions, Preconditions};
+use controller_runtime::{Next, WorkQueue, run_workers};
+use futures::StreamExt;
+use parking_lot::Mutex;
+
+use crate::context::Context;
+use crate::error::{Error, Result};
+use crate::running::Starting;
+use graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, awaits_dependents, orphans_dependents, uid};
+use verdict::{Owner, Verdict, verdict};
+
+/// Dependents that are orphaned at once.
+const ORPHANED_AT_ONCE: usize = 16;
+
+#[derive(Default)]
+struct Collector {
+    graph: Mutex<Graph>,
+    queue: Arc<WorkQueue<Uid>>,
+}
+
+pub(crate) async fn run(context: Context, starting: Starting) {
+    let collector = Arc::new(Collector::default());
+    let following = tokio::spawn(follow::run(context.clone(), collector.clone(), starting));
+    let (workers, stop) = (context.settings.workers, context.stop.clone());
+    let queue = collector.queue.clone();
+    run_workers("garbage-collector-controller", queue, workers, stop, move |uid| {
+        let (context, collector) = (context.clone(), collector.clone());
+        async move { collector.reconcile(&context, uid).await }
+    })
+    .await;
+    // It ends with the same token.
+    if let Err(error) = following.await {
+        tracing::error!(%error, "the garbage collector stopped following the server");
+    }
+}
+
+impl Collector {
+    async fn reconcile(&self, context: &Context, uid: Uid) -> Result<Next> {
+        let Some(node) = self.graph.lock().node(uid).cloned() else { return Ok(Next::Done) };
+        let resource = live::resource(context, &node.resource).await?;
+        // Another object of its name is none of ours.
+        let Some(object) = live::get(context, &resource, &node.object.key()).await? else { return Ok(Next::Done) };
+        if object.uid() != node.object.uid() {
+            return Ok(Next::Done);
+        }
+        let node = Node { object, ..node };
+        if orphans_dependents(&node.object) {
+            self.orphan_dependents(context, &node).await
+        } else if awaits_dependents(&node.object) {
+            self.release(context, &node).await
+        } else if node.object.is_deleting() {
+            Ok(Next::Done)
+        } else {
+            self.judge(context, &node).await
+        }
+    }
+
+    /// Lets an owner go once nothing blocks it. Its dependents were queued together with it.
+    async fn release(&self, context: &Context, owner: &Node) -> Result<Next> {
+        let object = &owner.object;
+        let blocked = self.graph.lock().dependents(uid(object.uid())).any(|dependent| dependent.blocks(object.uid()));
+        if !blocked {
+            live::remove_finalizer(context, owner, FOREGROUND).await?;
+        }
+        Ok(Next::Done)
+    }
+
+    async fn orphan_dependents(&self, context: &Context, owner: &Node) -> Result<Next> {
+        let own = owner.object.uid();
+        let dependents: Vec<Node> = self.graph.lock().dependents(uid(own)).cloned().collect();
+        let forget = |dependent: Node| async move { live::forget_owner(context, &dependent, own).await };
+        let mut forgetting =
+            futures::stream::iter(dependents.into_iter().map(forget)).buffer_unordered(ORPHANED_AT_ONCE);
+        while let Some(forgotten) = forgetting.next().await {
+            forgotten?;
+        }
+        live::remove_finalizer(context, owner, ORPHAN).await?;
+        Ok(Next::Done)
+    }
+
+    async fn judge(&self, context: &Context, node: &Node) -> Result<Next> {
+        let object = &node.object;
+        let references = object.owner_references();
+        let mut owners = Vec::with_capacity(references.len());
+        for reference in references {
+            owners.push(ask(context, object, reference).await?);
+        }
+        let (has_dependents, in_circle) = {
+            let graph = self.graph.lock();
+            let mut dependents = graph.dependents(uid(object.uid())).peekable();
+            (dependents.peek().is_some(), dependents.any(|dependent| awaits_dependents(&dependent.object)))
+        };
+        match verdict(object, &owners, has_dependents) {
+            Verdict::Keep => Ok(Next::Done),
+            Verdict::Forget(gone) => {
+                let uids: Vec<&str> = gone.iter().map(|at| references[*at].uid.as_str()).collect();
+                live::forget(context, node, &uids).await?;
+                Ok(Next::Done)
+            }
+            Verdict::Delete(policy) => {
+                // Two that wait for each other would wait for ever. The next pass judges what this write makes.
+                if in_circle && live::unblock_owners(context, node).await? {
+                    self.queue.add(uid(object.uid()));
+                    return Ok(Next::Done);
+                }
+                self.delete(context, node, policy).await
+            }
+        }
+    }
+
+    /// Deletes what was judged, not what became of it since.
+    async fn delete(&self, context: &Context, node: &Node, policy: &'static str) -> Result<Next> {
+        let object = &node.object;
+        let resource = live::resource(context, &node.resource).await?;
+        let judged = Preconditions {
+            uid: Some(object.uid().to_owned()),
+            resource_version: Some(object.resource_version().to_owned()),
+        };
+        let options =
+            DeleteOptions { propagation_policy: Some(policy), preconditions: Some(judged), ..Default::default() };
+        match context.client.delete(&resource, &object.key(), &options).await {
+            Ok(()) => {
+                tracing::debug!(kind = %resource.kind, key = %object.key(), policy, "collected");
+                Ok(Next::Done)
+            }
+            Err(error) if error.is_not_found() => Ok(Next::Done),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Asks the server for one owner of an object.
+async fn ask(context: &Context, object: &Object, reference: &OwnerReference) -> Result<Owner> {
+    let unknown = |why: String| Error::Owner { object: format!("{} {}", object.kind(), object.key()), why };
+    let gvk = apimachinery::GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);
+    let gvk = gvk.map_err(|error| unknown(error.to_string()))?;
+    let resource = context.mapper.resource(&gvk).await.map_err(|error| unknown(error.to_string()))?;
+    let key = match (resource.namespaced, object.namespace()) {
+        (true, Some(namespace)) => apimachinery::ObjectKey::namespaced(namespace, reference.name.as_str()),
+        (false, _) => apimachinery::ObjectKey::cluster(reference.name.as_str()),
+        // A cluster-scoped object cannot say in which namespace its owner is.
+        (true, None) => return Ok(Owner::Solid),
+    };
+    Ok(match live::get(context, &resource, &key).await? {
+        Some(owner) if owner.uid() == reference.uid => {
+            if awaits_dependents(&owner) {
+                Owner::Waiting
+            } else {
+                Owner::Solid
+            }
+        }
+        _ => Owner::Absent,
+    })
+}

@@ -1,0 +1,68 @@
+//! What becomes of an object whose owners were asked for. Pure.
+
+use apimachinery::Object;
+
+use super::graph::{FOREGROUND, ORPHAN};
+
+/// What the server says of one owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// It is there, or nobody can say that it is not.
+    Solid,
+    /// It is there and takes its dependents with it.
+    Waiting,
+    /// The server answered that there is no such object, or another of its name.
+    Absent,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Keep,
+    /// Forget the owners of these places in the list.
+    Forget(Vec<usize>),
+    /// With this propagation policy.
+    Delete(&'static str),
+}
+
+/// `owners` are in the order of the object's references.
+pub(super) fn verdict(object: &Object, owners: &[Owner], has_dependents: bool) -> Verdict {
+    let gone: Vec<usize> = (0..owners.len()).filter(|at| owners[*at] != Owner::Solid).collect();
+    if gone.is_empty() {
+        return Verdict::Keep;
+    }
+    if gone.len() < owners.len() {
+        return Verdict::Forget(gone);
+    }
+    if has_dependents && owners.contains(&Owner::Waiting) {
+        return Verdict::Delete("Foreground");
+    }
+    let has = |wanted: &str| object.finalizers().iter().any(|name| &**name == wanted);
+    Verdict::Delete(match (has(ORPHAN), has(FOREGROUND)) {
+        (true, _) => "Orphan",
+        (false, true) => "Foreground",
+        (false, false) => "Background",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Owner::{Absent, Solid, Waiting};
+    use super::*;
+
+    #[test]
+    fn verdicts() {
+        let check = |finalizer: Option<&str>, owners: &[Owner], has_dependents: bool, want: Verdict| {
+            let tree = serde_json::json!({"metadata": {"name": "x", "finalizers": finalizer.as_slice()}});
+            let object = Object::from_value(&tree).expect("an object");
+            assert_eq!(verdict(&object, owners, has_dependents), want, "{finalizer:?} {owners:?}");
+        };
+        check(None, &[], false, Verdict::Keep);
+        check(None, &[Solid], true, Verdict::Keep);
+        check(None, &[Absent], false, Verdict::Delete("Background"));
+        check(None, &[Absent, Solid, Waiting], false, Verdict::Forget(vec![0, 2]));
+        check(None, &[Absent, Waiting], false, Verdict::Delete("Background"));
+        check(None, &[Absent, Waiting], true, Verdict::Delete("Foreground"));
+        check(Some(ORPHAN), &[Absent], true, Verdict::Delete("Orphan"));
+        check(Some(FOREGROUND), &[Absent], true, Verdict::Delete("Foreground"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Garbage collection.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object};
+use serde_json::{Value, json};
+
+use crate::harness::{Plane, key_of, resource};
+
+fn maps() -> ApiResource {
+    resource("v1", "ConfigMap")
+}
+
+/// `name` or `namespace/name`, in `demo` if not told.
+fn config_map(name: &str, owners: &[Value]) -> Value {
+    let (namespace, name) = name.split_once('/').unwrap_or(("demo", name));
+    json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": namespace, "ownerReferences": owners}})
+}
+
+fn owner(object: &Object, blocks: bool) -> Value {
+    json!({"apiVersion": object.api_version(), "kind": object.kind(), "name": object.name(), "uid": object.uid(),
+        "blockOwnerDeletion": blocks})
+}
+
+fn nobody(kind: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": kind, "name": "nobody", "uid": "0e0e0e0e-0000-4000-8000-000000000000"})
+}
+
+impl Plane {
+    async fn map(&self, name: &str, owners: &[Value]) -> Arc<Object> {
+        self.create(config_map(name, owners)).await
+    }
+
+    async fn is_there(&self, name: &str) -> bool {
+        self.get(&maps(), &format!("demo/{name}")).await.is_some()
+    }
+
+    async fn until_all_gone(&self, names: &[&str]) {
+        for name in names {
+            self.until_gone(&maps(), &format!("demo/{name}")).await;
+        }
+    }
+
+    async fn owners_of(&self, name: &str) -> Vec<String> {
+        let object = self.client.get(&maps(), &key_of(&format!("demo/{name}"))).await.expect("it is there");
+        object.owner_references().iter().map(|owner| owner.name.clone()).collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dependents_go_with_their_last_owner() {
+    let mut plane = Plane::idle().await;
+    // These were there before the collector.
+    let a = plane.map("a", &[]).await;
+    let b = plane.map("b", &[owner(&a, true)]).await;
+    plane.map("lost", &[nobody("Secret")]).await;
+    plane.run(&["garbagecollector"]).await;
+    plane.map("c", &[owner(&b, true)]).await;
+    let other = plane.map("other", &[]).await;
+    plane.map("shared", &[owner(&a, false), owner(&other, false)]).await;
+    plane.until_all_gone(&["lost"]).await;
+    plane.settle().await;
+    assert_eq!(plane.requests().get("delete configmaps"), Some(&1), "{:?}", plane.requests());
+
+    plane.delete(&maps(), "demo/a", "Background").await;
+    plane.until_all_gone(&["b", "c"]).await;
+    plane.settle().await;
+    assert_eq!(plane.owners_of("shared").await, ["other"]);
+    plane.delete(&maps(), "demo/other", "").await;
+    plane.until_all_gone(&["shared"]).await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_foreground_deletion_waits_for_what_blocks_it() {
+    let plane = Plane::start(&["garbagecollector"]).await;
+    let a = plane.map("a", &[]).await;
+    let mut held = config_map("held", &[owner(&a, true)]);
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    let held = plane.create(held).await;
+    plane.map("leaf", &[owner(&held, true)]).await;
+    let mut free = config_map("free", &[owner(&a, false)]);
+    free["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    plane.create(free).await;
+
+    plane.delete(&maps(), "demo/a", "Foreground").await;
+    plane.until_all_gone(&["leaf"]).await;
+    plane.settle().await;
+    let deleting = |name: &'static str| {
+        let plane = &plane;
+        async move {
+            plane.get(&maps(), &format!("demo/{name}")).await.expect(name)["metadata"]["deletionTimestamp"].is_string()
+        }
+    };
+    assert!(deleting("a").await && deleting("held").await && deleting("free").await);
+    plane.merge(&maps(), "demo/held", json!({"metadata": {"finalizers": null}})).await;
+    plane.until_all_gone(&["held", "a"]).await;
+    // It never blocked its owner, and goes when its own finalizer does.
+    assert!(plane.is_there("free").await);
+    plane.merge(&maps(), "demo/free", json!({"metadata": {"finalizers": null}})).await;
+    plane.until_all_gone(&["free"]).await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_circle_of_owners_can_be_deleted_in_the_foreground() {
+    let plane = Plane::start(&["garbagecollector"]).await;
+    let a = plane.map("a", &[]).await;
+    let b = plane.map("b", &[owner(&a, true)]).await;
+    plane.merge(&maps(), "demo/a", json!({"metadata": {"ownerReferences": [owner(&b, true)]}})).await;
+    plane.settle().await;
+    assert!(plane.is_there("a").await && plane.is_there("b").await);
+    plane.delete(&maps(), "demo/a", "Foreground").await;
+    plane.until_all_gone(&["a", "b"]).await;
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orphans_forget_their_owner_and_stay() {
+    let plane = Plane::start(&["garbagecollector"]).await;
+    let a = plane.map("a", &[]).await;
+    let b = plane.map("b", &[owner(&a, true)]).await;
+    plane.map("c", &[owner(&a, true), owner(&b, true)]).await;
+    plane.delete(&maps(), "demo/a", "Orphan").await;
+    plane.until_all_gone(&["a"]).await;
+    plane.settle().await;
+    assert_eq!(plane.owners_of("b").await, [""; 0]);
+    assert_eq!(plane.owners_of("c").await, ["b"]);
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_known_is_kept() {
+    let plane = Plane::start(&["garbagecollector"]).await;
+    let a = plane.map("a", &[]).await;
+    let mut unknown_kind = nobody("Gadget");
+    unknown_kind["apiVersion"] = "gadgets.example/v1".into();
+    plane.map("unknown-kind", &[unknown_kind.clone()]).await;
+    plane.map("unknown-and-absent", &[unknown_kind, nobody("Secret")]).await;
+    // A cluster-scoped object cannot have an owner in a namespace.
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "role", "ownerReferences": [owner(&a, false), nobody("Secret")]}});
+    plane.create(role).await;
+    plane.settle().await;
+    for name in ["unknown-kind", "unknown-and-absent"] {
+        assert!(plane.is_there(name).await, "{name}");
+    }
+    let roles = resource("rbac.authorization.k8s.io/v1", "ClusterRole");
+    assert!(plane.get(&roles, "role").await.is_some());
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_owner_of_the_same_name_is_another_owner() {
+    let plane = Plane::start(&["garbagecollector"]).await;
+    plane.map("a", &[]).await;
+    let mut previous = nobody("ConfigMap");
+    previous["name"] = "a".into();
+    plane.map("b", &[previous]).await;
+    plane.until_all_gone(&["b"]).await;
+    assert!(plane.is_there("a").await);
+    plane.shutdown().await;
+}
