@@ -1,4 +1,4 @@
-//! A control plane with members and controllers; the scheduler's part is played by the test.
+//! A control plane with members, controllers and the scheduler.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -15,7 +15,6 @@ use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::admission::{self, Options};
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::scope::{Binding, Scope};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
@@ -177,7 +176,7 @@ impl Plane {
         };
     }
 
-    /// What the controllers sent to the control plane, by verb and resource, without events.
+    /// What controllers and scheduler sent to the control plane, by verb and resource, without events.
     pub fn requests(&self) -> BTreeMap<String, u64> {
         let rows = self.controlled.request_counts().into_iter();
         rows.filter(|row| row.resource != "events" && row.verb != "watch" && row.verb != "list")
@@ -199,16 +198,6 @@ impl Plane {
 
     pub async fn merge(&self, resource: &ApiResource, key: &ObjectKey, patch: Value, options: PatchOptions) {
         self.client.patch(resource, key, &Patch::Merge(patch), &options).await.expect("the patch");
-    }
-
-    /// What the scheduler does.
-    pub async fn schedule(&self, binding: &ObjectKey, clusters: &[(&str, i64)]) {
-        let resource = Binding::api_resource(Scope::of(binding));
-        let clusters: Vec<_> = clusters.iter().map(|(name, n)| json!({"name": name, "replicas": n})).collect();
-        self.merge(&resource, binding, json!({"spec": {"clusters": clusters}}), PatchOptions::default()).await;
-        let status =
-            json!({"status": {"lastScheduledTime": self.world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}});
-        self.merge(&resource, binding, status, PatchOptions::status()).await;
     }
 
     /// Waits up to five virtual minutes for `condition`.
@@ -277,5 +266,6 @@ fn controllers(
     let context =
         Context::new(client.clone(), world.clone(), interpreter, connector, Settings::default(), stop.clone());
     controllers::start(&context, &[]).expect("the controllers start");
+    scheduler::start(context.informers(), client, world.clone(), scheduler::Options::default(), stop.clone());
     context
 }
