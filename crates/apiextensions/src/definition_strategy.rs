@@ -41,7 +41,7 @@ impl Strategy for DefinitionStrategy {
         }
     }
 
-    fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
+    fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         let old = CustomResourceDefinition::from_value(old);
         match (old, CustomResourceDefinition::from_value(object)) {
             // A definition on its way out must stay editable, whatever rules have come since.

@@ -207,7 +207,7 @@ impl Strategy for CustomStrategy {
         self.validator.validate(object)
     }
 
-    fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
+    fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         self.validator.validate_update(old, object)
     }
 

@@ -131,7 +131,7 @@ pub trait Strategy: Send + Sync {
         ErrorList::new()
     }
 
-    fn validate_update(&self, _old: &Value, _object: &Value) -> ErrorList {
+    fn validate_update(&self, _context: &RequestContext, _old: &Value, _object: &Value) -> ErrorList {
         ErrorList::new()
     }
 

@@ -2,6 +2,9 @@
 //! special about them. No handler lives here.
 
 mod columns;
+mod defaults;
+pub mod eviction;
+pub mod pods;
 pub mod protobuf;
 mod resources;
 mod strategy;

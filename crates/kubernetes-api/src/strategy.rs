@@ -1,11 +1,12 @@
 //! What all built-in kinds have in common: status belongs to its own endpoint, and some kinds keep a generation.
-//! Defaults and validation of single kinds are not here; columns are in [`crate::columns`].
+//! What is special about single kinds is elsewhere: defaults in [`crate::defaults`], columns in [`crate::columns`].
 
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, ResourceInfo, Strategy};
+use apimachinery::schema::SchemaId;
 use serde_json::Value;
 
-use crate::columns;
+use crate::{columns, defaults, pods};
 
 /// Strategy of a built-in kind, from its description.
 #[derive(Clone, Debug)]
@@ -13,6 +14,7 @@ pub(crate) struct BuiltIn {
     group: String,
     kind: String,
     resets_status: bool,
+    type_: SchemaId,
     /// The part of the object whose change raises the generation; `None` when the kind keeps none.
     generation_of: Option<&'static str>,
 }
@@ -26,8 +28,15 @@ impl BuiltIn {
             group: resource.group.clone(),
             kind: resource.kind.clone(),
             resets_status,
+            type_: info.schema.root,
             generation_of: generation_of(&resource.group, &resource.kind),
         }
+    }
+}
+
+impl BuiltIn {
+    fn is_pod(&self) -> bool {
+        self.group.is_empty() && self.kind == "Pod"
     }
 }
 
@@ -56,12 +65,26 @@ fn generation_of(group: &str, kind: &str) -> Option<&'static str> {
 }
 
 impl Strategy for BuiltIn {
+    fn default(&self, object: &mut Value) {
+        defaults::apply(self.type_, object);
+    }
+
     fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
         if self.resets_status
             && let Some(fields) = object.as_object_mut()
         {
-            fields.remove("status");
+            match defaults::initial_status(self.type_) {
+                Some(status) => fields.insert("status".into(), status),
+                None => fields.remove("status"),
+            };
         }
+        if self.is_pod() {
+            object["status"]["qosClass"] = pods::qos_class(&object["spec"]).into();
+        }
+    }
+
+    fn grace_seconds(&self, object: &Value) -> Option<i64> {
+        if self.is_pod() { pods::grace_seconds(object) } else { None }
     }
 
     fn has_generation(&self) -> bool {

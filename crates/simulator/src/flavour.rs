@@ -66,8 +66,8 @@ impl Strategy for Pods {
         self.0.validate_create(object)
     }
 
-    fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
-        self.0.validate_update(old, object)
+    fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
+        self.0.validate_update(context, old, object)
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {

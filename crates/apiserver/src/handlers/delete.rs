@@ -20,7 +20,7 @@ use crate::{errors, keys, respond, shape};
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 const TRIES: usize = 5;
 
-enum Deleted {
+pub(super) enum Deleted {
     /// The object is gone.
     Gone(Arc<Object>),
     /// It waits for its finalizers or its grace period.
@@ -62,7 +62,7 @@ impl Call<'_> {
         Ok(respond::document(StatusCode::OK, json.into(), self.accepted.encoding))
     }
 
-    async fn delete_object(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, Status> {
+    pub(super) async fn delete_object(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, Status> {
         let named = &self.resource.info.resource;
         if named.group.is_empty() && named.plural == "namespaces" && IMMORTAL.contains(&key.name.as_str()) {
             return Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted"));

@@ -6,6 +6,7 @@ mod delete;
 mod options;
 mod ownership;
 mod patch;
+mod pods;
 mod read;
 mod scale;
 mod types;
@@ -81,6 +82,7 @@ pub(crate) async fn handle(
         ("delete", None) => call.delete(body).await,
         ("deletecollection", None) => call.delete_collection(body).await,
         ("get" | "update" | "patch", Some(Subresource::Scale { .. })) => call.scale(body).await,
+        (_, Some(Subresource::Other { .. })) if call.is_pod() => call.pod_subresource(body).await,
         _ => Err(method_not_allowed()),
     }
 }

@@ -149,7 +149,8 @@ impl Call<'_> {
         strategy.prepare_update(&self.context(dry_run), old, &mut new);
         let operation = Operation::Update;
         self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
-        if strategy.has_generation() && self.info.subresource != "status" && strategy.raises_generation(old, &new) {
+        let counts = !matches!(self.info.subresource.as_str(), "status" | "binding");
+        if strategy.has_generation() && counts && strategy.raises_generation(old, &new) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             new["metadata"]["generation"] = generation.into();
         }
@@ -162,7 +163,7 @@ impl Call<'_> {
         if self.has_core_metadata() {
             wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
         }
-        wrong.extend(strategy.validate_update(old, &new));
+        wrong.extend(strategy.validate_update(&self.context(dry_run), old, &new));
         self.refuse_invalid(&key.name, &wrong)?;
         self.server.validate(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
         let warnings = strategy.warnings(&new);
@@ -206,6 +207,8 @@ impl Call<'_> {
                 *new = old.clone();
                 new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
             }
+            // Made by the server from the stored object.
+            "binding" => {}
             _ => {
                 if self.resource.info.has_status() {
                     set_or_remove(new, "status", old["status"].clone());

@@ -4,5 +4,6 @@ mod authn;
 mod authz;
 mod crds;
 mod objects;
+mod pods;
 mod reviews;
 mod serve;

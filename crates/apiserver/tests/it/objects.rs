@@ -25,7 +25,7 @@ fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
-async fn server() -> (ApiServer, Client) {
+pub(crate) async fn server() -> (ApiServer, Client) {
     let resources: Vec<Resource> = kubernetes_api::resources();
     let server = ApiServer::start(ServerConfig {
         store: Arc::new(MemoryStore::new()),

@@ -60,7 +60,7 @@ impl Strategy for ClusterStrategy {
         errors
     }
 
-    fn validate_update(&self, _old: &Value, object: &Value) -> ErrorList {
+    fn validate_update(&self, _context: &RequestContext, _old: &Value, object: &Value) -> ErrorList {
         validation::spec(object)
     }
 

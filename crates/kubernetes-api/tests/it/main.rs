@@ -1,5 +1,7 @@
 //! The tables read as meant: every row becomes a resource, and the types carry what patches need.
 
+mod defaults;
+
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::{Resource, Subresource};
 use apimachinery::schema::{ListType, Type, TypeOf};

@@ -1,0 +1,117 @@
+//! What is asked of a pod through its subresources: a node, to leave, or something only a kubelet could answer.
+
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey, Status, StatusReason};
+use http::StatusCode;
+use kubernetes_api::eviction::{self, Eviction};
+use kubernetes_api::pods;
+use serde_json::Value;
+use storage::{Guard, Op, Txn, TxnOutcome};
+use transport::{Body, Response};
+
+use super::Call;
+use super::ownership::Owners;
+use super::update::revision_of;
+use crate::{errors, keys, respond};
+
+/// Evictions that spend the same budget at once.
+const TRIES: usize = 5;
+
+impl Call<'_> {
+    pub(super) fn is_pod(&self) -> bool {
+        let named = &self.resource.info.resource;
+        named.group.is_empty() && named.plural == "pods"
+    }
+
+    /// `POST pods/NAME/SUBRESOURCE`, and every verb of those a kubelet answers.
+    pub(super) async fn pod_subresource(&self, body: Body) -> Result<Response, Status> {
+        match (self.info.verb, self.info.subresource.as_str()) {
+            ("create", "binding") => self.bind(body).await,
+            ("create", "eviction") => self.evict(body).await,
+            (_, name @ ("log" | "exec" | "attach" | "portforward" | "proxy")) => {
+                self.server.cache.catch_up().await?;
+                let pod = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+                Err(pods::unreachable(&pod.to_value().map_err(errors::document)?, name))
+            }
+            ("get", _) => self.get().await,
+            ("update", _) => self.update(body).await,
+            ("patch", _) => self.patch(body).await,
+            _ => Err(super::method_not_allowed()),
+        }
+    }
+
+    async fn bind(&self, body: Body) -> Result<Response, Status> {
+        let binding = super::body::decode(self.headers, &super::body::read(body).await?)?;
+        self.check_binding(&binding)?;
+        let change = |pod: &Value| pods::bound(pod, &binding, self.now);
+        self.modify(&self.key(), Owners::Track, self.dry_run()?, change).await?;
+        Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())))
+    }
+
+    /// The name may be left out; another one is an error.
+    fn check_binding(&self, binding: &Value) -> Result<(), Status> {
+        let given = binding["metadata"]["name"].as_str().unwrap_or_default();
+        if given.is_empty() || given == self.info.name {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!("name in URL does not match name in {} object", self.info.subresource)))
+    }
+
+    async fn evict(&self, body: Body) -> Result<Response, Status> {
+        let eviction = super::body::decode(self.headers, &super::body::read(body).await?)?;
+        self.check_binding(&eviction)?;
+        let asked = serde_json::to_vec(&eviction["deleteOptions"]).map_err(Status::internal)?;
+        let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &asked })?;
+        for _ in 0..TRIES {
+            self.server.cache.catch_up().await?;
+            let pod = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+            let pod = pod.to_value().map_err(errors::document)?;
+            let budgets = self.budgets()?;
+            let trees = budgets.iter().map(|(_, tree)| tree);
+            if let Eviction::Spend(spent) = eviction::decide(&pod, trees, self.now)?
+                && !options.is_dry_run()
+                && !self.spend(&budgets, &spent).await?
+            {
+                continue;
+            }
+            self.delete_object(&self.key(), &options).await?;
+            return Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())));
+        }
+        let text = "Too many evictions at once; the disruption budget changed under each of them. Try again.";
+        Err(Status::failure(StatusReason::TooManyRequests, text))
+    }
+
+    fn budgets(&self) -> Result<Vec<(Arc<Object>, Value)>, Status> {
+        let cache = self.server.cache.resource("policy/poddisruptionbudgets");
+        let (found, ..) = cache.list(self.namespace(), None, 0, |_| true);
+        found
+            .into_iter()
+            .map(|budget| Ok((Arc::clone(&budget), budget.to_value().map_err(errors::document)?)))
+            .collect()
+    }
+
+    /// Writes a budget if nobody else did since it was read.
+    async fn spend(&self, read: &[(Arc<Object>, Value)], spent: &Value) -> Result<bool, Status> {
+        let name = spent["metadata"]["name"].as_str().unwrap_or_default();
+        let Some((before, _)) = read.iter().find(|(budget, _)| budget.name() == name) else { return Ok(false) };
+        let resource = apimachinery::ApiResource {
+            group: "policy".into(),
+            version: "v1".into(),
+            kind: "PodDisruptionBudget".into(),
+            plural: "poddisruptionbudgets".into(),
+            namespaced: true,
+        };
+        let place = keys::object_key(&resource, &ObjectKey::namespaced(self.namespace().unwrap_or_default(), name));
+        let value = keys::encode(spent).map_err(Status::internal)?;
+        let guards = vec![Guard::ModRevision(place.clone(), revision_of(before))];
+        let txn = Txn { guards, ops: vec![Op::Put { key: place, value, lease: None }] };
+        let outcome = self.server.cache.store().txn(txn).await.map_err(errors::store)?;
+        Ok(matches!(outcome, TxnOutcome::Committed { .. }))
+    }
+}
+
+/// The answer to a request whose effect is seen elsewhere.
+fn done() -> Status {
+    Status { kind: "Status".into(), api_version: "v1".into(), status: "Success".into(), code: 201, ..Status::default() }
+}

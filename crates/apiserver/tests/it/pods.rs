@@ -1,0 +1,99 @@
+//! Pods: bound by a scheduler, given time to end, evicted within a budget.
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Client, DeleteOptions};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::objects::server;
+
+fn pods() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Pod", "pods")
+}
+
+fn budgets() -> ApiResource {
+    ApiResource::namespaced("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+}
+
+fn key(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("default", name)
+}
+
+async fn create_pod(client: &Client, name: &str) -> Value {
+    let pod = json!({"metadata": {"name": name, "namespace": "default", "labels": {"app": "a"}},
+        "spec": {"containers": [{"name": "c", "image": "i:1"}]}});
+    client.create(&pods(), &pod).await.expect("a pod").to_value().expect("json")
+}
+
+/// Posts to a subresource; the outcome is the answer or the refusal's text.
+async fn post(client: &Client, name: &str, subresource: &str, body: &Value) -> Result<Value, String> {
+    let path = format!("/api/v1/namespaces/default/pods/{name}/{subresource}");
+    let answer = client.request(Method::POST, &path, Some(body.clone())).await.map_err(|error| error.to_string())?;
+    Ok(serde_json::from_slice(&answer).expect("json"))
+}
+
+#[tokio::test]
+async fn a_bound_pod_is_given_time_and_an_unbound_one_is_not() {
+    let (_server, client) = server().await;
+    let created = create_pod(&client, "p").await;
+    assert_eq!(created["status"], json!({"phase": "Pending", "qosClass": "BestEffort"}));
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
+    let answer = post(&client, "p", "binding", &binding).await.expect("a free pod");
+    assert_eq!(answer["status"], "Success");
+    let pod = client.get(&pods(), &key("p")).await.expect("the pod").to_value().expect("json");
+    assert_eq!((&pod["spec"]["nodeName"], &pod["metadata"]["generation"]), (&json!("n"), &json!(1)));
+    assert_eq!(pod["status"]["conditions"][0]["type"], "PodScheduled");
+    let twice = post(&client, "p", "binding", &binding).await.expect_err("it has a node");
+    assert!(twice.contains("pod p is already assigned to node \"n\""), "{twice}");
+
+    client.delete(&pods(), &key("p"), &DeleteOptions::default()).await.expect("delete");
+    let leaving = client.get(&pods(), &key("p")).await.expect("it has 30 seconds").to_value().expect("json");
+    assert_eq!(leaving["metadata"]["deletionGracePeriodSeconds"], 30);
+    let now = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
+    client.delete(&pods(), &key("p"), &now).await.expect("delete");
+    assert!(client.get_opt(&pods(), &key("p")).await.expect("get").is_none());
+
+    create_pod(&client, "q").await;
+    client.delete(&pods(), &key("q"), &DeleteOptions::default()).await.expect("delete");
+    assert!(client.get_opt(&pods(), &key("q")).await.expect("get").is_none());
+}
+
+#[tokio::test]
+async fn an_eviction_spends_the_budget() {
+    let (_server, client) = server().await;
+    let budget = json!({"metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "minAvailable": 1}});
+    let mut budget = client.create(&budgets(), &budget).await.expect("a budget").to_value().expect("json");
+    budget["status"] = json!({"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2,
+        "observedGeneration": 1});
+    client.update_status(&budgets(), &budget).await.expect("the controller counts");
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    for name in ["p", "q"] {
+        let mut pod = create_pod(&client, name).await;
+        let binding = json!({"target": {"name": "n"}});
+        post(&client, name, "binding", &binding).await.expect("a free pod");
+        pod["metadata"]["resourceVersion"] = Value::Null;
+        pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        client.update_status(&pods(), &pod).await.expect("it runs");
+    }
+    post(&client, "p", "eviction", &eviction).await.expect("the budget allows one");
+    assert!(client.get(&pods(), &key("p")).await.expect("it has 30 seconds").is_deleting());
+    let spent = client.get(&budgets(), &key("b")).await.expect("the budget").to_value().expect("json");
+    assert_eq!(spent["status"]["disruptionsAllowed"], 0);
+    let mut other = eviction.clone();
+    other["metadata"]["name"] = "q".into();
+    let refused = post(&client, "q", "eviction", &other).await.expect_err("it is spent");
+    assert!(refused.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{refused}");
+}
+
+#[tokio::test]
+async fn logs_say_why_there_are_none() {
+    let (_server, client) = server().await;
+    create_pod(&client, "p").await;
+    let path = "/api/v1/namespaces/default/pods/p/log";
+    let unbound = client.request(Method::GET, path, None).await.expect_err("no node");
+    assert!(unbound.to_string().contains("pod p does not have a host assigned"), "{unbound}");
+    post(&client, "p", "binding", &json!({"target": {"name": "n"}})).await.expect("a free pod");
+    let bound = client.request(Method::GET, path, None).await.expect_err("no kubelet");
+    assert!(bound.to_string().contains("the kubelet of node n"), "{bound}");
+}

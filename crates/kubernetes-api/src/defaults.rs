@@ -1,0 +1,151 @@
+//! What kube-apiserver makes of an object when it reads it: zero values that mean "absent" go, amounts and times get their
+//! canonical form, and defaults come. Two walks over object and types do it, by the table `data/defaults.txt`; what a
+//! table cannot say is in [`computed`]. Refusing what is wrong is not done here: a value of a wrong type stays as it is.
+
+use std::sync::OnceLock;
+
+use apimachinery::schema::SchemaId;
+use serde_json::{Map, Value};
+
+mod canonical;
+mod computed;
+mod table;
+
+use table::{Field, Node, Rule, Shape};
+
+/// Deeper parts stay as they were sent; no built-in kind but the JSON schemas of definitions is half as deep.
+const MAX_DEPTH: usize = 64;
+
+fn nodes() -> &'static [Node] {
+    static NODES: OnceLock<Vec<Node>> = OnceLock::new();
+    NODES.get_or_init(table::read)
+}
+
+/// Gives an object of the type at `root` the form in which it is stored. Doing so twice changes nothing more.
+pub(crate) fn apply(root: SchemaId, object: &mut Value) {
+    clean(nodes(), root, object, 0);
+    fill(nodes(), root, object, 0);
+}
+
+/// What `status` holds in an object that is new: `None` where the kind states nothing.
+pub(crate) fn initial_status(root: SchemaId) -> Option<Value> {
+    let nodes = nodes();
+    let node = &nodes[root.0 as usize];
+    let rule = node.rules.iter().find_map(|rule| match rule {
+        Rule::Set { path, value, .. } if path[..] == ["status"] => Some(value),
+        _ => None,
+    })?;
+    let mut status = rule.clone();
+    let Shape::Struct(fields) = &node.shape else { return None };
+    let field = fields.iter().find(|field| &*field.name == "status")?;
+    fill(nodes, field.schema, &mut status, 0);
+    Some(status)
+}
+
+/// The parts of a value with their types.
+fn parts(node: &Node, value: &mut Value, mut each: impl FnMut(SchemaId, &mut Value)) {
+    match (&node.shape, value) {
+        (Shape::List(items), Value::Array(list)) => list.iter_mut().for_each(|item| each(*items, item)),
+        (Shape::Map(values), Value::Object(map)) => map.values_mut().for_each(|value| each(*values, value)),
+        (Shape::Struct(fields), Value::Object(map)) => {
+            let mut fields = Sorted { fields, at: 0 };
+            for (key, value) in map.iter_mut() {
+                if let Some(field) = fields.find(key) {
+                    each(field.schema, value);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn clean(nodes: &[Node], at: SchemaId, value: &mut Value, depth: usize) {
+    let node = &nodes[at.0 as usize];
+    match (&node.shape, &mut *value) {
+        (Shape::Leaf, _) => return,
+        (Shape::Quantity, value) => return canonical::quantity(value),
+        (Shape::Time, value) => return canonical::time(value),
+        (Shape::Struct(fields), Value::Object(map)) => drop_zeros(fields, map),
+        _ => {}
+    }
+    if depth < MAX_DEPTH {
+        parts(node, value, |at, value| clean(nodes, at, value, depth + 1));
+    }
+}
+
+/// Rules of an object may look deeper than itself, so everything has been cleaned before.
+fn fill(nodes: &[Node], at: SchemaId, value: &mut Value, depth: usize) {
+    let node = &nodes[at.0 as usize];
+    if !node.has_rules_below || depth > MAX_DEPTH {
+        return;
+    }
+    if let Value::Object(map) = value {
+        node.rules.iter().for_each(|rule| run(rule, map));
+    }
+    parts(node, value, |at, value| fill(nodes, at, value, depth + 1));
+}
+
+/// Finds fields for keys that come in order, in one pass over both.
+struct Sorted<'a> {
+    fields: &'a [Field],
+    at: usize,
+}
+
+impl<'a> Sorted<'a> {
+    fn find(&mut self, key: &str) -> Option<&'a Field> {
+        if self.at.checked_sub(1).is_some_and(|last| *self.fields[last].name >= *key) {
+            self.at = 0;
+        }
+        while self.fields.get(self.at).is_some_and(|field| *field.name < *key) {
+            self.at += 1;
+        }
+        self.fields.get(self.at).filter(|field| *field.name == *key)
+    }
+}
+
+/// Removes what Go would not write: null, and the zero of fields that are no pointers.
+fn drop_zeros(fields: &[Field], map: &mut Map<String, Value>) {
+    let mut fields = Sorted { fields, at: 0 };
+    map.retain(|key, value| {
+        let zero = match value {
+            Value::Null => true,
+            Value::Bool(flag) => !*flag,
+            Value::Number(number) => number.as_f64() == Some(0.0),
+            Value::String(text) => text.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            Value::Object(map) => map.is_empty(),
+        };
+        !(zero && fields.find(key).is_some_and(|field| value.is_null() || field.omits_zero))
+    });
+}
+
+fn run(rule: &Rule, map: &mut Map<String, Value>) {
+    match rule {
+        Rule::Run(function) => function(map),
+        Rule::Set { path, value, conditions } => {
+            if table::holds(conditions, map) {
+                set_absent(map, path, value);
+            }
+        }
+    }
+}
+
+/// Makes the objects on the way; leaves everything alone where something else is in the way.
+fn set_absent(map: &mut Map<String, Value>, path: &[&str], value: &Value) {
+    match path {
+        [] => {}
+        [name] => {
+            if !map.contains_key(*name) {
+                map.insert((*name).to_owned(), value.clone());
+            }
+        }
+        [name, rest @ ..] => {
+            if !map.contains_key(*name) {
+                map.insert((*name).to_owned(), Value::Object(Map::new()));
+            }
+            if let Some(Value::Object(inner)) = map.get_mut(*name) {
+                set_absent(inner, rest, value);
+            }
+        }
+    }
+}

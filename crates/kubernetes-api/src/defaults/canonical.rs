@@ -1,0 +1,35 @@
+//! The one way to write an amount or a time.
+
+use apimachinery::quantity::Quantity;
+use serde_json::Value;
+
+/// `1000m` is `1`, `1024Mi` is `1Gi`; a number becomes text. What is no amount stays, for validation to refuse.
+pub(super) fn quantity(value: &mut Value) {
+    let parsed = match &*value {
+        Value::String(text) if is_plain(text) => return,
+        Value::String(text) => text.parse::<Quantity>(),
+        Value::Number(number) => number.to_string().parse(),
+        _ => return,
+    };
+    if let Ok(amount) = parsed {
+        *value = amount.to_string().into();
+    }
+}
+
+/// A short whole number without a sign, a suffix or trailing zeros that a suffix would stand for.
+fn is_plain(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    matches!(bytes, [b'1'..=b'9', rest @ ..] if rest.len() < 3 && rest.iter().all(u8::is_ascii_digit)) || text == "0"
+}
+
+/// UTC with whole seconds, as `meta/v1.Time` is stored.
+pub(super) fn time(value: &mut Value) {
+    let Value::String(text) = &*value else { return };
+    if text.len() == "2026-01-01T00:00:00Z".len() && text.ends_with('Z') {
+        return;
+    }
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        let seconds = jiff::Timestamp::from_second(time.as_second()).unwrap_or(time);
+        *value = seconds.to_string().into();
+    }
+}

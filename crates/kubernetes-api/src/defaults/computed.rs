@@ -1,0 +1,261 @@
+//! Defaults that depend on more than an absent field. Each function gets the object of the definition that names it.
+
+use base64::Engine as _;
+use serde_json::{Map, Value, json};
+
+type Object = Map<String, Value>;
+pub(super) type Computed = fn(&mut Object);
+
+pub(super) fn named(name: &str) -> Option<Computed> {
+    Some(match name {
+        "claim_templates" => claim_templates,
+        "controller_template" => controller_template,
+        "host_network_ports" => host_network_ports,
+        "job_counts" => job_counts,
+        "limit_range_item" => limit_range_item,
+        "mirror_service_account" => mirror_service_account,
+        "node_allocatable" => node_allocatable,
+        "policy_types" => policy_types,
+        "pull_policy" => pull_policy,
+        "requests_from_limits" => requests_from_limits,
+        "scaling_behavior" => scaling_behavior,
+        "service" => service,
+        "string_data" => string_data,
+        "target_port" => target_port,
+        "volume_source" => volume_source,
+        _ => return None,
+    })
+}
+
+fn text<'a>(map: &'a Object, name: &str) -> &'a str {
+    map.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn object<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+    map.get_mut(name)?.as_object_mut()
+}
+
+/// The field as an object, made when it is absent.
+fn made<'a>(map: &'a mut Object, name: &str) -> Option<&'a mut Object> {
+    map.entry(name).or_insert_with(|| json!({})).as_object_mut()
+}
+
+fn objects<'a>(map: &'a mut Object, name: &str) -> impl Iterator<Item = &'a mut Object> {
+    map.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn set_absent(map: &mut Object, name: &str, value: impl Into<Value>) {
+    if !map.contains_key(name) {
+        map.insert(name.to_owned(), value.into());
+    }
+}
+
+/// A moving tag is pulled always, a fixed one once.
+fn pull_policy(container: &mut Object) {
+    if container.contains_key("imagePullPolicy") {
+        return;
+    }
+    let policy = if is_moving(text(container, "image")) { "Always" } else { "IfNotPresent" };
+    container.insert("imagePullPolicy".into(), policy.into());
+}
+
+/// Whether an image reference names `latest` or no tag at all, and no digest.
+fn is_moving(image: &str) -> bool {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    if name.contains('@') {
+        return false;
+    }
+    name.split_once(':').is_none_or(|(_, tag)| tag == "latest")
+}
+
+/// The deprecated name of the field follows the new one; either may be given.
+fn mirror_service_account(spec: &mut Object) {
+    let new = text(spec, "serviceAccountName");
+    let name = if new.is_empty() { text(spec, "serviceAccount") } else { new };
+    if !name.is_empty() {
+        let name = Value::from(name);
+        spec.insert("serviceAccount".into(), name.clone());
+        spec.insert("serviceAccountName".into(), name);
+    }
+}
+
+/// A volume that names no source is an empty directory.
+fn volume_source(volume: &mut Object) {
+    if volume.keys().all(|key| key == "name") {
+        volume.insert("emptyDir".into(), json!({}));
+    }
+}
+
+/// What is limited and not requested is requested.
+fn requests_from_limits(pod: &mut Object) {
+    let Some(spec) = object(pod, "spec") else { return };
+    for list in ["containers", "initContainers"] {
+        for container in objects(spec, list) {
+            let Some(resources) = object(container, "resources") else { continue };
+            let Some(Value::Object(limits)) = resources.get("limits").cloned() else { continue };
+            let Some(requests) = made(resources, "requests") else { continue };
+            for (name, limit) in limits {
+                requests.entry(name).or_insert(limit);
+            }
+        }
+    }
+}
+
+/// In the node's network a container's ports are the node's.
+fn host_network_ports(pod: &mut Object) {
+    let Some(spec) = object(pod, "spec").filter(|spec| spec.get("hostNetwork") == Some(&Value::Bool(true))) else {
+        return;
+    };
+    for list in ["containers", "initContainers"] {
+        for container in objects(spec, list) {
+            for port in objects(container, "ports") {
+                if let Some(number) = port.get("containerPort").cloned() {
+                    set_absent(port, "hostPort", number);
+                }
+            }
+        }
+    }
+}
+
+/// A replication controller's selector and labels are its template's.
+fn controller_template(controller: &mut Object) {
+    let Some(spec) = object(controller, "spec") else { return };
+    let template = spec.get("template").unwrap_or(&Value::Null);
+    let labels = template["metadata"]["labels"].clone();
+    if labels.as_object().is_none_or(Object::is_empty) {
+        return;
+    }
+    set_absent(spec, "selector", labels.clone());
+    if let Some(metadata) = made(controller, "metadata") {
+        set_absent(metadata, "labels", labels);
+    }
+}
+
+/// Claims inside a stateful set are printed as whole objects.
+fn claim_templates(set: &mut Object) {
+    let Some(spec) = object(set, "spec") else { return };
+    for claim in objects(spec, "volumeClaimTemplates") {
+        set_absent(claim, "apiVersion", "v1");
+        set_absent(claim, "kind", "PersistentVolumeClaim");
+    }
+}
+
+/// One run of one pod, unless either number is given; per-index limits lift the common one.
+fn job_counts(job: &mut Object) {
+    let Some(spec) = object(job, "spec") else { return };
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        spec.insert("completions".into(), 1.into());
+    }
+    set_absent(spec, "parallelism", 1);
+    let limit = if spec.contains_key("backoffLimitPerIndex") { i32::MAX } else { 6 };
+    set_absent(spec, "backoffLimit", limit);
+}
+
+/// What depends on the type of a service. Addresses and node ports are allocated elsewhere.
+fn service(service: &mut Object) {
+    let Some(spec) = object(service, "spec") else { return };
+    let type_ = text(spec, "type").to_owned();
+    if text(spec, "sessionAffinity") == "ClientIP" {
+        let config = made(spec, "sessionAffinityConfig").and_then(|config| made(config, "clientIP"));
+        if let Some(config) = config {
+            set_absent(config, "timeoutSeconds", 10800);
+        }
+    } else {
+        spec.remove("sessionAffinityConfig");
+    }
+    let external = matches!(type_.as_str(), "NodePort" | "LoadBalancer")
+        || spec.get("externalIPs").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    if external && type_ != "ExternalName" {
+        set_absent(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if matches!(type_.as_str(), "ClusterIP" | "NodePort" | "LoadBalancer") {
+        set_absent(spec, "internalTrafficPolicy", "Cluster");
+    }
+    if type_ == "LoadBalancer" {
+        set_absent(spec, "allocateLoadBalancerNodePorts", true);
+    }
+}
+
+fn target_port(port: &mut Object) {
+    let unset = port.get("targetPort").is_none_or(|target| target == 0 || target == "");
+    if let Some(number) = port.get("port").filter(|_| unset).cloned() {
+        port.insert("targetPort".into(), number);
+    }
+}
+
+/// Text is a convenience of writing: only encoded data is kept.
+fn string_data(secret: &mut Object) {
+    let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
+    if texts.is_empty() {
+        return;
+    }
+    let Some(data) = made(secret, "data") else { return };
+    for (key, value) in texts {
+        let text = value.as_str().unwrap_or_default();
+        data.insert(key, base64::engine::general_purpose::STANDARD.encode(text).into());
+    }
+}
+
+/// A container's default limit is its maximum, its default request the default limit or the minimum.
+fn limit_range_item(item: &mut Object) {
+    if text(item, "type") != "Container" {
+        return;
+    }
+    for (to, from) in [("default", "max"), ("defaultRequest", "default"), ("defaultRequest", "min")] {
+        let Some(Value::Object(amounts)) = item.get(from).cloned() else { continue };
+        let Some(target) = made(item, to) else { continue };
+        for (name, amount) in amounts {
+            target.entry(name).or_insert(amount);
+        }
+    }
+}
+
+/// A policy is about incoming traffic, and about outgoing traffic if it says something of it.
+fn policy_types(policy: &mut Object) {
+    let Some(spec) = object(policy, "spec") else { return };
+    let types = if spec.contains_key("egress") { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    set_absent(spec, "policyTypes", types);
+}
+
+/// A node has for pods what it has, unless it says otherwise.
+fn node_allocatable(status: &mut Object) {
+    if let Some(capacity) = status.get("capacity").cloned() {
+        set_absent(status, "allocatable", capacity);
+    }
+}
+
+/// Rules for scaling that are given in part are completed; rules that are not given at all stay away.
+fn scaling_behavior(autoscaler: &mut Object) {
+    let Some(behavior) = object(autoscaler, "spec").and_then(|spec| object(spec, "behavior")) else { return };
+    let percent = json!({"type": "Percent", "value": 100, "periodSeconds": 15});
+    let pods = json!({"type": "Pods", "value": 4, "periodSeconds": 15});
+    if let Some(up) = made(behavior, "scaleUp") {
+        set_absent(up, "stabilizationWindowSeconds", 0);
+        set_absent(up, "selectPolicy", "Max");
+        set_absent(up, "policies", json!([pods, percent]));
+    }
+    if let Some(down) = made(behavior, "scaleDown") {
+        set_absent(down, "selectPolicy", "Max");
+        set_absent(down, "policies", json!([percent]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moving_tags() {
+        for (image, moving) in [
+            ("nginx", true),
+            ("nginx:latest", true),
+            ("nginx:1.19.0", false),
+            ("localhost:5000/nginx", true),
+            ("localhost:5000/nginx:1", false),
+            ("nginx@sha256:0000", false),
+            ("nginx:latest@sha256:0000", false),
+        ] {
+            assert_eq!(is_moving(image), moving, "{image}");
+        }
+    }
+}

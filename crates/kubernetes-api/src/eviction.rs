@@ -1,0 +1,126 @@
+//! Whether a pod may be evicted: what its disruption budgets say. Counting healthy pods is the disruption controller's.
+
+use apimachinery::meta::Time;
+use apimachinery::selector::Selector;
+use apimachinery::status::{StatusCause, StatusDetails};
+use apimachinery::{Status, StatusReason};
+use serde_json::{Value, json};
+
+/// Pods whose eviction was granted and that are not gone yet; kube-apiserver's bound on one budget.
+const MAX_DISRUPTED: usize = 2000;
+
+/// What is to be done about an eviction.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Eviction {
+    /// No budget has a say.
+    Delete,
+    /// Write this budget, with one disruption less to spend, then delete the pod.
+    Spend(Box<Value>),
+}
+
+/// Decides about one pod; `budgets` are those of its namespace.
+///
+/// # Errors
+/// 429 when the pod's budget is spent, 500 when two budgets select it.
+pub fn decide<'a>(pod: &Value, budgets: impl Iterator<Item = &'a Value>, now: Time) -> Result<Eviction, Status> {
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    let gone = matches!(phase, "Pending" | "Succeeded" | "Failed") || pod["metadata"]["deletionTimestamp"].is_string();
+    if gone {
+        return Ok(Eviction::Delete);
+    }
+    let mut selecting = budgets.filter(|budget| selects(budget, pod));
+    let Some(budget) = selecting.next() else { return Ok(Eviction::Delete) };
+    if selecting.next().is_some() {
+        let text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+        return Err(Status::failure(StatusReason::InternalError, text));
+    }
+    let (spec, status) = (&budget["spec"], &budget["status"]);
+    let count = |field: &str| status[field].as_i64().unwrap_or(0);
+    if !is_ready(pod) {
+        let spare = count("currentHealthy") >= count("desiredHealthy") && count("desiredHealthy") > 0;
+        if spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || spare {
+            return Ok(Eviction::Delete);
+        }
+    }
+    spend(budget, pod, now).map(|budget| Eviction::Spend(Box::new(budget)))
+}
+
+fn selects(budget: &Value, pod: &Value) -> bool {
+    let Ok(selector) = serde_json::from_value(budget["spec"]["selector"].clone()) else { return false };
+    let Ok(selector) = Selector::from_label_selector(&selector) else { return false };
+    let labels = &pod["metadata"]["labels"];
+    selector.matches_with(|key| labels[key].as_str())
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+}
+
+fn spend(budget: &Value, pod: &Value, now: Time) -> Result<Value, Status> {
+    let name = budget["metadata"]["name"].as_str().unwrap_or_default();
+    let status = &budget["status"];
+    let count = |field: &str| status[field].as_i64().unwrap_or(0);
+    // A budget that was just changed is not counted yet.
+    if status["observedGeneration"].as_i64().unwrap_or(0) < budget["metadata"]["generation"].as_i64().unwrap_or(0) {
+        let why = format!("The disruption budget {name} is still being processed by the server.");
+        return Err(refused(why, Some(10)));
+    }
+    let disrupted = status["disruptedPods"].as_object().map_or(0, serde_json::Map::len);
+    if count("disruptionsAllowed") <= 0 || disrupted > MAX_DISRUPTED {
+        let why = format!(
+            "The disruption budget {name} needs {} healthy pods and has {} currently",
+            count("desiredHealthy"),
+            count("currentHealthy")
+        );
+        return Err(refused(why, None));
+    }
+    let mut spent = budget.clone();
+    spent["status"]["disruptionsAllowed"] = (count("disruptionsAllowed") - 1).into();
+    spent["status"]["disruptedPods"][pod["metadata"]["name"].as_str().unwrap_or_default()] = json!(now);
+    Ok(spent)
+}
+
+fn refused(why: String, retry_after_seconds: Option<i32>) -> Status {
+    let text = "Cannot evict pod as it would violate the pod's disruption budget.";
+    let cause = StatusCause { reason: "DisruptionBudget".into(), message: why, field: String::new() };
+    let details = StatusDetails { causes: vec![cause], retry_after_seconds, ..StatusDetails::default() };
+    Status::failure(StatusReason::TooManyRequests, text).with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(budgets: &[Value], expected: &str) {
+        let pod = json!({"metadata": {"name": "p", "labels": {"a": "b"}}, "status": {"phase": "Running",
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let now = Time::new("2026-01-01T00:00:00Z".parse().expect("a time"));
+        let found = match decide(&pod, budgets.iter(), now) {
+            Ok(Eviction::Delete) => "delete".to_owned(),
+            Ok(Eviction::Spend(budget)) => {
+                format!("{} left, {}", budget["status"]["disruptionsAllowed"], budget["status"]["disruptedPods"])
+            }
+            Err(status) => match status.details {
+                Some(details) => details.causes[0].message.clone(),
+                None => status.reason,
+            },
+        };
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_budget_is_spent_or_refuses() {
+        let budget = |label: &str, allowed: i64, generation: i64| {
+            json!({"metadata": {"name": "x", "generation": generation},
+                "spec": {"selector": {"matchLabels": {"a": label}}},
+                "status": {"disruptionsAllowed": allowed, "desiredHealthy": 2, "currentHealthy": 2, "observedGeneration": 1}})
+        };
+        check(&[], "delete");
+        check(&[budget("c", 0, 1)], "delete");
+        check(&[budget("b", 2, 1)], r#"1 left, {"p":"2026-01-01T00:00:00Z"}"#);
+        check(&[budget("b", 0, 1)], "The disruption budget x needs 2 healthy pods and has 2 currently");
+        check(&[budget("b", 2, 2)], "The disruption budget x is still being processed by the server.");
+        check(&[budget("b", 2, 1), budget("b", 2, 1)], "InternalError");
+    }
+}

@@ -1,0 +1,171 @@
+//! What happens to a pod besides being written: it is bound to a node, its quality of service is derived, and its deletion
+//! leaves it time. Decisions about evictions are in [`crate::eviction`].
+
+use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::meta::Time;
+use apimachinery::quantity::Quantity;
+use apimachinery::{Status, StatusReason};
+use serde_json::{Value, json};
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn is_finished(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
+}
+
+/// Seconds a deleted pod gets; `None` when nothing runs that could use them.
+pub(crate) fn grace_seconds(pod: &Value) -> Option<i64> {
+    let unassigned = pod["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
+    if unassigned || is_finished(pod) {
+        return None;
+    }
+    Some(pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30))
+}
+
+/// The pod as a `Binding` leaves it: assigned to a node, and said to be scheduled.
+///
+/// # Errors
+/// 422 when the binding names no node, 409 when the pod can take none.
+pub fn bound(pod: &Value, binding: &Value, now: Time) -> Result<Value, Status> {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    let target = &binding["target"];
+    let node = target["name"].as_str().unwrap_or_default();
+    let mut wrong = Vec::new();
+    let path = Path::new("target");
+    if !matches!(target["kind"].as_str(), None | Some("" | "Node")) {
+        wrong.push(FieldError::not_supported(&path.child("kind"), target["kind"].clone(), &["Node", "<empty>"]));
+    }
+    if node.is_empty() {
+        wrong.push(FieldError::required(&path.child("name"), ""));
+    }
+    if !wrong.is_empty() {
+        return Err(Status::invalid("", "Binding", name, &wrong));
+    }
+    let refuse = |why: String| Err(Status::conflict("", "pods/binding", name, &why));
+    if let Some(uid) = binding["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
+        && Some(uid) != pod["metadata"]["uid"].as_str()
+    {
+        let found = pod["metadata"]["uid"].as_str().unwrap_or_default();
+        return refuse(format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"));
+    }
+    if pod["metadata"]["deletionTimestamp"].is_string() {
+        return refuse(format!("pod {name} is being deleted, cannot be assigned to a host"));
+    }
+    if let Some(current) = pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+        return refuse(format!("pod {name} is already assigned to node \"{current}\""));
+    }
+    if list(&pod["spec"]["schedulingGates"]).next().is_some() {
+        return refuse(format!("pod {name} has non-empty .spec.schedulingGates"));
+    }
+    let mut pod = pod.clone();
+    pod["spec"]["nodeName"] = node.into();
+    for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
+        pod["metadata"]["annotations"][key] = value.clone();
+    }
+    set_scheduled(&mut pod["status"], now);
+    Ok(pod)
+}
+
+fn set_scheduled(status: &mut Value, now: Time) {
+    let condition = json!({
+        "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
+    });
+    let Some(status) = status.as_object_mut() else {
+        *status = json!({"conditions": [condition]});
+        return;
+    };
+    let Some(conditions) = status.entry("conditions").or_insert_with(|| json!([])).as_array_mut() else { return };
+    match conditions.iter_mut().find(|condition| condition["type"] == "PodScheduled") {
+        Some(old) => *old = condition,
+        None => conditions.push(condition),
+    }
+}
+
+/// Which pods go first when a node runs out of memory (`status.qosClass`).
+pub(crate) fn qos_class(spec: &Value) -> &'static str {
+    let containers = || list(&spec["containers"]).chain(list(&spec["initContainers"]));
+    let amount = |container: &Value, part: &str, resource: &str| {
+        let amount = container["resources"][part][resource].as_str()?.parse::<Quantity>().ok()?;
+        (!amount.is_zero()).then_some(amount)
+    };
+    let both = ["cpu", "memory"];
+    let guaranteed = containers().all(|container| {
+        both.iter().all(|resource| {
+            let limit = amount(container, "limits", resource);
+            limit.is_some() && limit == amount(container, "requests", resource)
+        })
+    });
+    let none = containers().all(|container| {
+        both.iter().all(|resource| {
+            amount(container, "limits", resource).is_none() && amount(container, "requests", resource).is_none()
+        })
+    });
+    match (guaranteed, none) {
+        (_, true) => "BestEffort",
+        (true, _) => "Guaranteed",
+        _ => "Burstable",
+    }
+}
+
+/// Why nothing can be read from, run in or forwarded to a pod here.
+pub fn unreachable(pod: &Value, subresource: &str) -> Status {
+    let name = pod["metadata"]["name"].as_str().unwrap_or_default();
+    match pod["spec"]["nodeName"].as_str().filter(|node| !node.is_empty()) {
+        None => Status::bad_request(format!("pod {name} does not have a host assigned")),
+        Some(node) => {
+            let text = format!(
+                "pods/{subresource} of {name} is answered by the kubelet of node {node}, and this API server reaches none: \
+                 its pods are kept as objects and run nowhere"
+            );
+            Status::failure(StatusReason::ServiceUnavailable, text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Time {
+        Time::new("2026-01-01T00:00:00Z".parse().expect("a time"))
+    }
+
+    #[test]
+    fn a_binding_assigns_once() {
+        let pod = json!({"metadata": {"name": "p", "uid": "1"}, "spec": {}, "status": {"phase": "Pending"}});
+        let binding = json!({"target": {"kind": "Node", "name": "n"}});
+        let assigned = bound(&pod, &binding, now()).expect("a free pod");
+        assert_eq!(assigned["spec"]["nodeName"], "n");
+        assert_eq!(assigned["status"]["conditions"][0]["type"], "PodScheduled");
+        let again = bound(&assigned, &binding, now()).expect_err("it has a node");
+        assert_eq!(
+            again.message,
+            "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\""
+        );
+        let nowhere = bound(&pod, &json!({"target": {}}), now()).expect_err("no node is named");
+        assert_eq!(nowhere.message, "Binding \"p\" is invalid: target.name: Required value");
+    }
+
+    #[test]
+    fn grace_is_for_running_pods() {
+        for (pod, expected) in [
+            (json!({"spec": {"terminationGracePeriodSeconds": 30}}), None),
+            (json!({"spec": {"nodeName": "n", "terminationGracePeriodSeconds": 5}}), Some(5)),
+            (json!({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}}), None),
+        ] {
+            assert_eq!(grace_seconds(&pod), expected, "{pod}");
+        }
+    }
+
+    #[test]
+    fn quality_of_service() {
+        let of = |resources: Value| qos_class(&json!({"containers": [{"resources": resources}]}));
+        assert_eq!(of(json!({})), "BestEffort");
+        assert_eq!(of(json!({"requests": {"cpu": "1"}})), "Burstable");
+        let all = json!({"cpu": "1", "memory": "1Gi"});
+        assert_eq!(of(json!({"limits": all, "requests": all})), "Guaranteed");
+        assert_eq!(of(json!({"limits": all, "requests": {"cpu": "1"}})), "Burstable");
+    }
+}
