@@ -2,6 +2,8 @@
 
 mod cluster_proxy;
 mod fleet;
+mod crash;
+mod journeys;
 mod karmada_kinds;
 mod kubectl;
 mod process;

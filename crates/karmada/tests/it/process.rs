@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 pub struct Karmada {
     child: Child,
@@ -12,8 +13,28 @@ pub struct Karmada {
 impl Karmada {
     /// Starts `karmada apiserver` and waits until it says that it is ready.
     pub fn apiserver(data_dir: &Path) -> Self {
+        let args = ["apiserver", "--secure-port", "0"];
+        Self::start(&args, data_dir, "karmada-apiserver.config", "The API server is ready on https://")
+    }
+
+    /// Starts `karmada up`.
+    pub fn up(data_dir: &Path) -> Self {
+        let args = ["up", "--secure-port", "0"];
+        Self::start(&args, data_dir, "karmada-apiserver.config", "The control plane is ready on https://")
+    }
+
+    /// Starts `karmada member`; it takes the port of its last start again.
+    pub fn member(name: &str, data_dir: &Path) -> Self {
+        let kubeconfig = format!("{name}.config");
+        let port = port_in(&data_dir.join(&kubeconfig)).unwrap_or_else(|| "0".into());
+        let args = ["member", name, "--secure-port", port.as_str()];
+        Self::start(&args, data_dir, &kubeconfig, &format!("Member {name} is ready on https://"))
+    }
+
+    fn start(args: &[&str], data_dir: &Path, kubeconfig: &str, first_line: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_karmada"))
-            .args(["apiserver", "--secure-port", "0", "--data-dir"])
+            .args(args)
+            .arg("--data-dir")
             .arg(data_dir)
             .stdout(Stdio::piped())
             .spawn()
@@ -21,9 +42,13 @@ impl Karmada {
         let stdout = child.stdout.take().expect("a piped stdout");
         let mut lines = BufReader::new(stdout).lines();
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
-        assert!(first.starts_with("The API server is ready on https://"), "unexpected first line: {first:?}");
-        // Nobody reads on: the rest is three short lines, far less than the pipe holds.
-        Self { child, kubeconfig: data_dir.join("karmada-apiserver.config") }
+        assert!(first.starts_with(first_line), "unexpected first line: {first:?}");
+        // Nobody reads on: the rest is a few short lines, far less than the pipe holds.
+        Self { child, kubeconfig: data_dir.join(kubeconfig) }
+    }
+
+    pub fn kubeconfig(&self) -> &str {
+        self.kubeconfig.to_str().expect("a path in UTF-8")
     }
 
     pub fn kubectl(&self, args: &[&str]) -> Output {
@@ -53,6 +78,14 @@ impl Karmada {
         out.into_owned()
     }
 
+    /// The standard output of a karmadactl command that must succeed.
+    pub fn karmadactl_ok(&self, args: &[&str]) -> String {
+        let output = self.karmadactl(args);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "karmadactl {args:?} failed\n{out}{err}");
+        out.into_owned()
+    }
+
     /// The standard error of a kubectl command that must fail.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.kubectl(args);
@@ -64,6 +97,25 @@ impl Karmada {
     pub fn kill(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
+    }
+}
+
+fn port_in(kubeconfig: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(kubeconfig).ok()?;
+    let server = text.lines().find_map(|line| line.trim().strip_prefix("server: "))?;
+    Some(server.trim_matches(['"', '\'']).rsplit_once(':')?.1.to_owned())
+}
+
+/// Asks again and again until there is an answer.
+#[expect(clippy::disallowed_methods, reason = "other processes are watched: time is real here")]
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    loop {
+        match ask() {
+            Ok(answer) => return answer,
+            Err(last) => assert!(Instant::now() < deadline, "{what} did not come true; at last:\n{last}"),
+        }
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 
