@@ -97,7 +97,10 @@ pub const LAYERS: &[Layer] = &[
             "world",
         ],
     ),
-    shell("xtask", &["apimachinery", "client", "karmada", "karmada-api", "storage", "transport", "world"]),
+    shell(
+        "xtask",
+        &["apimachinery", "client", "controller-runtime", "karmada", "karmada-api", "storage", "transport", "world"],
+    ),
 ];
 
 /// What a pure crate may never pull in directly.

@@ -1,3 +1,4 @@
 //! Project tasks as a library: what `cargo xtask` runs and what its tests check.
 
+pub mod bench;
 pub mod layers;

@@ -1,3 +1,25 @@
 //! `cargo xtask`: project tasks.
 
-fn main() {}
+use clap::{Parser, Subcommand};
+use xtask::bench::Bench;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Tasks of the project", long_about = None)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Measure.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Cli::parse().task {
+        Task::Bench(bench) => bench.run().await,
+    }
+}

@@ -1,0 +1,95 @@
+//! The control plane and members that are measured: our own, started here, or any others by their kubeconfigs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use client::Client;
+use tokio::time::Instant;
+
+use super::process::Process;
+
+pub struct Member {
+    pub name: String,
+    pub client: Client,
+}
+
+/// What was started here.
+pub struct Started {
+    pub plane: Process,
+    pub members: Vec<Process>,
+    /// From the start of the process until it said that it was ready.
+    pub ready_after: Duration,
+    _directory: tempfile::TempDir,
+}
+
+pub struct Fleet {
+    pub control: Client,
+    pub members: Vec<Member>,
+    pub started: Option<Started>,
+}
+
+impl Fleet {
+    /// `members` are `NAME=KUBECONFIG`.
+    pub async fn of_others(control: &Path, members: &[String]) -> anyhow::Result<Self> {
+        ensure!(!members.is_empty(), "give the members too: --member NAME=KUBECONFIG");
+        let mut connected = Vec::new();
+        for member in members {
+            let (name, path) = member.split_once('=').with_context(|| format!("--member {member}: NAME=KUBECONFIG"))?;
+            connected.push(Member { name: name.to_owned(), client: connect(Path::new(path)).await? });
+        }
+        Ok(Self { control: connect(control).await?, members: connected, started: None })
+    }
+
+    /// Starts a control plane and two members of the release build, and joins them.
+    pub async fn start() -> anyhow::Result<Self> {
+        let binary = build()?;
+        let directory = tempfile::tempdir().context("creating a data directory")?;
+        let begun = Instant::now();
+        let args = ["up", "--secure-port", "0"];
+        let plane = Process::start(&binary, &args, &directory.path().join("up"), "karmada-apiserver.config")?;
+        let ready_after = begun.elapsed();
+        let control = connect(&plane.kubeconfig).await?;
+        let (mut members, mut processes) = (Vec::new(), Vec::new());
+        for name in ["member1", "member2"] {
+            // Room for every pod of the load.
+            let args = ["member", name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi"];
+            let process = Process::start(&binary, &args, &directory.path().join(name), &format!("{name}.config"))?;
+            join(&binary, &plane, name, &process)?;
+            members.push(Member { name: name.to_owned(), client: connect(&process.kubeconfig).await? });
+            processes.push(process);
+        }
+        let started = Started { plane, members: processes, ready_after, _directory: directory };
+        Ok(Self { control, members, started: Some(started) })
+    }
+}
+
+async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
+    let client = Client::from_kubeconfig(kubeconfig, None).await;
+    client.with_context(|| format!("connecting with {}", kubeconfig.display()))
+}
+
+fn build() -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo).args(["build", "--release", "--package", "karmada"]).status();
+    ensure!(status.context("running cargo")?.success(), "the release build failed");
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
+    Ok(target.join("release/karmada"))
+}
+
+fn join(binary: &Path, plane: &Process, name: &str, member: &Process) -> anyhow::Result<()> {
+    let output = Command::new(binary)
+        .args(["karmadactl", "join", name])
+        .arg("--kubeconfig")
+        .arg(&plane.kubeconfig)
+        .arg("--cluster-kubeconfig")
+        .arg(&member.kubeconfig)
+        .output()
+        .context("running karmadactl join")?;
+    if !output.status.success() {
+        bail!("joining {name}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(())
+}

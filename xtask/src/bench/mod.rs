@@ -1,0 +1,22 @@
+//! `cargo xtask bench`: measurements that need processes. They report; they never judge.
+
+mod figures;
+mod fleet;
+mod process;
+mod propagation;
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub enum Bench {
+    /// Propagates Deployments to members and measures how fast, and at what cost.
+    Propagation(propagation::Args),
+}
+
+impl Bench {
+    pub async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Self::Propagation(args) => propagation::run(args).await,
+        }
+    }
+}

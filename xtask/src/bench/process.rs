@@ -1,0 +1,64 @@
+//! A measured process of this machine: what it has used, as Linux's `/proc` tells.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+/// Ends with its owner.
+pub struct Process {
+    child: Child,
+    pub kubeconfig: PathBuf,
+}
+
+impl Process {
+    /// Starts the binary and waits for its first line, which all commands of it print when they are ready.
+    pub fn start(binary: &Path, args: &[&str], data_dir: &Path, kubeconfig: &str) -> anyhow::Result<Self> {
+        let mut command = Command::new(binary);
+        command.args(args).arg("--data-dir").arg(data_dir).stdout(Stdio::piped());
+        let mut child = command.spawn().with_context(|| format!("starting {}", binary.display()))?;
+        let stdout = child.stdout.take().context("the output of the process")?;
+        let mut first = String::new();
+        BufReader::new(stdout).read_line(&mut first).context("reading the output of the process")?;
+        let process = Self { child, kubeconfig: data_dir.join(kubeconfig) };
+        if first.is_empty() {
+            bail!("{} {} ended before it was ready", binary.display(), args.join(" "));
+        }
+        Ok(process)
+    }
+
+    /// Seconds of CPU in user and kernel mode so far.
+    pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        let stat = self.proc("stat")?;
+        // Fields 14 and 15 of proc_pid_stat(5), counted after the command name, which may hold anything.
+        let fields = stat.rsplit_once(')').context("reading stat")?.1;
+        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+        let ticks: f64 = ticks.sum::<Result<f64, _>>().context("reading stat")?;
+        // USER_HZ is 100 on every architecture Rust's standard library runs on Linux with.
+        Ok(ticks / 100.0)
+    }
+
+    /// Resident memory now, and the most it has been, in MiB.
+    pub fn resident_mib(&self) -> anyhow::Result<(f64, f64)> {
+        let status = self.proc("status")?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim_start_matches(':').split_whitespace().next()?.parse::<f64>().ok().map(|kib| kib / 1024.0)
+        };
+        field("VmRSS").zip(field("VmHWM")).context("reading status")
+    }
+
+    fn proc(&self, file: &str) -> anyhow::Result<String> {
+        let path = format!("/proc/{}/{file}", self.child.id());
+        std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
