@@ -6,4 +6,5 @@ mod crash;
 mod journeys;
 mod karmada_kinds;
 mod kubectl;
+mod plane;
 mod process;

@@ -1,0 +1,161 @@
+//! A whole control plane with three members in this process: no socket, no disk, virtual time.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Client, Patch, PatchOptions};
+use karmada::access::Listen;
+use karmada::engine::Kind;
+use karmada::up::{ControlPlane, Options};
+use serde_json::{Value, json};
+use simulator::MemberOptions;
+use world::World;
+
+/// The harness of tests that need every component.
+pub struct Plane {
+    pub plane: ControlPlane,
+    _directory: tempfile::TempDir,
+}
+
+impl Plane {
+    /// Started and joined, with members `member1` to `member3`.
+    pub async fn start() -> Self {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let listen = Listen {
+            bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
+            secure_port: 0,
+            kubeconfig: "karmada-apiserver.config".into(),
+            cluster: "karmada-apiserver".into(),
+        };
+        let server = karmada::apiserver::Options {
+            data_dir: directory.path().to_owned(),
+            store: Kind::Memory,
+            listen,
+            token_auth_file: None,
+        };
+        let options = Options {
+            server,
+            controllers: vec!["*".into()],
+            kube_controllers: vec!["*".into()],
+            members: (1..=3).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
+            member_store: Kind::Memory,
+        };
+        let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
+        assert!(plane.ready().await);
+        plane.members().join(plane.client()).await.expect("the members join");
+        Self { plane, _directory: directory }
+    }
+
+    pub fn client(&self) -> &Client {
+        self.plane.client()
+    }
+
+    async fn create(&self, resource: &ApiResource, object: Value) {
+        self.client().create(resource, &object).await.unwrap_or_else(|error| panic!("{object}: {error}"));
+    }
+
+    /// Ready replicas of Deployment default/nginx in each member that holds it.
+    async fn ready_replicas(&self) -> BTreeMap<String, i64> {
+        let mut replicas = BTreeMap::new();
+        for member in self.plane.members().iter() {
+            if let Some(deployment) = nginx(member.client()).await {
+                let ready = deployment["status"]["readyReplicas"].as_i64().unwrap_or(0);
+                replicas.insert(member.name().to_owned(), ready);
+            }
+        }
+        replicas
+    }
+
+    async fn until(&self, expected: &[(&str, i64)]) {
+        let expected: BTreeMap<String, i64> = expected.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
+        // Virtual seconds: far more than any back-off on the way.
+        let waited = tokio::time::timeout(Duration::from_secs(600), async {
+            while self.ready_replicas().await != expected {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+        if waited.await.is_err() {
+            panic!("expected {expected:?}, there are {:?}", self.ready_replicas().await);
+        }
+    }
+}
+
+async fn nginx(client: &Client) -> Option<Value> {
+    let key = ObjectKey::namespaced("default", "nginx");
+    let object = client.get_opt(&deployments(), &key).await.expect("the server answers")?;
+    Some(object.to_value().expect("an object of the server"))
+}
+
+fn deployments() -> ApiResource {
+    ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
+}
+
+fn policies() -> ApiResource {
+    ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies")
+}
+
+fn deployment(replicas: u32) -> Value {
+    let labels = json!({"app": "nginx"});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "nginx", "namespace": "default", "labels": labels},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}}})
+}
+
+fn policy(placement: Value) -> Value {
+    json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "nginx", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}],
+            "placement": placement}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_main_job_in_one_process() {
+    let plane = Plane::start().await;
+    let weight = |name: &str, weight: u32| json!({"targetCluster": {"clusterNames": [name]}, "weight": weight});
+    let placement = json!({"clusterAffinity": {"clusterNames": ["member1", "member2"]}, "replicaScheduling": {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": [weight("member1", 1), weight("member2", 2)]}}});
+    plane.create(&policies(), policy(placement)).await;
+    plane.create(&deployments(), deployment(6)).await;
+    plane.until(&[("member1", 2), ("member2", 4)]).await;
+
+    let scale = Patch::Merge(json!({"spec": {"replicas": 9}}));
+    let key = ObjectKey::namespaced("default", "nginx");
+    plane.client().patch(&deployments(), &key, &scale, &PatchOptions::default()).await.expect("the template is scaled");
+    plane.until(&[("member1", 3), ("member2", 6)]).await;
+
+    let elsewhere = Patch::Merge(json!({"spec": {"placement": {
+        "clusterAffinity": {"clusterNames": ["member3"]}, "replicaScheduling": null}}}));
+    let name = ObjectKey::namespaced("default", "nginx");
+    plane.client().patch(&policies(), &name, &elsewhere, &PatchOptions::default()).await.expect("the policy changes");
+    plane.until(&[("member3", 9)]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_names_no_existing_cluster_says_so_and_waits_for_it() {
+    let plane = Plane::start().await;
+    plane.create(&policies(), policy(json!({"clusterAffinity": {"clusterNames": ["member4"]}}))).await;
+    plane.create(&deployments(), deployment(1)).await;
+    let bindings = ApiResource::namespaced("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings");
+    let key = ObjectKey::namespaced("default", "nginx-deployment");
+    let scheduled = async || {
+        let binding = plane.client().get_opt(&bindings, &key).await.expect("the server answers")?;
+        let tree = binding.to_value().expect("an object of the server");
+        let conditions = tree["status"]["conditions"].as_array()?.clone();
+        conditions.into_iter().find(|condition| condition["type"] == "Scheduled")
+    };
+    let condition = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            if let Some(condition) = scheduled().await {
+                break condition;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let condition = condition.await.expect("the binding gets the condition");
+    assert_eq!([&condition["status"], &condition["reason"]], ["False", "NoClusterFit"], "{condition}");
+    assert_eq!(plane.ready_replicas().await, BTreeMap::new());
+}
