@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use client::Client;
 use controllers::{Connector, Settings};
 use interpreter::Interpreter;
+use scheduler::Scheduler;
 use simulator::MemberOptions;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -36,6 +37,7 @@ pub struct ControlPlane {
     /// None when it is reached from this process alone.
     socket: Option<Socket>,
     context: controllers::Context,
+    scheduler: Scheduler,
     client: Client,
     members: SimulatedMembers,
     ready: watch::Receiver<bool>,
@@ -62,6 +64,8 @@ impl ControlPlane {
         let context = context(&opened, members.connector(), world, &stop);
         let mut kube = kube_controllers(&opened, &context, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
+        let (scheduler, scheduling) = scheduler(&opened, &context, world, &stop);
+        tasks.push(scheduling);
         let (readiness, told) = watch::channel(false);
         let synced = context.clone();
         tasks.push(tokio::spawn(async move {
@@ -72,7 +76,7 @@ impl ControlPlane {
             kube.ended().await;
         }));
         let client = opened.client("karmada");
-        Ok(Self { opened, socket: None, context, client, members, ready: told, stop, tasks })
+        Ok(Self { opened, socket: None, context, scheduler, client, members, ready: told, stop, tasks })
     }
 
     /// Waits until `/readyz` answers 200; false when it was stopped before.
@@ -92,6 +96,10 @@ impl ControlPlane {
 
     pub fn context(&self) -> &controllers::Context {
         &self.context
+    }
+
+    pub fn scheduler(&self) -> &Scheduler {
+        &self.scheduler
     }
 
     /// The members simulated in this process.
@@ -133,6 +141,17 @@ fn kube_controllers(
     let settings = crate::access::controllers(&opened.data)?;
     kube_controllers::start(client, context.informers(), settings, &options.kube_controllers, stop.clone())
         .context("--kube-controllers")
+}
+
+/// Beside the controllers it shares their caches.
+fn scheduler(
+    opened: &Opened,
+    context: &controllers::Context,
+    world: &World,
+    stop: &CancellationToken,
+) -> (Scheduler, JoinHandle<()>) {
+    let client = opened.client("karmada-scheduler").with_user_agent("karmada-scheduler");
+    scheduler::start(context.informers(), &client, world.clone(), scheduler::Options::default(), stop.clone())
 }
 
 fn context(opened: &Opened, connector: Connector, world: &World, stop: &CancellationToken) -> controllers::Context {
