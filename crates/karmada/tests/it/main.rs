@@ -1,8 +1,8 @@
 //! The binary as its users see it.
 
 mod cluster_proxy;
-mod fleet;
 mod crash;
+mod fleet;
 mod journeys;
 mod karmada_kinds;
 mod kubectl;
