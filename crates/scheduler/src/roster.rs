@@ -70,13 +70,16 @@ impl Roster {
     pub fn changed(&mut self, old: Option<&Object>, new: &Object) -> Step {
         let key = new.key();
         let version = version(new);
-        let known = self.entries.get_mut(&key);
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
         let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
-        if let Some(entry) = known
-            && entry.written.as_ref().is_some_and(|written| self::version(written) <= version)
-        {
+        let written = self.entries.get_mut(&key).and_then(|entry| {
+            let caught_up = entry.written.as_deref().map(self::version).filter(|written| *written <= version)?;
             entry.written = None;
+            Some(caught_up)
+        });
+        // What this scheduler writes is a result or a status: neither changes what the binding wants.
+        if written == Some(version) {
+            return Step::Nothing;
         }
         if same_spec && same_owner {
             return Step::Nothing;
@@ -213,4 +216,73 @@ impl Roster {
 /// Our server's versions are numbers that grow; one that is not counts as old, which costs a pass and nothing else.
 pub fn version(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::cluster::v1alpha1::Cluster;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::triggers::DEFAULT_SCHEDULER;
+
+    fn binding(name: &str, version: u64, generation: i64, spec: Value) -> Arc<Object> {
+        let mut value = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+            "metadata": {"name": name, "namespace": "a", "uid": name, "resourceVersion": version.to_string(),
+                "generation": generation, "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}},
+            "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment"}, "placement": {}}});
+        apimachinery::merge_patch::apply(&mut value["spec"], &spec);
+        Object::from_value(&value).expect("a binding").shared()
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("a", name)
+    }
+
+    #[test]
+    fn only_what_is_new_and_foreign_is_pushed() {
+        let mut roster = Roster::new(DEFAULT_SCHEDULER);
+        let first = binding("x", 1, 1, json!({}));
+        assert_eq!(roster.changed(None, &first), Step::Push { priority: 0, version: 1 });
+        let result = binding("x", 2, 2, json!({"clusters": [{"name": "m1"}]}));
+        roster.wrote(&result);
+        let newest = roster.newest(&key("x"), Some(first.clone()));
+        assert_eq!(newest.map(|object| self::version(&object)), Some(2), "the cache lags behind");
+        assert_eq!(roster.changed(Some(&first), &result), Step::Nothing, "its own result");
+        roster.handled(&key("x"), 3, None);
+        let status = binding("x", 4, 2, json!({}));
+        assert_eq!(roster.changed(Some(&result), &status), Step::Nothing, "a status");
+        let urgent = binding("x", 5, 3, json!({"schedulePriority": {"priority": 9}}));
+        assert_eq!(roster.changed(Some(&status), &urgent), Step::Push { priority: 9, version: 5 });
+        roster.handled(&key("x"), 6, None);
+        let seen = binding("x", 6, 4, json!({}));
+        assert_eq!(roster.changed(Some(&urgent), &seen), Step::Nothing, "a pass has seen it");
+        let other = binding("x", 7, 5, json!({"schedulerName": "other"}));
+        assert_eq!(roster.changed(Some(&seen), &other), Step::Remove);
+        assert_eq!((roster.len(), roster.groups.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_cluster_touches_those_whose_placement_names_it() {
+        let mut roster = Roster::new(DEFAULT_SCHEDULER);
+        let named = |name: &str| json!({"placement": {"clusterAffinity": {"clusterNames": [name]}}});
+        for (name, spec) in [("x", named("m1")), ("y", named("m1")), ("z", named("m2"))] {
+            roster.changed(None, &binding(name, 1, 1, spec));
+        }
+        assert_eq!(roster.groups.len(), 2, "the same wants are kept once");
+        let cluster = |generation: i64, status: Value| -> Cluster {
+            let value = json!({"metadata": {"name": "m1", "generation": generation}, "status": status});
+            serde_json::from_value(value).expect("a cluster")
+        };
+        let (old, new) = (cluster(1, json!({})), cluster(2, json!({})));
+        let change = Change::between(Some(&old), Some(&new)).expect("it matters");
+        assert_eq!(roster.cluster(&change).push, [(key("x"), 0), (key("y"), 0)]);
+        // More room wakes who failed for want of it.
+        let roomier = cluster(1, json!({"resourceSummary": {"allocatable": {"cpu": "1"}}}));
+        let change = Change::between(Some(&old), Some(&roomier)).expect("it matters");
+        roster.handled(&key("x"), 2, Some(Lack::Room));
+        roster.handled(&key("y"), 2, Some(Lack::Clusters));
+        roster.handled(&key("z"), 2, Some(Lack::Room));
+        assert_eq!(roster.cluster(&change), Touched { push: vec![], wake: vec![key("x")] });
+    }
 }

@@ -52,9 +52,9 @@ fn gated(service: ApiService, gate: Arc<Mutex<Option<Gate>>>) -> ApiService {
     }))
 }
 
-fn start(client: &Client, world: &World, stop: &CancellationToken) -> Scheduler {
+fn start(client: &Client, world: &World, options: Options, stop: &CancellationToken) -> Scheduler {
     let informers = InformerSet::until(client.clone(), world.clone(), stop.clone());
-    scheduler::start(&informers, client, world.clone(), Options::default(), stop.clone()).0
+    scheduler::start(&informers, client, world.clone(), options, stop.clone()).0
 }
 
 impl Plane {
@@ -78,7 +78,7 @@ impl Plane {
         let client = Client::in_process(server.service(), Identity::system("test"));
         let (gate, stop) = (Arc::default(), CancellationToken::new());
         let counted = Client::in_process(gated(server.service(), Arc::clone(&gate)), Identity::system("scheduler"));
-        let scheduler = start(&counted, &world, &stop);
+        let scheduler = start(&counted, &world, Options::default(), &stop);
         let plane = Self { client, counted, world, server, gate, stop, scheduler };
         // Events about cluster-scoped objects go into `default`.
         for name in ["default", "demo"] {
@@ -103,9 +103,13 @@ impl Plane {
 
     /// Starts a scheduler that knows nothing in place of the running one.
     pub fn restart(&mut self) {
+        self.restart_with(Options::default());
+    }
+
+    pub fn restart_with(&mut self, options: Options) {
         self.stop.cancel();
         self.stop = CancellationToken::new();
-        self.scheduler = start(&self.counted, &self.world, &self.stop);
+        self.scheduler = start(&self.counted, &self.world, options, &self.stop);
     }
 
     pub async fn create(&self, resource: &ApiResource, object: Value) -> Arc<Object> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
+use scheduler::Options;
 use serde_json::json;
 
 use crate::harness::{Plane, key};
@@ -139,5 +140,25 @@ async fn others_bindings_and_suspended_ones_are_left_alone() {
     plane.expect(&suspended, "m1:2 | True Success").await;
     plane.change(&suspended, json!({"suspension": {"scheduling": false}})).await;
     plane.expect(&suspended, "m1:5 | True Success").await;
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_more_important_go_first() {
+    let mut plane = Plane::start().await;
+    plane.join("m1", json!({})).await;
+    plane.stop();
+    for (name, priority) in [("a", 0), ("b", 5), ("c", -1), ("d", 5), ("e", 100)] {
+        plane.bind(&key(name), json!({"schedulePriority": {"priority": priority}})).await;
+    }
+    plane.restart_with(Options { workers: 1, ..Options::default() });
+    plane.settle().await;
+    let mut order = Vec::new();
+    for name in ["a", "b", "c", "d", "e"] {
+        let version = plane.get(&key(name)).await["metadata"]["resourceVersion"].as_str().map(str::parse::<u64>);
+        order.push((version.expect("a version").expect("a number"), name));
+    }
+    order.sort_unstable();
+    assert_eq!(order.into_iter().map(|(_, name)| name).collect::<Vec<_>>(), ["e", "b", "d", "a", "c"]);
     plane.shutdown();
 }
