@@ -2,5 +2,6 @@
 
 mod failures;
 mod harness;
+mod measure;
 mod results;
 mod writes;

@@ -1,0 +1,69 @@
+//! What scheduling costs. Run with `cargo test --release -p scheduler -- --ignored --nocapture`.
+
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use serde_json::{Value, json};
+
+use crate::harness::{Plane, key, room};
+
+const BINDINGS: u32 = 5_000;
+
+fn placements() -> [(&'static str, Value); 3] {
+    let dynamic = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"}});
+    let spread = json!([{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 5}]);
+    [
+        ("copies for 2 named clusters", json!({"clusterAffinity": {"clusterNames": ["m1", "m2"]}})),
+        ("copies for every cluster", json!({})),
+        ("shares by room, over at most 5 clusters", json!({"replicaScheduling": dynamic, "spreadConstraints": spread})),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement, for release builds"]
+#[allow(clippy::disallowed_methods, reason = "it measures real time")]
+async fn the_cost_of_a_binding() {
+    for clusters in [10, 100] {
+        for (what, placement) in placements() {
+            let mut plane = Plane::start().await;
+            for index in 1..=clusters {
+                plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": room(1_000_000)}})).await;
+            }
+            plane.stop();
+            let names: Vec<ObjectKey> = (0..BINDINGS).map(|index| key(&format!("web-{index}"))).collect();
+            for name in &names {
+                plane.bind(name, json!({"placement": placement, "replicas": 10})).await;
+            }
+            let started = std::time::Instant::now();
+            plane.restart();
+            let mut last = plane.writes();
+            loop {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                let now = plane.writes();
+                if now == last && now >= u64::from(2 * BINDINGS) && plane.scheduler.depths() == Default::default() {
+                    break;
+                }
+                last = now;
+            }
+            let scheduled = started.elapsed();
+            let started = std::time::Instant::now();
+            plane.change_cluster("m1", json!({"metadata": {"labels": {"a": "b"}}})).await;
+            while plane.scheduler.depths() == Default::default() {
+                tokio::task::yield_now().await;
+            }
+            while plane.scheduler.depths() != Default::default() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            let again = started.elapsed();
+            println!(
+                "{clusters} clusters, {what}: {} µs and {} requests for each of {BINDINGS} bindings; {} µs to see that \
+                 nothing changes",
+                scheduled.as_micros() / u128::from(BINDINGS),
+                plane.writes() as f64 / f64::from(BINDINGS),
+                again.as_micros() / u128::from(BINDINGS),
+            );
+            plane.shutdown();
+        }
+    }
+}
