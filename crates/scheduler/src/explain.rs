@@ -4,6 +4,7 @@ use apimachinery::{Object, ObjectKey};
 use karmada_api::scope::Binding;
 use scheduling::{Decision, Problem, ScheduleType, Snapshot, Verdict};
 
+use crate::peers::Neighbours;
 use crate::queue::Standing;
 use crate::scheduler::Options;
 use crate::triggers::{self, LeftAlone};
@@ -32,12 +33,15 @@ pub(crate) fn explain(
     object: &Object,
     binding: &Binding,
     standing: Standing,
+    neighbours: &Neighbours,
     snapshot: &Snapshot,
     options: &Options,
 ) -> Explanation {
+    let peers = neighbours.peers();
     let findings = match triggers::left_alone(object, binding, &options.name) {
         Some(why) => Err(why),
         None => Problem::of(binding).ok_or(LeftAlone::Unplaced).map(|problem| {
+            let problem = Problem { peers: Some(&peers), ..problem };
             let needed = scheduling::needed(binding, snapshot, &options.gates);
             let (decision, clusters) = scheduling::explain(&problem, snapshot, &options.gates);
             let again = writes::failed(binding).then_some(ScheduleType::Reconcile);

@@ -3,6 +3,7 @@
 pub mod clusters;
 pub mod explain;
 mod pass;
+mod peers;
 pub mod queue;
 pub mod roster;
 mod scheduler;

@@ -12,6 +12,7 @@ use scheduling::outcome::{self, WriteError};
 use scheduling::{Class, Decision, Gates, Problem, ScheduleError, Snapshot};
 use serde_json::Value;
 
+use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
 use crate::roster::{Lack, version};
 use crate::scheduler::Shared;
@@ -100,7 +101,11 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
         }
         Some(_) => return Ok(done),
     }
-    match plan(&binding, &shared.snapshot(), &shared.options.gates) {
+    // Bindings of one group see each other's results, so they come one after the other.
+    let grouped = shared.options.gates.workload_affinity && peers::is_grouped(&binding);
+    let _turn = if grouped { Some(shared.turn.lock().await) } else { None };
+    let neighbours = if grouped { shared.neighbours(&binding) } else { Neighbours::default() };
+    match plan(&binding, &neighbours, &shared.snapshot(), &shared.options.gates) {
         Plan::Nothing => Ok(done),
         Plan::Observed(patch) => {
             let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
@@ -123,8 +128,10 @@ enum Plan {
 }
 
 /// What failed is decided again in any case: the condition must not outlive its cause.
-fn plan(binding: &Binding, snapshot: &Snapshot, gates: &Gates) -> Plan {
+fn plan(binding: &Binding, neighbours: &Neighbours, snapshot: &Snapshot, gates: &Gates) -> Plan {
+    let peers = neighbours.peers();
     let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
+    let problem = Problem { peers: Some(&peers), ..problem };
     if scheduling::needed(binding, snapshot, gates).is_none() && !writes::failed(binding) {
         return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);
     }

@@ -21,6 +21,7 @@ use world::World;
 use crate::clusters::Clusters;
 use crate::explain::{self, Explanation};
 use crate::pass::{self, Ended};
+use crate::peers::{self, Neighbours};
 use crate::queue::Depths;
 use crate::roster::{Roster, Step};
 use crate::triggers::{Change, DEFAULT_SCHEDULER};
@@ -57,6 +58,8 @@ pub(crate) struct Shared {
     pub roster: Mutex<Roster>,
     pub clusters: Mutex<Clusters>,
     pub queue: WaitingQueue<ObjectKey>,
+    /// Held while a binding is scheduled that has a group.
+    pub turn: tokio::sync::Mutex<()>,
     bindings: [(Scope, Informer); 2],
     cluster_objects: Informer,
 }
@@ -78,16 +81,25 @@ pub fn start(
         roster: Mutex::new(Roster::new(options.name.as_str())),
         clusters: Mutex::default(),
         queue: WaitingQueue::new(),
+        turn: tokio::sync::Mutex::default(),
         bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
         cluster_objects: clusters.clone(),
         options,
     });
+    if shared.options.gates.workload_affinity {
+        for (_, informer) in &shared.bindings {
+            peers::index(informer.cache());
+        }
+    }
     // Clusters first: who sees a binding finds them known.
     let follower = shared.clone();
     clusters.subscribe(move |event| follower.cluster_changed(event));
     for (_, informer) in &shared.bindings {
         let follower = shared.clone();
-        informer.subscribe(move |event| follower.binding_changed(event));
+        informer.subscribe(move |event| {
+            follower.binding_changed(event);
+            follower.peer_changed(event);
+        });
     }
     let task = tokio::spawn(shared.clone().run(stop));
     (Scheduler(shared), task)
@@ -104,8 +116,8 @@ impl Scheduler {
     pub fn explain(&self, key: &ObjectKey) -> Option<Explanation> {
         let object = self.0.newest(key)?;
         let binding = Binding::decode(&object).ok()?;
-        let standing = self.0.queue.standing(key);
-        Some(explain::explain(&object, &binding, standing, &self.0.snapshot(), &self.0.options))
+        let (standing, neighbours) = (self.0.queue.standing(key), self.0.neighbours(&binding));
+        Some(explain::explain(&object, &binding, standing, &neighbours, &self.0.snapshot(), &self.0.options))
     }
 
     /// How many bindings wait where.
@@ -174,6 +186,25 @@ impl Shared {
         }
     }
 
+    fn peer_changed(&self, event: &Event) {
+        if self.options.gates.workload_affinity
+            && let Some(bindings) = self.informer(Scope::of(&event.object().key()))
+        {
+            self.queue.wake(&peers::affected(bindings.cache(), event));
+        }
+    }
+
+    pub(crate) fn neighbours(&self, binding: &Binding) -> Neighbours {
+        match self.informer(binding.scope) {
+            Some(bindings) => Neighbours::of(binding, bindings.cache(), |key| self.newest(key)),
+            None => Neighbours::default(),
+        }
+    }
+
+    fn informer(&self, scope: Scope) -> Option<&Informer> {
+        self.bindings.iter().find(|(other, _)| *other == scope).map(|(_, informer)| informer)
+    }
+
     fn cluster_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted(_)) {
@@ -199,9 +230,7 @@ impl Shared {
     }
 
     pub(crate) fn newest(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        let scope = Scope::of(key);
-        let (_, informer) = self.bindings.iter().find(|(other, _)| *other == scope)?;
-        let cached = informer.cache().get(key);
+        let cached = self.informer(Scope::of(key))?.cache().get(key);
         self.roster.lock().newest(key, cached)
     }
 

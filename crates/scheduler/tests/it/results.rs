@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
-use scheduler::Options;
+use karmada_api::scope::{Binding, Scope};
+use scheduler::{Gates, Options};
 use serde_json::json;
 
 use crate::harness::{Plane, key};
@@ -160,5 +161,38 @@ async fn the_more_important_go_first() {
     }
     order.sort_unstable();
     assert_eq!(order.into_iter().map(|(_, name)| name).collect::<Vec<_>>(), ["e", "b", "d", "a", "c"]);
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_keep_together_and_apart() {
+    let mut plane = Plane::start().await;
+    for name in ["m1", "m2"] {
+        plane.join(name, json!({})).await;
+    }
+    let gates = Gates { workload_affinity: true, ..Gates::default() };
+    plane.restart_with(Options { gates, ..Options::default() });
+    let one = json!({"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]});
+    let apart = json!({"placement": one, "workloadAffinityGroups": {"antiAffinityGroup": "app=db"}});
+    let pinned = json!({"clusterAffinity": {"clusterNames": ["m2"]}});
+    plane
+        .bind(&key("leader"), json!({"placement": pinned, "workloadAffinityGroups": {"affinityGroup": "app=web"}}))
+        .await;
+    plane.expect(&key("leader"), "m2:2 | True Success").await;
+    plane.bind(&key("friend"), json!({"workloadAffinityGroups": {"affinityGroup": "app=web"}})).await;
+    plane.expect(&key("friend"), "m2:2 | True Success").await;
+    // Three that avoid each other come at once, for two clusters.
+    for name in ["db-1", "db-2", "db-3"] {
+        plane.bind(&key(name), apart.clone()).await;
+    }
+    plane.expect(&key("db-1"), "m1:2 | True Success").await;
+    plane.expect(&key("db-2"), "m2:2 | True Success").await;
+    let crowded = " | False NoClusterFit: 0/2 clusters are available: 2 cluster already has workload with the same \
+                   anti-affinity group.";
+    plane.expect(&key("db-3"), crowded).await;
+    let resource = Binding::api_resource(Scope::Namespaced);
+    plane.client.delete(&resource, &key("db-1"), &Default::default()).await.expect("the deletion");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    plane.expect(&key("db-3"), "m1:2 | True Success").await;
     plane.shutdown();
 }
