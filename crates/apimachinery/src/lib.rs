@@ -7,6 +7,7 @@
 pub mod age;
 pub mod duration;
 pub mod field;
+pub mod go_json;
 pub mod gvk;
 pub mod hash;
 pub mod int_or_string;
