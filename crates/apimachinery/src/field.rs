@@ -142,14 +142,14 @@ impl Error {
     pub fn body(&self) -> String {
         let head = match &self.kind {
             ErrorKind::Required => "Required value".to_owned(),
-            ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {value}"),
+            ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
             ErrorKind::NotSupported { value, supported } => {
                 let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-                format!("Unsupported value: {value}: supported values: {}", quoted.join(", "))
+                format!("Unsupported value: {}: supported values: {}", shown(value), quoted.join(", "))
             }
-            ErrorKind::Duplicate(value) => format!("Duplicate value: {value}"),
+            ErrorKind::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
             ErrorKind::Forbidden => "Forbidden".to_owned(),
-            ErrorKind::NotFound(value) => format!("Not found: {value}"),
+            ErrorKind::NotFound(value) => format!("Not found: {}", shown(value)),
             ErrorKind::TooLong { max } => format!("Too long: may not be more than {max} bytes"),
             ErrorKind::TooMany { actual, max } => format!("Too many: {actual}: must have at most {max} items"),
             ErrorKind::Internal => "Internal error".to_owned(),
@@ -160,6 +160,37 @@ impl Error {
     pub fn to_cause(&self) -> StatusCause {
         StatusCause { reason: self.reason().into(), message: self.body(), field: self.path.as_str().into() }
     }
+}
+
+/// A value as upstream shows it: texts quoted as in Go, everything else as JSON.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => go_quoted(text),
+        other => other.to_string(),
+    }
+}
+
+fn go_quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\u{7}' => out.push_str("\\a"),
+            '\u{8}' => out.push_str("\\b"),
+            '\u{c}' => out.push_str("\\f"),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{b}' => out.push_str("\\v"),
+            c if c.is_ascii_control() => out.push_str(&format!("\\x{:02x}", u32::from(c))),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 impl fmt::Display for Error {
@@ -183,6 +214,10 @@ mod tests {
         assert_eq!(
             Error::invalid(&Path::new("data").key("k"), -1, "must be positive").to_string(),
             "data[k]: Invalid value: -1: must be positive"
+        );
+        assert_eq!(
+            Error::invalid(&Path::new("name"), "a\u{7}\"\n\u{1}é", "no").to_string(),
+            r#"name: Invalid value: "a\a\"\n\x01é": no"#
         );
     }
 }

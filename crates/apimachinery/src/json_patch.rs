@@ -48,16 +48,31 @@ fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<V
 
 /// Reads a patch document.
 pub fn parse(document: &[u8]) -> Result<JsonPatch, PatchError> {
-    let raw: Vec<Value> = serde_json::from_slice(document).map_err(|e| PatchError::Malformed(e.to_string()))?;
-    from_values(raw)
+    let tree: Value = serde_json::from_slice(document)
+        .map_err(|e| PatchError::Malformed(crate::go_json::syntax_error(document).unwrap_or_else(|| e.to_string())))?;
+    match tree {
+        Value::Array(raw) => from_values(raw),
+        other => Err(no_array(&other)),
+    }
 }
 
 /// Reads a patch that is already a tree.
 pub fn from_value(document: &Value) -> Result<JsonPatch, PatchError> {
     let Value::Array(raw) = document else {
-        return Err(PatchError::Malformed("a JSON patch is an array of operations".into()));
+        return Err(no_array(document));
     };
     from_values(raw.clone())
+}
+
+fn no_array(found: &Value) -> PatchError {
+    let found = match found {
+        Value::Object(_) => "object",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "bool",
+        Value::Null | Value::Array(_) => "null",
+    };
+    PatchError::Malformed(format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"))
 }
 
 fn from_values(raw: Vec<Value>) -> Result<JsonPatch, PatchError> {

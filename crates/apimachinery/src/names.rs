@@ -204,8 +204,9 @@ pub fn validate_annotations<K: AsRef<str>, V: AsRef<str>>(annotations: &BTreeMap
 /// among them, may have any qualified name.
 pub fn validate_core_finalizers(meta: &Value, path: &Path) -> ErrorList {
     let empty = Map::new();
-    let names = items(meta.as_object().unwrap_or(&empty), "finalizers").iter().filter_map(Value::as_str);
-    names.flat_map(|finalizer| validate_core_finalizer(finalizer, &path.child("finalizers"))).collect()
+    let names = items(meta.as_object().unwrap_or(&empty), "finalizers").iter().filter_map(Value::as_str).enumerate();
+    let path = path.child("finalizers");
+    names.flat_map(|(position, finalizer)| validate_core_finalizer(finalizer, &path.index(position))).collect()
 }
 
 fn validate_core_finalizer(finalizer: &str, path: &Path) -> ErrorList {
@@ -240,10 +241,11 @@ fn pairs<'a>(meta: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&
 
 fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut controller = "";
-    for (index, owner) in owners.iter().enumerate() {
+    let mut controller: Option<String> = None;
+    for owner in owners {
         let Some(owner) = owner.as_object() else { continue };
-        let at = path.index(index);
+        // The path does not say which owner: upstream's does not.
+        let at = path;
         let api_version = text(owner, "apiVersion");
         let group_version = api_version.split_once('/').unwrap_or(("", api_version));
         if group_version.1.is_empty() || group_version.1.contains('/') {
@@ -257,17 +259,17 @@ fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
             }
         }
         if group_version == ("", "v1") && text(owner, "kind") == "Event" {
-            errors.push(field::Error::invalid(&at, "", "/v1, Kind=Event is disallowed from being an owner"));
+            errors.push(field::Error::invalid(at, "", "/v1, Kind=Event is disallowed from being an owner"));
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
-            if controller.is_empty() {
-                controller = text(owner, "name");
-            } else {
+            let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
+            if let Some(first) = &controller {
                 let detail = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {controller} and {}",
-                    text(owner, "name")
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
                 errors.push(field::Error::invalid(path, Value::Array(owners.to_vec()), detail));
+            } else {
+                controller = Some(name);
             }
         }
     }
@@ -410,7 +412,7 @@ mod tests {
             (json!({"name": "a", "namespace": "b", "finalizers": ["x y"]}), "metadata.finalizers FieldValueInvalid"),
             (
                 json!({"name": "a", "namespace": "b", "ownerReferences": [{"apiVersion": "v1", "kind": "A", "name": "n"}]}),
-                "metadata.ownerReferences[0].uid FieldValueInvalid",
+                "metadata.ownerReferences.uid FieldValueInvalid",
             ),
         ] {
             assert_eq!(errors(meta.clone()), expected, "{meta}");

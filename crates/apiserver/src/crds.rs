@@ -136,12 +136,7 @@ impl Definitions {
 
     fn subscribe(&self) -> Subscription {
         let cache = self.server.cache.resource(&keys::group_resource(GROUP, PLURAL));
-        loop {
-            // Without a starting point a subscription cannot be too old.
-            if let Ok(subscription) = cache.subscribe(None, self.server.cache.revision()) {
-                return subscription;
-            }
-        }
+        cache.subscribe(None, self.server.cache.revision())
     }
 
     async fn absorb(self: &Arc<Self>, event: &Event) {

@@ -161,6 +161,7 @@ fn plain(code: StatusCode, text: String) -> Response {
     let mut response = Response::new(full(text));
     *response.status_mut() = code;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache, private"));
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     response
 }

@@ -18,7 +18,11 @@ pub fn group_resource(group: &str, plural: &str) -> String {
 }
 
 pub fn object_key(resource: &ApiResource, key: &ObjectKey) -> Bytes {
-    let place = group_resource(&resource.group, &resource.plural);
+    place_key(&group_resource(&resource.group, &resource.plural), key)
+}
+
+/// [`object_key`] by the text of [`group_resource`].
+pub fn place_key(place: &str, key: &ObjectKey) -> Bytes {
     match key.namespace() {
         Some(ns) => format!("{ROOT}{place}/{ns}/{}", key.name),
         None => format!("{ROOT}{place}/{}", key.name),
@@ -100,6 +104,30 @@ pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_
     Object::parse(out)
 }
 
+/// The object with another resourceVersion: a deleted one is shown with the revision of its deletion.
+pub fn at_revision(object: &Object, revision: Revision) -> Result<Object, serde_json::Error> {
+    const VERSION: &[u8] = b"\"resourceVersion\":\"";
+    let json = object.json();
+    let start = json.windows(METADATA.len()).position(|window| window == METADATA).map(|at| at + METADATA.len());
+    let spliced = start.filter(|at| json[*at..].starts_with(VERSION)).and_then(|at| {
+        let from = at + VERSION.len();
+        let length = json[from..].iter().position(|byte| *byte == b'"')?;
+        let mut out = Vec::with_capacity(json.len() + 8);
+        out.extend_from_slice(&json[..from]);
+        out.extend_from_slice(revision.to_string().as_bytes());
+        out.extend_from_slice(&json[from + length..]);
+        Some(out)
+    });
+    match spliced {
+        Some(out) => Object::parse(out),
+        None => {
+            let mut tree = object.to_value()?;
+            tree["metadata"]["resourceVersion"] = revision.to_string().into();
+            Object::from_value(&tree)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -115,6 +143,9 @@ mod tests {
         let object = with_revision(&stored, 42).expect("what was encoded parses");
         assert_eq!((object.name(), object.resource_version()), ("a", "42"));
         assert_eq!(object.to_value().expect("json")["data"], tree["data"]);
+        let later = at_revision(&object, 4711).expect("a splice parses");
+        assert_eq!(later.resource_version(), "4711");
+        assert_eq!(later.to_value().expect("json")["data"], tree["data"]);
     }
 
     #[test]

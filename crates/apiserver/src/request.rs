@@ -5,6 +5,7 @@ use percent::decode;
 
 use crate::authz::{Attributes, ResourceAttributes};
 
+pub mod options;
 mod percent;
 mod query;
 

@@ -31,7 +31,7 @@ pub fn document(code: StatusCode, json: Bytes, encoding: Encoding) -> Response {
 
 fn to_yaml(json: &[u8]) -> Result<Bytes, Status> {
     let tree: Value = serde_json::from_slice(json).map_err(crate::errors::document)?;
-    serde_saphyr::to_string(&tree).map(Bytes::from).map_err(Status::internal)
+    Ok(apimachinery::yaml::to_string(&tree).into())
 }
 
 pub fn value(code: StatusCode, value: &Value) -> Response {
@@ -60,9 +60,14 @@ pub fn object(code: StatusCode, object: &Arc<Object>, encoding: Encoding, shared
 
 /// A failure, as every client expects it.
 pub fn failure(status: &Status) -> Response {
+    failure_as(status, Encoding::Json)
+}
+
+/// [`failure`] for clients that take something else than JSON.
+pub fn failure_as(status: &Status, encoding: Encoding) -> Response {
     let json = serde_json::to_vec(status).unwrap_or_default();
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = document(code, json.into(), Encoding::Json);
+    let mut response = document(code, json.into(), encoding);
     let seconds = status.details.as_ref().and_then(|details| details.retry_after_seconds);
     if let Some(seconds) = seconds {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -75,6 +80,7 @@ pub fn page_not_found() -> Response {
     let mut response = Response::new(full("404 page not found\n"));
     *response.status_mut() = StatusCode::NOT_FOUND;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }
 

@@ -22,6 +22,7 @@ use crate::crds::Definitions;
 use crate::documents::Documents;
 use crate::handlers;
 use crate::health::{Gate, Health};
+use crate::negotiate::Encoding;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::respond;
@@ -89,6 +90,10 @@ pub struct Shared {
     routes: Vec<Arc<dyn Route>>,
     /// Ends the tasks of the server.
     pub(crate) stop: CancellationToken,
+    /// Ends the watches of the server's clients.
+    pub(crate) ending: CancellationToken,
+    /// For objects that end by themselves.
+    pub(crate) leases: crate::leases::Leases,
 }
 
 /// A running API server. Dropping it does not stop its task; [`ApiServer::shutdown`] does.
@@ -135,6 +140,8 @@ impl ApiServer {
             admission: config.admission,
             routes,
             stop: stop.clone(),
+            ending: CancellationToken::new(),
+            leases: crate::leases::Leases::default(),
         });
         let definitions = Definitions::new(Arc::clone(&shared), service(&shared), config.converters);
         let events = definitions.prepare(config.crds).await.inspect_err(|_| stop.cancel())?;
@@ -152,9 +159,16 @@ impl ApiServer {
         &self.shared
     }
 
+    /// Says in `/readyz` that the end is near, and ends all watches; other requests are still served. Watches would
+    /// otherwise keep a draining listener waiting.
+    pub fn end_watches(&self) {
+        self.ready.set(false);
+        self.shared.ending.cancel();
+    }
+
     /// Stops following the store and says so in `/readyz`.
     pub fn shutdown(&self) {
-        self.ready.set(false);
+        self.end_watches();
         self.stop.cancel();
     }
 }
@@ -170,11 +184,14 @@ fn service(shared: &Arc<Shared>) -> ApiService {
 async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
     let audit_id = request.headers().get("audit-id").cloned();
+    let long = info.is_long_running();
+    let wishes = crate::finish::Wishes::of(request.headers(), &info.query);
+    let yaml = crate::negotiate::wants_yaml(request.headers());
     let answer = std::panic::AssertUnwindSafe(answer(server, &info, request)).catch_unwind();
-    let outcome =
-        if info.is_long_running() { Ok(answer.await) } else { tokio::time::timeout(REQUEST_TIMEOUT, answer).await };
+    let outcome = if long { Ok(answer.await) } else { tokio::time::timeout(REQUEST_TIMEOUT, answer).await };
     let mut response = match outcome {
         Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(status))) if yaml => respond::failure_as(&status, Encoding::Yaml),
         Ok(Ok(Err(status))) => respond::failure(&status),
         Ok(Err(_panic)) => {
             tracing::error!(path = %info.path, "a handler panicked");
@@ -185,6 +202,9 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
             format!("Timeout: request did not complete within {}s", REQUEST_TIMEOUT.as_secs()),
         )),
     };
+    if !long {
+        response = crate::finish::finish(response, wishes).await;
+    }
     if let Some(id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
         response.headers_mut().insert("audit-id", id);
     }
@@ -208,6 +228,9 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
     }
     if !info.is_resource {
         return Ok(respond::page_not_found());
+    }
+    if parts.method == http::Method::HEAD {
+        return Err(handlers::method_not_allowed());
     }
     let served = server.registry.snapshot();
     match served.get(&info.group, &info.version, &info.resource) {

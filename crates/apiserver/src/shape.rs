@@ -103,12 +103,23 @@ pub fn list(
     } else {
         out.extend_from_slice(b",\"items\":[");
     }
+    // Items of built-in kinds do not repeat what the list's kind says.
+    let implied = match info.custom {
+        true => String::new(),
+        false => format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.resource.api_version(), info.resource.kind),
+    };
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
             out.push(b',');
         }
         match shape {
-            Shape::Whole => out.extend_from_slice(item.json()),
+            Shape::Whole => match item.json().strip_prefix(implied.as_bytes()) {
+                Some(rest) if !implied.is_empty() => {
+                    out.push(b'{');
+                    out.extend_from_slice(rest);
+                }
+                _ => out.extend_from_slice(item.json()),
+            },
             Shape::Metadata => {
                 let tree = item.to_value().map_err(errors::document)?;
                 out.extend_from_slice(metadata_only(&tree).to_string().as_bytes());

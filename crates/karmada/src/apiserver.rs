@@ -84,6 +84,7 @@ pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> 
 impl Running {
     /// Lets requests in flight end, then closes the store.
     pub async fn stop(self) -> anyhow::Result<()> {
+        self.opened.server.end_watches();
         self.socket.close().await?;
         self.opened.close().await
     }

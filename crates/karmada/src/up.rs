@@ -123,6 +123,7 @@ impl ControlPlane {
             // A component that panicked has said so already; the store must be closed all the same.
             let _ = task.await;
         }
+        self.opened.server.end_watches();
         if let Some(socket) = self.socket {
             socket.close().await?;
         }

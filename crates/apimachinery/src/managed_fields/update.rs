@@ -63,7 +63,8 @@ fn claim(entries: &mut Vec<Entry>, changes: &Comparison, context: &ManagerContex
     };
     own.set = std::mem::take(&mut own.set).union(gained);
     if former.as_ref() != Some(&own.set) {
-        own.time = Some(context.now.to_string());
+        // Upstream translates the owners of a scale to those of its object, and the time is lost on the way.
+        own.time = (context.subresource != "scale").then(|| context.now.to_string());
     }
 }
 

@@ -17,7 +17,6 @@ enum Token<'a> {
 }
 
 struct Tokens<'a> {
-    text: &'a str,
     rest: &'a str,
 }
 
@@ -69,15 +68,12 @@ impl<'a> Tokens<'a> {
             Token::Comma => ",",
             Token::End => "",
         };
-        ParseError(format!(
-            "unable to parse requirement: couldn't parse the selector string {:?}: found '{found}', expected: {expected}",
-            self.text
-        ))
+        ParseError(format!("unable to parse requirement: found '{found}', expected: {expected}"))
     }
 }
 
 pub(super) fn selector(text: &str) -> Result<Vec<Requirement>, ParseError> {
-    let mut tokens = Tokens { text, rest: text };
+    let mut tokens = Tokens { rest: text };
     let mut requirements = Vec::new();
     if tokens.peek() == Token::End {
         return Ok(requirements);

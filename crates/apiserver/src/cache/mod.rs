@@ -23,6 +23,9 @@ pub use resource::{Event, ResourceCache, Subscription};
 /// How long a read waits for a revision that has not happened yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
+/// Between attempts to read the store again after it failed.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Sees every change, in order, before readers do; the RBAC table follows the store through it.
 pub type Observer = Box<dyn Fn(&str, &Event) + Send + Sync>;
 
@@ -143,6 +146,14 @@ impl Cache {
         }
     }
 
+    /// The changes of one resource after `from`, up to and including `until`, from the store.
+    pub(crate) async fn replay(&self, prefix: String, from: Revision, until: Revision) -> Result<Replay, Status> {
+        let stream = self.store.watch(KeyRange::prefix(prefix), from).await.map_err(crate::errors::store)?;
+        // The newest revisions may concern other resources; then only a progress report tells that all is there.
+        self.store.request_progress().await.map_err(crate::errors::store)?;
+        Ok(Replay { stream, until, queued: Vec::new().into_iter() })
+    }
+
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
@@ -167,6 +178,51 @@ fn too_large(requested: Revision, current: Revision) -> Status {
     )
 }
 
+/// Changes that the cache no longer remembers, as the store tells them.
+pub struct Replay {
+    stream: storage::WatchStream,
+    until: Revision,
+    queued: std::vec::IntoIter<Event>,
+}
+
+impl Replay {
+    /// The next change; `None` when the end is reached.
+    pub(crate) async fn next(&mut self) -> Option<Result<Event, Status>> {
+        loop {
+            if let Some(event) = self.queued.next() {
+                return Some(Ok(event));
+            }
+            if self.until == 0 {
+                return None;
+            }
+            match self.stream.next().await? {
+                Ok(batch) => {
+                    let until = self.until;
+                    let wanted = batch.changes.into_iter().filter(|(revision, _)| *revision <= until);
+                    match wanted.map(|(revision, change)| event_of(revision, change)).collect::<Result<Vec<_>, _>>() {
+                        Ok(events) => self.queued = events.into_iter(),
+                        Err(error) => return Some(Err(crate::errors::document(error))),
+                    }
+                    if batch.revision >= until {
+                        self.until = 0;
+                    }
+                }
+                Err(error) => return Some(Err(crate::errors::store(error))),
+            }
+        }
+    }
+}
+
+fn event_of(revision: Revision, change: storage::Change) -> Result<Event, serde_json::Error> {
+    let object =
+        |kv: storage::KeyValue| keys::with_revision(&kv.value, kv.mod_revision).map(apimachinery::Object::shared);
+    let (current, previous) = match change {
+        storage::Change::Put { current, previous } => (Some(current), previous),
+        storage::Change::Delete { previous } => (None, Some(previous)),
+    };
+    Ok(Event { revision, current: current.map(object).transpose()?, previous: previous.map(object).transpose()? })
+}
+
 /// The task that keeps a [`Cache`] up to date.
 pub struct Follower {
     cache: Arc<Cache>,
@@ -174,27 +230,76 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Runs until the store ends the watch.
+    /// Runs until the store is closed. When the store cuts the watch off, what is there is read again, and the
+    /// difference passes to watchers as changes.
     pub async fn run(mut self) {
-        while let Some(batch) = self.stream.next().await {
-            match batch {
-                Ok(batch) => {
+        loop {
+            match self.stream.next().await {
+                Some(Ok(batch)) => {
                     for (revision, change) in batch.changes {
                         self.cache.absorb(revision, change);
                     }
-                    self.cache.progress.send_if_modified(|now| {
-                        let advanced = batch.revision > *now;
-                        *now = batch.revision.max(*now);
-                        advanced
-                    });
+                    self.cache.advance(batch.revision);
                 }
-                Err(storage::Error::Closed) => return,
-                Err(error) => {
-                    // Readers wait for a revision that never comes and get time-outs: refusing beats lying.
-                    tracing::error!(%error, "the watch cache lost the store");
-                    return;
+                Some(Err(storage::Error::Closed)) | None => return,
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "the watch cache lost the store's changes; reading everything again");
+                    match self.cache.read_again().await {
+                        Ok(stream) => self.stream = stream,
+                        Err(storage::Error::Closed) => return,
+                        Err(error) => {
+                            tracing::error!(%error, "the watch cache cannot read the store; readers wait");
+                            self.stream = Box::pin(futures::stream::iter([Err(error)]));
+                            tokio::time::sleep(RETRY).await;
+                        }
+                    }
                 }
             }
         }
+    }
+}
+
+impl Cache {
+    fn advance(&self, revision: Revision) {
+        self.progress.send_if_modified(|now| {
+            let advanced = revision > *now;
+            *now = revision.max(*now);
+            advanced
+        });
+    }
+
+    async fn read_again(&self) -> Result<storage::WatchStream, storage::Error> {
+        let range = KeyRange::prefix(keys::ROOT);
+        let mut loaded = self.store.range(RangeRequest { range: range.clone(), revision: None, limit: 0 }).await?;
+        // Watchers and their history expect revisions to grow.
+        loaded.items.sort_by_key(|item| item.mod_revision);
+        let stream = self.store.watch(range, loaded.revision).await?;
+        let places: Vec<_> =
+            self.resources.read().iter().map(|(place, cache)| (place.clone(), Arc::clone(cache))).collect();
+        let mut known: HashMap<bytes::Bytes, Revision> = HashMap::new();
+        for (place, cache) in places {
+            for (key, revision) in cache.revisions() {
+                known.insert(keys::place_key(&place, &key), revision);
+            }
+        }
+        for current in loaded.items {
+            let revision = current.mod_revision;
+            if known.remove(&current.key) != Some(revision) {
+                self.absorb(revision, storage::Change::Put { current, previous: None });
+            }
+        }
+        // What is left was deleted in the meantime; nobody knows when exactly.
+        for (key, revision) in known {
+            let previous = storage::KeyValue {
+                key,
+                value: bytes::Bytes::new(),
+                create_revision: revision,
+                mod_revision: revision,
+                lease: None,
+            };
+            self.absorb(loaded.revision, storage::Change::Delete { previous });
+        }
+        self.advance(loaded.revision);
+        Ok(stream)
     }
 }

@@ -128,24 +128,49 @@ impl ResourceCache {
         (page, kept.count(), state.newest)
     }
 
-    /// Begins a watch of what comes after `from`, or after the present state with that state first (`None`).
-    /// `Err` holds the oldest revision a watch can still begin at.
-    pub fn subscribe(&self, from: Option<Revision>, now: Revision) -> Result<Subscription, Revision> {
+    /// Begins a watch of what comes after the present state, with that state (of one namespace or all) first.
+    pub fn subscribe(&self, namespace: Option<&str>, now: Revision) -> Subscription {
         let (sender, events) = mpsc::channel(LAG);
         let mut state = self.0.write();
-        let Some(from) = from else {
-            state.watchers.push(sender);
-            let revision = state.newest.max(now);
-            return Ok(Subscription { initial: state.objects.values().cloned().collect(), revision, events });
-        };
+        state.watchers.push(sender);
+        let revision = state.newest.max(now);
+        Subscription {
+            initial: state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect(),
+            revision,
+            events,
+        }
+    }
+
+    /// Begins a watch of what comes after `from`. Without the changes since then the subscription begins at the
+    /// present, as its revision says: what lies between is to be had from the store.
+    pub fn subscribe_after(&self, from: Revision, now: Revision) -> Subscription {
+        let (sender, events) = mpsc::channel(LAG);
+        let mut state = self.0.write();
         if from < state.history_from {
-            return Err(state.history_from);
+            state.watchers.push(sender);
+            return Subscription { initial: Vec::new(), revision: state.newest.max(now), events };
         }
         for event in state.history.iter().filter(|event| event.revision > from) {
             // History is shorter than the channel.
             let _ = sender.try_send(Arc::clone(event));
         }
         state.watchers.push(sender);
-        Ok(Subscription { initial: Vec::new(), revision: from, events })
+        Subscription { initial: Vec::new(), revision: from, events }
+    }
+
+    /// Every object with the revision of its last write.
+    pub(super) fn revisions(&self) -> Vec<(ObjectKey, Revision)> {
+        let state = self.0.read();
+        let revision = |object: &Object| object.resource_version().parse().unwrap_or(0);
+        state.objects.iter().map(|(key, object)| (key.clone(), revision(object))).collect()
+    }
+}
+
+impl State {
+    fn in_scope<'s>(&'s self, namespace: Option<&'s str>) -> impl Iterator<Item = (&'s ObjectKey, &'s Arc<Object>)> {
+        let start = namespace.map_or(Bound::Unbounded, |ns| Bound::Included(ObjectKey::namespaced(ns, "")));
+        self.objects
+            .range((start, Bound::Unbounded))
+            .take_while(move |(key, _)| namespace.is_none_or(|ns| key.namespace() == Some(ns)))
     }
 }

@@ -10,9 +10,16 @@ use serde_json::Value;
 use transport::Body;
 
 use super::Call;
+use crate::negotiate::go_package;
+use crate::request::options::FieldValidation;
 
 /// client-go sends built-in kinds this way, kubectl since 1.32 included.
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// What every Kubernetes protobuf document begins with.
+const MAGIC: &[u8] = b"k8s\0";
+
+/// Bytes of a body that an error shows.
+const SHOWN: usize = 30;
 
 /// kube-apiserver's bound on request bodies.
 const LIMIT: usize = 3 * 1024 * 1024;
@@ -42,8 +49,9 @@ pub(super) fn media_type(headers: &HeaderMap) -> &str {
 /// Decodes an object in any of the accepted forms.
 pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status> {
     match media_type(headers) {
-        "application/json" | "" => serde_json::from_slice(bytes)
-            .map_err(|e| Status::bad_request(format!("error decoding the request body as JSON: {e}"))),
+        "application/json" | "" => serde_json::from_slice(bytes).map_err(|e| {
+            Status::bad_request(format!("error decoding the request body as JSON: {}", json_error(bytes, &e)))
+        }),
         "application/yaml" => yaml(bytes),
         PROTOBUF => kubernetes_api::protobuf::decode(bytes).map_err(|error| match error {
             ProtobufError::UnknownKind(_) => {
@@ -51,35 +59,60 @@ pub(crate) fn decode(headers: &HeaderMap, bytes: &[u8]) -> Result<Value, Status>
             }
             other => Status::bad_request(format!("error decoding the request body as protobuf: {other}")),
         }),
-        other => Err(Status::failure(
+        _ => Err(Status::failure(
             StatusReason::UnsupportedMediaType,
-            format!(
-                "the body of the request was in an unknown format ({other}) - accepted media types include: \
-                 application/json, application/yaml, application/vnd.kubernetes.protobuf"
-            ),
+            "the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
     }
 }
 
-pub(super) fn yaml(bytes: &[u8]) -> Result<Value, Status> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Status::bad_request("the request body is not UTF-8"))?;
-    serde_saphyr::from_str(text)
-        .map_err(|e| Status::bad_request(format!("error decoding the request body as YAML: {e}")))
+/// What Go says of malformed JSON; serde's words where the syntax is not what is wrong.
+pub(super) fn json_error(json: &[u8], error: &serde_json::Error) -> String {
+    apimachinery::go_json::syntax_error(json).unwrap_or_else(|| error.to_string())
+}
+
+/// The start of a body, as kube-apiserver shows one that it cannot read.
+fn summary(bytes: &[u8]) -> String {
+    let (head, more) = if bytes.len() > SHOWN { (&bytes[..SHOWN], " ...") } else { (bytes, "") };
+    match bytes.first() {
+        None => "<empty>".into(),
+        Some(b'{') => format!("{}{more}", String::from_utf8_lossy(head)),
+        Some(_) => head.iter().map(|byte| format!("{byte:02x}")).collect::<String>() + more,
+    }
+}
+
+fn yaml(bytes: &[u8]) -> Result<Value, Status> {
+    apimachinery::yaml::to_json_value(bytes).map_err(|e| Status::bad_request(e.to_string()))
 }
 
 impl Call<'_> {
     /// The object of a create or update, and what the client should be warned of. Its kind may be absent; if it is
     /// there, it must be the resource's.
-    pub(super) async fn object(&self, body: Body) -> Result<(Value, Vec<String>), Status> {
+    pub(super) async fn object(&self, body: Body, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
         let bytes = read(body).await?;
         let kind = self.resource.info.resource.kind.as_str();
-        let json = match media_type(self.headers) {
-            "application/json" | "" => bytes,
-            _ => serde_json::to_vec(&decode(self.headers, &bytes)?).map_err(Status::internal)?.into(),
+        let unreadable = |why: String| {
+            let summary = summary(&bytes);
+            Status::bad_request(format!(
+                "the object provided is unrecognized (must be of type {kind}): {why} ({summary})"
+            ))
         };
-        let (mut object, findings) = strict::decode(&json, &self.resource.info.schema).map_err(|e| {
-            Status::bad_request(format!("{kind} in version {:?} cannot be handled as a {kind}: {e}", self.info.version))
-        })?;
+        let no_json = |error: serde_json::Error| {
+            unreadable(format!("couldn't get version/kind; json parse error: {}", json_error(&bytes, &error)))
+        };
+        let (mut object, findings) = match media_type(self.headers) {
+            "application/json" | "" => strict::decode(&bytes, &self.resource.info.schema).map_err(no_json)?,
+            PROTOBUF if !bytes.starts_with(MAGIC) => {
+                let magic = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
+                return Err(unreadable(magic.into()));
+            }
+            _ => {
+                let mut tree = decode(self.headers, &bytes)?;
+                let findings = strict::prune(&mut tree, &self.resource.info.schema);
+                (tree, findings)
+            }
+        };
         self.stamp(&mut object)?;
         if let Some(wrong) = self.mistyped(&object) {
             let version = &self.info.version;
@@ -87,7 +120,7 @@ impl Call<'_> {
                 "{kind} in version {version:?} cannot be handled as a {kind}: {wrong}"
             )));
         }
-        Ok((object, self.field_findings(findings)?))
+        Ok((object, self.field_findings(findings, validation)?))
     }
 
     /// The first value of a built-in kind that has the wrong type.
@@ -96,11 +129,15 @@ impl Call<'_> {
         if info.custom { None } else { super::types::mismatch(&info.resource.kind, object, &info.schema) }
     }
 
-    /// What becomes of unknown and duplicate fields: `fieldValidation`, by default warnings.
-    pub(super) fn field_findings(&self, findings: Vec<String>) -> Result<Vec<String>, Status> {
-        match self.info.query.text("fieldValidation") {
-            Some("Ignore") => Ok(Vec::new()),
-            Some("Strict") if !findings.is_empty() => {
+    /// What becomes of unknown and duplicate fields.
+    pub(super) fn field_findings(
+        &self,
+        findings: Vec<String>,
+        validation: FieldValidation,
+    ) -> Result<Vec<String>, Status> {
+        match validation {
+            FieldValidation::Ignore => Ok(Vec::new()),
+            FieldValidation::Strict if !findings.is_empty() => {
                 let kind = self.resource.info.resource.kind.as_str();
                 Err(Status::bad_request(format!(
                     "{kind} in version {:?} cannot be handled as a {kind}: {}",
@@ -108,13 +145,22 @@ impl Call<'_> {
                     strict::error_text(&findings)
                 )))
             }
-            None | Some("Warn" | "Strict") => Ok(findings),
-            Some(other) => {
-                let path = apimachinery::field::Path::new("fieldValidation");
-                let error = apimachinery::field::Error::not_supported(&path, other, &["", "Ignore", "Strict", "Warn"]);
-                Err(Status::invalid("meta.k8s.io", "CreateOptions", "", &[error]))
-            }
+            FieldValidation::Warn | FieldValidation::Strict => Ok(findings),
         }
+    }
+
+    /// An object of another kind than the URL's.
+    fn wrong_kind(&self, given: &str, api_version: &str) -> Status {
+        let named = &self.resource.info.resource;
+        let (kind, into) = (&named.kind, go_package(&named.group));
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let gvk = apimachinery::GroupVersionKind::new(group, version, given);
+        let why = if given == "List" || kubernetes_api::schema_for(&gvk).is_some() {
+            format!("converting ({version}.{given}) to ({into}.{kind}): unknown conversion")
+        } else {
+            format!("no kind {given:?} is registered for version {api_version:?}")
+        };
+        Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {kind}: {why}"))
     }
 
     /// Puts the resource's kind and version where the body left them out.
@@ -127,9 +173,7 @@ impl Call<'_> {
         let given = map.get("kind").and_then(Value::as_str).unwrap_or_default();
         if !given.is_empty() && given != kind {
             let version = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-            return Err(Status::bad_request(format!(
-                "{given} in version {version:?} cannot be handled as a {kind}: no kind {given:?} is registered here"
-            )));
+            return Err(self.wrong_kind(given, version));
         }
         let version = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         if !version.is_empty() && version != api_version {

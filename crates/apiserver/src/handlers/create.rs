@@ -12,6 +12,7 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::Owners;
 use crate::admission::Operation;
+use crate::request::options::Write;
 use crate::{errors, keys, namespaces, respond};
 
 /// Tries to find a free generated name; kube-apiserver's count.
@@ -22,9 +23,9 @@ const NAMESPACE_TRIES: usize = 5;
 
 impl Call<'_> {
     pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
-        let (object, mut warnings) = self.object(body).await?;
-        let dry_run = self.dry_run()?;
-        let (created, more) = self.create_object(object, Owners::Track, dry_run).await?;
+        let options = self.write_options(Write::Create)?;
+        let (object, mut warnings) = self.object(body, options.field_validation).await?;
+        let (created, more) = self.create_object(object, Owners::Track, options.dry_run).await?;
         warnings.extend(more);
         let mut response = self.reply(StatusCode::CREATED, &created)?;
         respond::warn(&mut response, &warnings);
@@ -106,10 +107,11 @@ impl Call<'_> {
 
     async fn store_new(&self, key: &ObjectKey, encoded: &bytes::Bytes) -> Result<Object, Status> {
         let place = keys::object_key(&self.resource.info.resource, key);
+        let lease = self.lease().await?;
         for _ in 0..NAMESPACE_TRIES {
             let mut guards = vec![Guard::Absent(place.clone())];
             guards.extend(namespaces::open(self.server, &self.resource.info, key).await?);
-            let ops = vec![Op::Put { key: place.clone(), value: encoded.clone(), lease: None }];
+            let ops = vec![Op::Put { key: place.clone(), value: encoded.clone(), lease }];
             match self.server.cache.store().txn(Txn { guards, ops }).await.map_err(errors::store)? {
                 TxnOutcome::Committed { revision } => {
                     return keys::with_revision(encoded, revision).map_err(errors::document);
@@ -123,6 +125,11 @@ impl Call<'_> {
         }
         let why = "its namespace is being written to again and again";
         Err(Status::conflict(&self.resource.info.resource.group, &self.resource.info.resource.plural, &key.name, why))
+    }
+
+    /// What ends the object by itself, if anything does.
+    pub(super) async fn lease(&self) -> Result<Option<storage::LeaseId>, Status> {
+        self.server.leases.lease_for(&self.resource.info.resource, self.server.cache.store().as_ref()).await
     }
 
     fn exists(&self, key: &ObjectKey) -> Status {

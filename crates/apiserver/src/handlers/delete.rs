@@ -13,6 +13,7 @@ use super::options::DeleteOptions;
 use super::update::{raced, revision_of};
 use crate::admission::Operation;
 use crate::negotiate::Shape;
+use crate::request::options::ListOptions;
 use crate::shape::Include;
 use crate::{errors, keys, respond, shape};
 
@@ -46,10 +47,10 @@ impl Call<'_> {
 
     pub(super) async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
         let options = self.delete_options(&super::body::read(body).await?)?;
+        let list = ListOptions::parse(&self.info.query, false)?;
         let filter = self.filter()?;
         let revision = self.server.cache.catch_up().await?;
-        let limit = self.info.query.number("limit")?.unwrap_or(0) as usize;
-        let (items, ..) = self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
+        let (items, ..) = self.cache().list(self.namespace(), None, list.limit, |object| filter.accepts(object));
         for item in &items {
             match self.delete_object(&item.key(), &options).await {
                 Err(status) if status.is(apimachinery::StatusReason::NotFound) => {}

@@ -54,7 +54,12 @@ pub(crate) async fn handle(
     parts: &http::request::Parts,
     body: Body,
 ) -> Result<Response, Status> {
-    let list = matches!(info.verb, "list" | "deletecollection");
+    let subject = negotiate::Subject {
+        list: matches!(info.verb, "list" | "deletecollection"),
+        custom: resource.info.custom,
+        group: &resource.info.resource.group,
+        kind: &resource.info.resource.kind,
+    };
     let call = Call {
         server,
         info,
@@ -62,7 +67,7 @@ pub(crate) async fn handle(
         user,
         headers: &parts.headers,
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
-        accepted: negotiate::accepted(&parts.headers, list)?,
+        accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
     };

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Call;
+use crate::request::options::{Write, WriteOptions, dry_run_errors, integer};
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -42,29 +43,14 @@ impl DeleteOptions {
             let known = ["Background", "Foreground", "Orphan", "nil"];
             errors.push(FieldError::not_supported(&Path::new("propagationPolicy"), policy.as_str(), &known));
         }
-        if self.dry_run.iter().any(|value| value != "All") {
-            errors.push(FieldError::not_supported(&Path::new("dryRun"), self.dry_run.clone(), &["All"]));
-        }
+        errors.extend(dry_run_errors(&self.dry_run));
         if errors.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", &errors)) }
     }
 }
 
 impl Call<'_> {
-    /// `dryRun=All` of a create, update or patch.
-    pub(super) fn dry_run(&self) -> Result<bool, Status> {
-        match self.info.query.text("dryRun") {
-            None => Ok(false),
-            Some("All") => Ok(true),
-            Some(other) => {
-                let error = FieldError::not_supported(&Path::new("dryRun"), other, &["All"]);
-                let kind = match self.info.verb {
-                    "create" => "CreateOptions",
-                    "patch" => "PatchOptions",
-                    _ => "UpdateOptions",
-                };
-                Err(Status::invalid("meta.k8s.io", kind, "", &[error]))
-            }
-        }
+    pub(super) fn write_options(&self, write: Write) -> Result<WriteOptions, Status> {
+        WriteOptions::parse(&self.info.query, write)
     }
 
     /// With a body the query is not looked at, as in kube-apiserver.
@@ -72,10 +58,10 @@ impl Call<'_> {
         let options = if body.is_empty() {
             let query = &self.info.query;
             DeleteOptions {
-                dry_run: query.text("dryRun").map(str::to_owned).into_iter().collect(),
-                grace_period_seconds: query.number("gracePeriodSeconds")?.map(|seconds| seconds as i64),
+                dry_run: query.all("dryRun").map(str::to_owned).collect(),
+                grace_period_seconds: integer(query, "gracePeriodSeconds")?,
                 propagation_policy: query.text("propagationPolicy").map(str::to_owned),
-                orphan_dependents: query.text("orphanDependents").map(|text| text != "false"),
+                orphan_dependents: query.get("orphanDependents").map(|_| query.flag("orphanDependents")),
                 ..DeleteOptions::default()
             }
         } else {

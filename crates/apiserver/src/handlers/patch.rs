@@ -9,6 +9,7 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::Owners;
+use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::respond;
 
 enum Patch {
@@ -31,11 +32,11 @@ impl Call<'_> {
         if super::body::media_type(self.headers) == "application/apply-patch+yaml" {
             return self.apply(body).await;
         }
+        let options = self.write_options(Write::Patch)?;
         let patch = self.read_patch(body).await?;
-        let dry_run = self.dry_run()?;
         let findings = parking_lot::Mutex::new(Vec::new());
         let changed = self
-            .modify(&self.key(), Owners::Track, dry_run, |old| {
+            .modify(&self.key(), Owners::Track, options.dry_run, |old| {
                 let mut new = old.clone();
                 self.apply_patch(&patch, &mut new)?;
                 if !patch.names_version()
@@ -46,7 +47,7 @@ impl Call<'_> {
                 }
                 // Judged after the patch: directives of strategic patches are no fields, and what was stored has none.
                 let unknown = strict::prune(&mut new, &self.resource.info.schema);
-                *findings.lock() = self.patch_findings(unknown, &new)?;
+                *findings.lock() = self.patch_findings(unknown, &new, options.field_validation)?;
                 self.patched(new)
             })
             .await?;
@@ -58,14 +59,16 @@ impl Call<'_> {
     }
 
     /// Unknown fields are told as on other writes, except that strict validation blames the patch (422).
-    fn patch_findings(&self, unknown: Vec<String>, patched: &Value) -> Result<Vec<String>, Status> {
-        let named = &self.resource.info.resource;
-        if unknown.is_empty() || self.info.query.text("fieldValidation") != Some("Strict") {
-            return self.field_findings(unknown);
+    fn patch_findings(
+        &self,
+        unknown: Vec<String>,
+        patched: &Value,
+        validation: FieldValidation,
+    ) -> Result<Vec<String>, Status> {
+        if unknown.is_empty() || validation != FieldValidation::Strict {
+            return self.field_findings(unknown, validation);
         }
-        let path = apimachinery::field::Path::new("patch");
-        let error = apimachinery::field::Error::invalid(&path, patched.to_string(), strict::error_text(&unknown));
-        Err(Status::invalid(&named.group, &named.kind, &self.info.name, &[error]))
+        Err(patch_invalid(patched, strict::error_text(&unknown)))
     }
 
     fn apply_patch(&self, patch: &Patch, object: &mut Value) -> Result<(), Status> {
@@ -83,12 +86,13 @@ impl Call<'_> {
 
     /// Checks that a patched object still is the one of the URL.
     fn patched(&self, mut new: Value) -> Result<Value, Status> {
-        self.stamp(&mut new)?;
+        if let Err(wrong) = self.stamp(&mut new) {
+            return Err(patch_invalid(&new, wrong.message));
+        }
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
         if let Some(wrong) = self.mistyped(&new) {
-            let error = field::Error::invalid(&field::Path::new("patch"), new, wrong);
-            return Err(Status::invalid("", "", "", &[error]));
+            return Err(patch_invalid(&new, wrong));
         }
         Ok(new)
     }
@@ -96,12 +100,14 @@ impl Call<'_> {
     async fn read_patch(&self, body: Body) -> Result<Patch, Status> {
         let bytes = super::body::read(body).await?;
         let object = || -> Result<Value, Status> {
-            let patch: Value = serde_json::from_slice(&bytes)
-                .map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?;
-            if patch.is_object() {
-                Ok(patch)
-            } else {
-                Err(Status::bad_request("error decoding patch: a merge patch is an object"))
+            let patch: Value = serde_json::from_slice(&bytes).map_err(|e| {
+                Status::bad_request(format!("error decoding patch: {}", super::body::json_error(&bytes, &e)))
+            })?;
+            match super::types::name_of(&patch) {
+                "object" => Ok(patch),
+                other => Err(Status::bad_request(format!(
+                    "error decoding patch: json: cannot unmarshal {other} into Go value of type map[string]interface {{}}"
+                ))),
             }
         };
         // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
@@ -109,37 +115,23 @@ impl Call<'_> {
             "application/json-patch+json" => json_patch::parse(&bytes).map(Patch::Json).map_err(|e| e.to_status()),
             "application/merge-patch+json" => object().map(Patch::Merge),
             "application/strategic-merge-patch+json" if !self.resource.info.custom => object().map(Patch::Strategic),
-            other => Err(Status::failure(
+            _ if self.resource.info.custom => Err(Status::failure(
                 StatusReason::UnsupportedMediaType,
-                format!(
-                    "the body of the request was in an unknown format ({other}) - accepted media types include: \
-                     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-                ),
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
             )),
+            _ => Err(Status::failure(StatusReason::UnsupportedMediaType, "415: Unsupported Media Type")
+                .with_details(apimachinery::status::StatusDetails::default())),
         }
     }
 
     /// Server-side apply; creates what is missing.
     async fn apply(&self, body: Body) -> Result<Response, Status> {
-        if self.info.query.text("fieldManager").is_none() {
-            let path = apimachinery::field::Path::new("fieldManager");
-            let error = apimachinery::field::Error::required(&path, "is required for apply patch");
-            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", &[error]));
-        }
-        let mut patch = super::body::yaml(&super::body::read(body).await?)?;
-        let named = &self.resource.info.resource;
-        if patch["kind"] != named.kind.as_str() || patch["apiVersion"] != self.api_version.as_str() {
-            return Err(Status::bad_request(format!(
-                "invalid object type: {}, Kind={}",
-                patch["apiVersion"].as_str().unwrap_or_default(),
-                patch["kind"].as_str().unwrap_or_default()
-            )));
-        }
-        self.stamp(&mut patch)?;
+        let WriteOptions { dry_run, force, field_validation, .. } = self.write_options(Write::Apply)?;
+        let (mut patch, findings) = self.read_configuration(body, field_validation).await?;
         self.check_name(&mut patch)?;
-        self.check_namespace(&mut patch)?;
-        let dry_run = self.dry_run()?;
-        let force = self.info.query.flag("force");
+        // Judged, not filled in: what the client did not say is not in its configuration.
+        self.check_namespace(&mut patch.clone())?;
         let merge = |live: Option<&Value>| {
             self.as_manager(|context| managed_fields::apply(live, &patch, context, force, &self.resource.info.schema))
                 .map_err(|e| e.to_status())
@@ -149,13 +141,14 @@ impl Call<'_> {
             if !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
+            self.refuse_foreign_uid(&patch)?;
             let mut object = merge(None)?;
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
             }
             let (created, warnings) = self.create_object(object, Owners::Settled, dry_run).await?;
             let mut response = self.reply(StatusCode::CREATED, &created)?;
-            respond::warn(&mut response, &warnings);
+            respond::warn(&mut response, &[findings, warnings].concat());
             return Ok(response);
         }
         let names_version = patch["metadata"].get("resourceVersion").cloned();
@@ -167,7 +160,50 @@ impl Call<'_> {
             })
             .await?;
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
-        respond::warn(&mut response, &changed.warnings);
+        respond::warn(&mut response, &[findings, changed.warnings].concat());
         Ok(response)
     }
+
+    /// The applied configuration, and the duplicate keys found in it.
+    async fn read_configuration(
+        &self,
+        body: Body,
+        validation: FieldValidation,
+    ) -> Result<(Value, Vec<String>), Status> {
+        let bytes = super::body::read(body).await?;
+        let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
+        let (mut patch, findings) =
+            apimachinery::yaml::to_json_value_warned(&bytes).map_err(|e| undecodable(e.to_string()))?;
+        if !matches!(patch, Value::Object(_) | Value::Null) {
+            return Err(undecodable(format!(
+                "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
+                 map[string]interface {{}}",
+                super::types::name_of(&patch)
+            )));
+        }
+        let findings = match validation {
+            FieldValidation::Ignore => Vec::new(),
+            FieldValidation::Strict if !findings.is_empty() => {
+                return Err(undecodable(format!(
+                    "error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+                    findings.join("\n  ")
+                )));
+            }
+            FieldValidation::Warn | FieldValidation::Strict => findings,
+        };
+        let text = |key: &str| patch[key].as_str().unwrap_or_default();
+        let (kind, version) = (text("kind"), text("apiVersion"));
+        if kind != self.resource.info.resource.kind || version != self.api_version {
+            let slash = if version.contains('/') { "" } else { "/" };
+            return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
+        }
+        self.stamp(&mut patch)?;
+        Ok((patch, findings))
+    }
+}
+
+/// A patch whose result is no such object. The message shows the result.
+fn patch_invalid(patched: &Value, why: String) -> Status {
+    let error = field::Error::invalid(&field::Path::new("patch"), patched.to_string(), why);
+    Status::invalid("", "", "", &[error])
 }

@@ -15,6 +15,7 @@ use transport::{ObjectList, Payload, Response};
 use super::Call;
 use crate::negotiate::Shape;
 use crate::request::Query;
+use crate::request::options::{self, ListOptions, VersionMatch};
 use crate::{errors, keys, respond, shape};
 
 /// What a list continues from, as the opaque token says it.
@@ -24,6 +25,22 @@ struct Continue {
     rv: u64,
     namespace: String,
     name: String,
+}
+
+impl Continue {
+    fn parse(token: &str) -> Result<Self, Status> {
+        let invalid =
+            |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
+        let json = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
+            let at = match error {
+                base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
+                _ => token.len(),
+            };
+            invalid(format!("illegal base64 data at input byte {at}"))
+        })?;
+        serde_json::from_slice(&json)
+            .map_err(|error| invalid(apimachinery::go_json::syntax_error(&json).unwrap_or_else(|| error.to_string())))
+    }
 }
 
 /// The label and field selectors of a read.
@@ -70,7 +87,7 @@ impl Call<'_> {
 
     pub(super) fn filter_of(&self, query: &Query) -> Result<Filter, Status> {
         let labels = Selector::parse(query.get("labelSelector").unwrap_or_default())
-            .map_err(|e| Status::bad_request(format!("unable to parse requirement: {e}")))?;
+            .map_err(|e| Status::bad_request(e.to_string()))?;
         let fields = FieldSelector::parse(query.get("fieldSelector").unwrap_or_default())
             .map_err(|e| Status::bad_request(e.to_string()))?;
         for (path, ..) in fields.requirements() {
@@ -90,7 +107,8 @@ impl Call<'_> {
     }
 
     pub(super) async fn get(&self) -> Result<Response, Status> {
-        match self.info.query.number("resourceVersion")? {
+        let wanted = options::revision(self.info.query.get("resourceVersion").unwrap_or_default());
+        match wanted.map_err(Status::bad_request)? {
             None => drop(self.server.cache.catch_up().await?),
             Some(0) => {}
             Some(revision) => drop(self.server.cache.not_older_than(revision).await?),
@@ -101,15 +119,13 @@ impl Call<'_> {
 
     pub(super) async fn list(&self) -> Result<Response, Status> {
         let filter = self.filter()?;
-        let limit = self.info.query.number("limit")?.unwrap_or(0) as usize;
-        let exact = self.info.query.text("resourceVersionMatch");
-        let revision = self.info.query.number("resourceVersion")?;
-        self.check_list_options(exact, revision)?;
-        if let Some(token) = self.info.query.text("continue") {
-            return self.list_continued(token, limit, &filter).await;
+        let options = ListOptions::parse(&self.info.query, false)?;
+        let (revision, limit) = (options.resource_version, options.limit);
+        if !options.continue_token.is_empty() {
+            return self.list_continued(&options, &filter).await;
         }
-        let at = match (revision, exact) {
-            (Some(revision), Some("Exact")) => return self.list_at(revision, None, limit, &filter).await,
+        let at = match (revision, options.version_match) {
+            (Some(revision), Some(VersionMatch::Exact)) => return self.list_at(revision, None, limit, &filter).await,
             (None, _) => self.server.cache.catch_up().await?,
             (Some(0), _) => self.server.cache.revision(),
             (Some(revision), _) => self.server.cache.not_older_than(revision).await?,
@@ -121,43 +137,26 @@ impl Call<'_> {
         self.reply_list(items, remaining, at.max(newest), &filter)
     }
 
-    fn check_list_options(&self, how: Option<&str>, revision: Option<u64>) -> Result<(), Status> {
-        let wrong = match (how, revision) {
-            (None, _) => None,
-            (Some("Exact"), Some(0)) => Some("resourceVersionMatch \"Exact\" is forbidden for resourceVersion \"0\""),
-            (Some("Exact" | "NotOlderThan"), Some(_)) => None,
-            (Some("Exact" | "NotOlderThan"), None) => {
-                Some("resourceVersionMatch is forbidden unless resourceVersion is provided")
-            }
-            (Some(_), _) => Some("supported values: \"\", \"Exact\", \"NotOlderThan\""),
-        };
-        let path = apimachinery::field::Path::new("resourceVersionMatch");
-        match wrong {
-            None if self.info.query.text("sendInitialEvents").is_some() => {
-                let path = apimachinery::field::Path::new("sendInitialEvents");
-                let error = apimachinery::field::Error::forbidden(&path, "sendInitialEvents is forbidden for list");
-                Err(Status::invalid("meta.k8s.io", "ListOptions", "", &[error]))
-            }
-            None => Ok(()),
-            Some(why) => {
-                let error = apimachinery::field::Error::forbidden(&path, why);
-                Err(Status::invalid("meta.k8s.io", "ListOptions", "", &[error]))
-            }
-        }
-    }
-
     /// The next page. While nothing has been written since the first page the cache still is its snapshot; otherwise
     /// the store is read as of then.
-    async fn list_continued(&self, token: &str, limit: usize, filter: &Filter) -> Result<Response, Status> {
-        let invalid = || Status::bad_request("continue key is not valid");
-        let json = URL_SAFE_NO_PAD.decode(token).map_err(|_| invalid())?;
-        let from: Continue = serde_json::from_slice(&json).map_err(|_| invalid())?;
+    async fn list_continued(&self, options: &ListOptions, filter: &Filter) -> Result<Response, Status> {
+        let from = Continue::parse(&options.continue_token)?;
+        if options.resource_version.is_some_and(|revision| revision > 0) {
+            return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
+        }
+        let limit = options.limit;
         let after = ObjectKey::namespaced(from.namespace.as_str(), from.name.as_str());
         if from.rv == 0 {
             let at = self.server.cache.catch_up().await?;
             let (items, rest, newest) =
                 self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
             return self.reply_list(items, rest, at.max(newest), filter);
+        }
+        self.server.cache.not_older_than(from.rv).await?;
+        let (items, rest, newest) =
+            self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
+        if newest <= from.rv {
+            return self.reply_list(items, rest, from.rv, filter);
         }
         match self.list_at(from.rv, Some(&after), limit, filter).await {
             Err(status) if status.is(StatusReason::Expired) => Err(self.expired_continue(&after)),
@@ -189,21 +188,27 @@ impl Call<'_> {
         let named = &self.resource.info.resource;
         let mut range = KeyRange::prefix(keys::prefix(named, self.namespace()));
         if let Some(after) = after {
-            let mut start = keys::object_key(named, after).to_vec();
-            start.push(0);
-            range.start = start.into();
+            range.start = next_key(&keys::object_key(named, after));
         }
-        let request = RangeRequest { range, revision: Some(revision), limit: 0 };
-        let read = self.server.cache.store().range(request).await.map_err(errors::store)?;
         let mut items = Vec::new();
-        for stored in read.items {
-            let object = keys::with_revision(&stored.value, stored.mod_revision).map_err(errors::document)?;
-            if filter.accepts(&object) {
-                items.push(object.shared());
+        // With selectors a page may take several reads.
+        let remaining = loop {
+            let wanted = if limit == 0 { 0 } else { limit - items.len() };
+            let request = RangeRequest { range: range.clone(), revision: Some(revision), limit: wanted };
+            let read = self.server.cache.store().range(request).await.map_err(errors::store)?;
+            let remaining = read.count.saturating_sub(read.items.len());
+            let last = read.items.last().map(|stored| next_key(&stored.key));
+            for stored in read.items {
+                let object = keys::with_revision(&stored.value, stored.mod_revision).map_err(errors::document)?;
+                if filter.accepts(&object) {
+                    items.push(object.shared());
+                }
             }
-        }
-        let remaining = if limit == 0 { 0 } else { items.len().saturating_sub(limit) };
-        items.truncate(items.len() - remaining);
+            match last {
+                Some(last) if remaining > 0 && items.len() < limit => range.start = last,
+                _ => break remaining,
+            }
+        };
         self.reply_list(items, remaining, revision, filter)
     }
 
@@ -233,6 +238,11 @@ impl Call<'_> {
         let json = shape::list(self.resource, &items, &meta, self.accepted.shape, include, self.now)?;
         Ok(respond::document(StatusCode::OK, json.into(), self.accepted.encoding))
     }
+}
+
+/// The smallest key after a key.
+fn next_key(key: &[u8]) -> bytes::Bytes {
+    [key, &[0]].concat().into()
 }
 
 fn continue_token(revision: u64, last: &ObjectKey) -> String {

@@ -8,6 +8,7 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::Owners;
+use crate::request::options::Write;
 use crate::{errors, respond};
 
 impl Call<'_> {
@@ -18,6 +19,8 @@ impl Call<'_> {
             let served = self.served(stored)?;
             return Ok(respond::value(StatusCode::OK, &self.scale_of(&served)?));
         }
+        let is_patch = self.info.verb == "patch";
+        let options = self.write_options(if is_patch { Write::Patch } else { Write::Update })?;
         let bytes = super::body::read(body).await?;
         let wanted: Value = match super::body::media_type(self.headers) {
             "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
@@ -26,9 +29,8 @@ impl Call<'_> {
             _ => super::body::decode(self.headers, &bytes)?,
         };
         let (spec_replicas, ..) = self.scale_paths()?;
-        let is_patch = self.info.verb == "patch";
         let changed = self
-            .modify(&self.key(), Owners::Track, self.dry_run()?, |old| {
+            .modify(&self.key(), Owners::Track, options.dry_run, |old| {
                 let object = Object::from_value(old).map_err(errors::document)?;
                 let mut scale = self.scale_of(&object)?;
                 if is_patch {

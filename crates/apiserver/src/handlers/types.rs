@@ -6,36 +6,51 @@ use serde_json::Value;
 
 /// The first value of a wrong type, in the words of Go's JSON decoder.
 pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<String> {
-    let mut path = kind.to_owned();
-    below(object, type_.node(), &type_.schemas, &mut path)
+    let mut path = String::new();
+    let schemas = &type_.schemas;
+    below(object, type_.node(), &Struct { name: kind, schemas }, &mut path)
 }
 
-fn below(value: &Value, schema: &Schema, schemas: &Schemas, path: &mut String) -> Option<String> {
-    if value.is_null() || schema.preserve_unknown_fields || !fits(value, schema) {
-        let wrong = !value.is_null() && !schema.preserve_unknown_fields;
-        return wrong.then(|| {
-            let (found, wanted) = (name_of(value), go_type(schema));
-            format!("json: cannot unmarshal {found} into Go struct field {path} of type {wanted}")
-        });
+/// The innermost struct on the way to a value: Go names it, and then the whole path.
+#[derive(Clone, Copy)]
+struct Struct<'s> {
+    name: &'s str,
+    schemas: &'s Schemas,
+}
+
+fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String) -> Option<String> {
+    if value.is_null() || schema.preserve_unknown_fields {
+        return None;
+    }
+    if !fits(value, schema) {
+        let (found, wanted) = (name_of(value), go_type(schema, inside.schemas));
+        return Some(format!(
+            "json: cannot unmarshal {found} into Go struct field {}.{path} of type {wanted}",
+            inside.name
+        ));
     }
     match value {
-        Value::Object(map) => map.iter().find_map(|(key, value)| {
-            let (schema, named) = match schema.properties.get(key.as_str()) {
-                Some(property) => (property.schema, true),
-                None => (schema.additional_properties?, false),
-            };
-            let length = path.len();
-            if named {
-                path.push('.');
-                path.push_str(key);
-            }
-            let found = below(value, schemas.get(schema), schemas, path);
-            path.truncate(length);
-            found
-        }),
+        Value::Object(map) => {
+            let named = schema.definition.as_deref().filter(|_| !path.is_empty()).map(last_segment);
+            let inside = Struct { name: named.unwrap_or(inside.name), ..*inside };
+            map.iter().find_map(|(key, value)| {
+                let (schema, named) = match schema.properties.get(key.as_str()) {
+                    Some(property) => (property.schema, true),
+                    None => (schema.additional_properties?, false),
+                };
+                let length = path.len();
+                if named {
+                    path.push_str(if length == 0 { "" } else { "." });
+                    path.push_str(key);
+                }
+                let found = below(value, inside.schemas.get(schema), &inside, path);
+                path.truncate(length);
+                found
+            })
+        }
         Value::Array(items) => {
-            let schema = schemas.get(schema.items?);
-            items.iter().find_map(|item| below(item, schema, schemas, path))
+            let schema = inside.schemas.get(schema.items?);
+            items.iter().find_map(|item| below(item, schema, inside, path))
         }
         _ => None,
     }
@@ -57,7 +72,7 @@ fn fits(value: &Value, schema: &Schema) -> bool {
     }
 }
 
-fn name_of(value: &Value) -> &'static str {
+pub(super) fn name_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",
@@ -68,16 +83,30 @@ fn name_of(value: &Value) -> &'static str {
     }
 }
 
-fn go_type(schema: &Schema) -> &str {
+fn last_segment(definition: &str) -> &str {
+    definition.rsplit('.').next().unwrap_or(definition)
+}
+
+/// The type as Go prints it: `[]v1.Container`, `map[string]string`, `int32`.
+fn go_type(schema: &Schema, schemas: &Schemas) -> String {
+    if let Some(definition) = schema.definition.as_deref() {
+        let mut parts = definition.rsplit('.');
+        let (name, package) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        return format!("{package}.{name}");
+    }
     match schema.type_ {
-        Type::String => "string",
-        Type::Integer => schema.format.as_deref().unwrap_or("int64"),
-        Type::Number => "float64",
-        Type::Boolean => "bool",
-        Type::Array => "list",
-        Type::Object if schema.additional_properties.is_some() => "map",
-        Type::Object => schema.definition.as_deref().map_or("object", |name| name.rsplit('.').next().unwrap_or(name)),
-        Type::Any => "any",
+        Type::String => "string".into(),
+        Type::Integer => schema.format.as_deref().unwrap_or("int64").into(),
+        Type::Number => "float64".into(),
+        Type::Boolean => "bool".into(),
+        Type::Array => {
+            schema.items.map_or("[]interface {}".into(), |id| format!("[]{}", go_type(schemas.get(id), schemas)))
+        }
+        Type::Object => match schema.additional_properties {
+            Some(id) => format!("map[string]{}", go_type(schemas.get(id), schemas)),
+            None => "map[string]interface {}".into(),
+        },
+        Type::Any => "interface {}".into(),
     }
 }
 
@@ -101,12 +130,12 @@ mod tests {
         check("", "ConfigMap", json!({"data": {"k": "5"}}), None);
         check("", "ConfigMap", json!({"data": {"k": 5}}), Some(&refused("number", "ConfigMap.data", "string")));
         let labels = json!({"metadata": {"labels": ["a"]}});
-        check("", "ConfigMap", labels, Some(&refused("array", "ConfigMap.metadata.labels", "map")));
+        check("", "ConfigMap", labels, Some(&refused("array", "ObjectMeta.metadata.labels", "map[string]string")));
         check(
             "apps",
             "Deployment",
             json!({"spec": {"replicas": "2"}}),
-            Some(&refused("string", "Deployment.spec.replicas", "int32")),
+            Some(&refused("string", "DeploymentSpec.spec.replicas", "int32")),
         );
         let container = |resources: Value| json!({"spec": {"template": {"spec": {"containers": [resources]}}}});
         check("apps", "Deployment", container(json!({"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})), None);

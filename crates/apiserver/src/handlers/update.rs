@@ -12,6 +12,7 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::Owners;
 use crate::admission::Operation;
+use crate::request::options::Write;
 use crate::{errors, keys, namespaces, respond};
 
 /// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
@@ -25,8 +26,9 @@ pub(super) struct Changed {
 
 impl Call<'_> {
     pub(super) async fn update(&self, body: Body) -> Result<Response, Status> {
-        let (mut object, mut warnings) = self.object(body).await?;
-        let dry_run = self.dry_run()?;
+        let options = self.write_options(Write::Update)?;
+        let (mut object, mut warnings) = self.object(body, options.field_validation).await?;
+        let dry_run = options.dry_run;
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
         self.server.cache.catch_up().await?;
@@ -34,6 +36,7 @@ impl Call<'_> {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
+            self.refuse_foreign_uid(&object)?;
             let (created, more) = self.create_object(object, Owners::Track, dry_run).await?;
             warnings.extend(more);
             let mut response = self.reply(StatusCode::CREATED, &created)?;
@@ -61,6 +64,14 @@ impl Call<'_> {
             "the name of the object ({given}) does not match the name on the URL ({})",
             self.info.name
         )))
+    }
+
+    /// A write that names a uid is for that object, not for a new one.
+    pub(super) fn refuse_foreign_uid(&self, object: &Value) -> Result<(), Status> {
+        let named = &self.resource.info.resource;
+        let Some(uid) = object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty()) else { return Ok(()) };
+        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        Err(Status::conflict(&named.group, &named.plural, &self.info.name, &why))
     }
 
     fn require_version(&self, object: &Value) -> Result<(), Status> {
@@ -112,20 +123,39 @@ impl Call<'_> {
         let (was, is) = (&old["metadata"], &new["metadata"]);
         let uid = is["uid"].as_str().unwrap_or_default();
         if !uid.is_empty() && Some(uid) != was["uid"].as_str() {
-            let why = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-                was["uid"].as_str().unwrap_or_default()
-            );
-            return Err(Status::conflict(&named.group, &named.plural, &self.info.name, &why));
+            return Err(self.uid_differs(uid, was["uid"].as_str().unwrap_or_default()));
         }
         let version = is["resourceVersion"].as_str().unwrap_or_default();
         if version.is_empty() || version == "0" {
             return Ok(false);
         }
+        if version.parse::<u64>().is_err() {
+            let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
+            return Err(Status::bad_request(why));
+        }
         if Some(version) != was["resourceVersion"].as_str() {
             return Err(Status::modified(&named.group, &named.plural, &self.info.name));
         }
         Ok(true)
+    }
+
+    /// A replacement of another object conflicts; a patch would change what cannot change.
+    fn uid_differs(&self, given: &str, stored: &str) -> Status {
+        let named = &self.resource.info.resource;
+        let name = self.info.name.as_str();
+        if self.info.verb == "patch" {
+            let error = FieldError::invalid(&Path::new("metadata").child("uid"), given, "field is immutable");
+            return Status::invalid(&named.group, &named.kind, name, &[error]);
+        }
+        let place = match self.namespace() {
+            Some(ns) => format!("/registry/{}/{ns}/{name}", named.plural),
+            None => format!("/registry/{}/{name}", named.plural),
+        };
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+             failed: UID in precondition: {given}, UID in object meta: {stored}"
+        );
+        Status::conflict(&named.group, &named.plural, name, &why)
     }
 
     #[allow(clippy::too_many_arguments, reason = "one write has these parts, and one caller")]
@@ -178,7 +208,7 @@ impl Call<'_> {
         let op = if self.is_finished(&new) {
             Op::Delete { key: place.clone() }
         } else {
-            Op::Put { key: place.clone(), value: encoded.clone(), lease: None }
+            Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
         };
         let txn = Txn { guards: vec![Guard::ModRevision(place, revision_of(stored))], ops: vec![op] };
         match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
@@ -196,8 +226,11 @@ impl Call<'_> {
             "status" => {
                 let status = new["status"].take();
                 let annotations = (!self.resource.info.custom).then(|| new["metadata"]["annotations"].take());
+                let owners = new["metadata"]["managedFields"].take();
                 *new = old.clone();
                 set_or_remove(new, "status", status);
+                // An apply has settled them already.
+                set_or_remove(&mut new["metadata"], "managedFields", owners);
                 if let Some(annotations) = annotations.filter(|annotations| !annotations.is_null()) {
                     new["metadata"]["annotations"] = annotations;
                 }
@@ -233,7 +266,7 @@ impl Call<'_> {
                 Value::Array(list) => list.is_empty(),
                 _ => false,
             });
-            if empty && was.get(field).is_none() {
+            if empty {
                 metadata.remove(field);
             }
         }

@@ -1,5 +1,6 @@
 //! watch: what exists (if asked for), then every change, until the time is up.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,39 +12,39 @@ use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 use transport::{Payload, Response, WatchEvent, WatchStream};
 
 use super::Call;
 use super::read::Filter;
-use crate::cache::Event;
+use crate::cache::{Event, Replay};
+use crate::keys;
 use crate::negotiate::{Encoding, Shape};
+use crate::request::options::ListOptions;
 use crate::respond;
 use crate::shape::{self, Include};
 
 /// kube-apiserver's `--min-request-timeout`; watches without a time-out end after one to two of these.
 const MIN_TIMEOUT: u64 = 1800;
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
+/// Before the end of a watch; kube-apiserver's margin.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
 
 impl Call<'_> {
     pub(super) async fn watch(&self) -> Result<Response, Status> {
         if self.accepted.encoding == Encoding::Yaml {
             return Err(Status::failure(StatusReason::NotAcceptable, "watch is not served as application/yaml"));
         }
-        let query = &self.info.query;
-        let mut filter_info = self.filter()?;
+        let options = ListOptions::parse(&self.info.query, true)?;
+        let mut filter = self.filter()?;
         if !self.info.name.is_empty() {
-            filter_info = self.named_filter()?;
+            self.server.cache.catch_up().await?;
+            self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+            filter = self.named_filter()?;
         }
-        let wanted = query.number("resourceVersion")?;
-        let send_initial = query.flag("sendInitialEvents");
-        if query.text("sendInitialEvents").is_some() && query.text("resourceVersionMatch") != Some("NotOlderThan") {
-            let path = apimachinery::field::Path::new("resourceVersionMatch");
-            let error = apimachinery::field::Error::forbidden(
-                &path,
-                "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            );
-            return Err(Status::invalid("meta.k8s.io", "ListOptions", "", &[error]));
-        }
+        let wanted = options.resource_version;
+        let send_initial = options.send_initial_events == Some(true);
         let from = match wanted {
             None | Some(0) => None,
             Some(_) if send_initial => None,
@@ -52,23 +53,38 @@ impl Call<'_> {
         if from.is_none() {
             self.server.cache.not_older_than(wanted.unwrap_or(0)).await?;
         }
-        let bookmarks = query.flag("allowWatchBookmarks");
-        let watcher = match self.cache().subscribe(from, self.server.cache.revision()) {
-            Ok(subscription) => Watcher {
-                resource: self.resource.clone(),
-                filter: filter_info,
-                namespace: self.namespace().map(str::to_owned),
-                initial: subscription.initial.into_iter(),
-                events: subscription.events,
-                start: subscription.revision,
-                // A watch from "0" gets the end mark too, and so tells informers that they are in sync.
-                end_mark: from.is_none() && bookmarks && (send_initial || wanted == Some(0)),
-                bookmarks,
-                progress: self.server.cache.progress(),
-                next_bookmark: tokio::time::Instant::now() + BOOKMARK_PERIOD,
-                deadline: tokio::time::Instant::now() + self.watch_timeout()?,
-            },
-            Err(oldest) => return Ok(self.stream(expired(wanted.unwrap_or(0), oldest))),
+        let bookmarks = options.allow_bookmarks;
+        let now = self.server.cache.revision();
+        let subscription = match from {
+            None => self.cache().subscribe(self.namespace(), now),
+            Some(from) => self.cache().subscribe_after(from, now),
+        };
+        let mut replay = None;
+        if let Some(from) = from.filter(|from| *from < subscription.revision) {
+            let prefix = keys::prefix(&self.resource.info.resource, self.namespace());
+            match self.server.cache.replay(prefix, from, subscription.revision).await {
+                Ok(found) => replay = Some(found),
+                Err(status) if status.is(StatusReason::Expired) => return Ok(self.stream(expired(from, now))),
+                Err(status) => return Err(status),
+            }
+        }
+        let begun = Instant::now();
+        let deadline = begun + self.watch_timeout(&options);
+        let watcher = Watcher {
+            resource: self.resource.clone(),
+            filter,
+            namespace: self.namespace().map(str::to_owned),
+            initial: subscription.initial.into_iter(),
+            replay,
+            events: subscription.events,
+            start: subscription.revision,
+            // A watch from "0" gets the end mark too, and so tells informers that they are in sync.
+            end_mark: from.is_none() && bookmarks && (send_initial || wanted == Some(0)),
+            bookmarks,
+            progress: self.server.cache.progress(),
+            next_bookmark: Box::pin(tokio::time::sleep_until(bookmark_after(begun, deadline))),
+            deadline: Box::pin(tokio::time::sleep_until(deadline)),
+            ending: Box::pin(self.server.ending.clone().cancelled_owned()),
         };
         Ok(self.stream(watcher.into_stream()))
     }
@@ -79,10 +95,11 @@ impl Call<'_> {
         self.filter_of(&query)
     }
 
-    fn watch_timeout(&self) -> Result<Duration, Status> {
-        let asked = self.info.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
-        let seconds = asked.unwrap_or_else(|| MIN_TIMEOUT + self.server.world.random_u64() % MIN_TIMEOUT);
-        Ok(Duration::from_secs(seconds))
+    fn watch_timeout(&self, options: &ListOptions) -> Duration {
+        Duration::from_secs(match options.timeout_seconds {
+            0 => MIN_TIMEOUT + self.server.world.random_u64() % MIN_TIMEOUT,
+            asked => asked,
+        })
     }
 
     fn stream(&self, events: WatchStream) -> Response {
@@ -110,18 +127,30 @@ fn expired(requested: u64, oldest: u64) -> WatchStream {
     Box::pin(futures::stream::iter([WatchEvent::Error(Box::new(status))]))
 }
 
+/// When to send the next bookmark: once a minute, and at last shortly before the end, so that the client resumes where
+/// it stopped.
+fn bookmark_after(now: Instant, deadline: Instant) -> Instant {
+    let regular = now + BOOKMARK_PERIOD;
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > now);
+    last.map_or(regular, |last| regular.min(last))
+}
+
 struct Watcher {
     resource: Resource,
     filter: Filter,
     namespace: Option<String>,
     initial: std::vec::IntoIter<Arc<Object>>,
+    /// Changes before `start` that only the store remembers.
+    replay: Option<Replay>,
     events: mpsc::Receiver<Arc<Event>>,
     start: u64,
     end_mark: bool,
     bookmarks: bool,
     progress: watch::Receiver<u64>,
-    next_bookmark: tokio::time::Instant,
-    deadline: tokio::time::Instant,
+    next_bookmark: Pin<Box<Sleep>>,
+    deadline: Pin<Box<Sleep>>,
+    /// The server shuts down: the stream ends after a whole event, and the client goes elsewhere.
+    ending: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl Watcher {
@@ -141,13 +170,29 @@ impl Watcher {
         if std::mem::take(&mut self.end_mark) {
             return Some(WatchEvent::Bookmark { resource_version: self.start, initial_end: true });
         }
+        while let Some(replay) = &mut self.replay {
+            match replay.next().await {
+                Some(Ok(event)) => {
+                    if let Some(event) = self.translate(&event) {
+                        return Some(event);
+                    }
+                }
+                Some(Err(status)) => {
+                    self.replay = None;
+                    return Some(WatchEvent::Error(Box::new(status)));
+                }
+                None => self.replay = None,
+            }
+        }
         loop {
             let event = tokio::select! {
                 biased;
                 event = self.events.recv() => event?,
-                () = tokio::time::sleep_until(self.deadline) => return None,
-                () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                    self.next_bookmark += BOOKMARK_PERIOD;
+                () = self.ending.as_mut() => return None,
+                () = self.deadline.as_mut() => return None,
+                () = self.next_bookmark.as_mut(), if self.bookmarks => {
+                    let next = bookmark_after(Instant::now(), self.deadline.deadline());
+                    self.next_bookmark.as_mut().reset(next);
                     // The progress is read first: whatever happened up to it is in the channel by now.
                     let reached = *self.progress.borrow();
                     match self.events.try_recv() {
@@ -172,8 +217,8 @@ impl Watcher {
             (None, None) => return None,
             (None, Some(object)) => self.event(Arc::clone(object), WatchEvent::Added),
             (Some(_), Some(object)) => self.event(Arc::clone(object), WatchEvent::Modified),
-            (Some(object), None) => match at_revision(object, event.revision) {
-                Ok(object) => self.event(object, WatchEvent::Deleted),
+            (Some(object), None) => match keys::at_revision(object, event.revision) {
+                Ok(object) => self.event(object.shared(), WatchEvent::Deleted),
                 Err(error) => WatchEvent::Error(Box::new(crate::errors::document(error))),
             },
         })
@@ -189,13 +234,6 @@ impl Watcher {
             Err(status) => WatchEvent::Error(Box::new(status)),
         }
     }
-}
-
-/// A deleted object is shown with the revision of its deletion.
-fn at_revision(object: &Object, revision: u64) -> Result<Arc<Object>, serde_json::Error> {
-    let mut tree = object.to_value()?;
-    tree["metadata"]["resourceVersion"] = revision.to_string().into();
-    Object::from_value(&tree).map(Object::shared)
 }
 
 fn line(

@@ -1,7 +1,5 @@
 //! The query string.
 
-use apimachinery::Status;
-
 use super::percent::decode;
 
 /// Parameters in their order; the first of a name counts.
@@ -25,6 +23,11 @@ impl Query {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
+    /// Every value of a parameter that may be repeated.
+    pub fn all<'q>(&'q self, key: &'q str) -> impl Iterator<Item = &'q str> {
+        self.0.iter().filter(move |(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
     /// The value, if it is there and not empty.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
@@ -37,19 +40,6 @@ impl Query {
 
     /// A boolean as Kubernetes reads it: present and neither `0` nor `false`.
     pub fn flag(&self, key: &str) -> bool {
-        self.get(key).is_some_and(|value| !matches!(value, "0" | "false"))
-    }
-
-    /// A whole number, or 400 with the parameter's name.
-    pub fn number(&self, key: &str) -> Result<Option<u64>, Status> {
-        self.text(key)
-            .map(|text| {
-                text.parse().map_err(|_| {
-                    Status::bad_request(format!(
-                        "strconv.ParseUint: parsing {text:?}: invalid syntax (parameter {key})"
-                    ))
-                })
-            })
-            .transpose()
+        self.get(key).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
     }
 }

@@ -4,6 +4,7 @@ mod authn;
 mod authz;
 mod crds;
 mod objects;
+mod parity;
 mod pods;
 mod reviews;
 mod serve;

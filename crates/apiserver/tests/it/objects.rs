@@ -26,9 +26,13 @@ fn deployments() -> ApiResource {
 }
 
 pub(crate) async fn server() -> (ApiServer, Client) {
+    server_on(MemoryStore::new()).await
+}
+
+pub(crate) async fn server_on(store: MemoryStore) -> (ApiServer, Client) {
     let resources: Vec<Resource> = kubernetes_api::resources();
     let server = ApiServer::start(ServerConfig {
-        store: Arc::new(MemoryStore::new()),
+        store: Arc::new(store),
         world: World::system(),
         resources,
         admission: Vec::new(),

@@ -1,0 +1,257 @@
+//! What clients see on the wire, one row per exchange: status, reason and the text or a part of the body. The texts are
+//! those of kube-apiserver, which scripts and people match on.
+
+use apiserver::ApiServer;
+use bytes::Bytes;
+use futures::StreamExt;
+use http_body_util::{BodyExt, Full};
+use serde_json::{Value, json};
+use storage::memory::MemoryStore;
+use tower::ServiceExt;
+use transport::{Identity, Request};
+
+const CM: &str = "/api/v1/namespaces/default/configmaps";
+
+/// Method, path, headers, body, and what is answered.
+type Exchange<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
+
+struct Reply {
+    code: u16,
+    headers: http::HeaderMap,
+    body: Bytes,
+}
+
+impl Reply {
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    /// `CODE REASON MESSAGE`, or the code and the body when it is no Status.
+    fn shown(&self) -> String {
+        let tree = self.json();
+        if tree["kind"] == "Status" {
+            let text = |key: &str| tree[key].as_str().unwrap_or_default().to_owned();
+            return format!("{} {} {}", self.code, text("reason"), text("message"));
+        }
+        format!("{} {}", self.code, String::from_utf8_lossy(&self.body).trim())
+    }
+}
+
+fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request {
+    let mut builder = http::Request::builder().method(method).uri(path).extension(Identity::system("test"));
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    let body = Full::new(Bytes::from(body.to_owned())).map_err(|never| match never {}).boxed_unsync();
+    builder.body(body).expect("a request")
+}
+
+async fn send(server: &ApiServer, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    let response = server.service().oneshot(request(method, path, headers, body)).await.expect("infallible");
+    let (parts, body) = response.into_parts();
+    let body = body.collect().await.expect("a body").to_bytes();
+    Reply { code: parts.status.as_u16(), headers: parts.headers, body }
+}
+
+fn config_map(name: &str) -> String {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}}).to_string()
+}
+
+#[tokio::test]
+async fn requests_that_are_wrong_are_told_so_in_upstreams_words() {
+    let (server, _client) = crate::objects::server().await;
+    let json: &[(&str, &str)] = &[("content-type", "application/json")];
+    let merge: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
+    let apply: &[(&str, &str)] = &[("content-type", "application/apply-patch+yaml")];
+    let a = format!("{CM}/a");
+    assert_eq!(send(&server, "POST", CM, json, &config_map("a")).await.code, 201);
+    let uid = r#"{"metadata":{"name":"a","uid":"u"}}"#;
+    let table: &[Exchange<'_>] = &[
+        ("HEAD", CM, &[], "", "405 MethodNotAllowed the server does not allow this method on the requested resource"),
+        ("PUT", CM, json, "{}", "405 MethodNotAllowed the server does not allow this method on the requested resource"),
+        ("GET", &format!("{a}/nope"), &[], "", "404 NotFound the server could not find the requested resource"),
+        ("GET", "/apis/none.io/v1/x", &[], "", "404 404 page not found"),
+        (
+            "GET",
+            &a,
+            &[("accept", "text/csv")],
+            "",
+            "406 NotAcceptable 406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+             application/vnd.kubernetes.protobuf",
+        ),
+        (
+            "POST",
+            CM,
+            &[("content-type", "text/plain")],
+            "x",
+            "415 UnsupportedMediaType the body of the request was in an unknown format - accepted media types include: \
+             application/json, application/yaml, application/vnd.kubernetes.protobuf",
+        ),
+        ("PATCH", &a, json, "{}", "415 UnsupportedMediaType 415: Unsupported Media Type"),
+        (
+            "POST",
+            CM,
+            json,
+            "{not json",
+            "400 BadRequest the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; \
+             json parse error: invalid character 'n' looking for beginning of object key string ({not json)",
+        ),
+        (
+            "POST",
+            CM,
+            json,
+            r#"{"apiVersion":"v1","kind":"Secret","metadata":{"name":"b"}}"#,
+            "400 BadRequest Secret in version \"v1\" cannot be handled as a ConfigMap: converting (v1.Secret) to \
+             (core.ConfigMap): unknown conversion",
+        ),
+        (
+            "POST",
+            CM,
+            json,
+            r#"{"metadata":{"name":"b","labels":["x"]}}"#,
+            "400 BadRequest ConfigMap in version \"v1\" cannot be handled as a ConfigMap: json: cannot unmarshal array \
+             into Go struct field ObjectMeta.metadata.labels of type map[string]string",
+        ),
+        (
+            "POST",
+            CM,
+            json,
+            r#"{"metadata":{"name":"b","finalizers":["nope"]}}"#,
+            "422 Invalid ConfigMap \"b\" is invalid: metadata.finalizers[0]: Invalid value: \"nope\": name is neither a \
+             standard finalizer name nor is it fully qualified",
+        ),
+        (
+            "PUT",
+            &a,
+            json,
+            r#"{"metadata":{"name":"a","resourceVersion":"abc"}}"#,
+            "400 BadRequest strconv.ParseUint: parsing \"abc\": invalid syntax",
+        ),
+        (
+            "PATCH",
+            &a,
+            merge,
+            uid,
+            "422 Invalid ConfigMap \"a\" is invalid: metadata.uid: Invalid value: \"u\": field is immutable",
+        ),
+        (
+            "PATCH",
+            &a,
+            merge,
+            "[1]",
+            "400 BadRequest error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
+        ),
+        (
+            "PATCH",
+            &format!("{a}?force=true"),
+            merge,
+            "{}",
+            "422 Invalid PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch",
+        ),
+        (
+            "PATCH",
+            &format!("{CM}/new?fieldManager=m"),
+            apply,
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"new","uid":"u"}}"#,
+            "409 Conflict Operation cannot be fulfilled on configmaps \"new\": uid mismatch: the provided object specified \
+             uid u, and no existing object was found",
+        ),
+        (
+            "PATCH",
+            &format!("{a}?fieldManager=m"),
+            apply,
+            r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"bogus":1}"#,
+            "400 BadRequest failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not declared in \
+             schema",
+        ),
+        (
+            "GET",
+            &format!("{CM}?continue=abc"),
+            &[],
+            "",
+            "400 BadRequest invalid continue token: continue key is not valid: invalid character 'i' looking for \
+             beginning of value",
+        ),
+        (
+            "GET",
+            &format!("{CM}?labelSelector=a%20in%20("),
+            &[],
+            "",
+            "400 BadRequest unable to parse requirement: found '', expected: ',', ')' or identifier",
+        ),
+        ("GET", &format!("{CM}/none?watch=1"), &[], "", "404 NotFound configmaps \"none\" not found"),
+    ];
+    for (method, path, headers, body, expected) in table {
+        let reply = send(&server, method, path, headers, body).await;
+        assert_eq!(reply.shown(), *expected, "{method} {path} {body}");
+    }
+}
+
+#[tokio::test]
+async fn replies_have_the_looks_the_client_asks_for() {
+    let (server, _client) = crate::objects::server().await;
+    for number in 0..150 {
+        let mut object: Value = serde_json::from_str(&config_map(&format!("a{number:03}"))).expect("json");
+        object["data"]["k"] = "x".repeat(1024).into();
+        assert_eq!(send(&server, "POST", CM, &[], &object.to_string()).await.code, 201);
+    }
+    let plain = send(&server, "GET", CM, &[], "").await;
+    let first = &plain.json()["items"][0];
+    assert_eq!((first.get("kind"), &first["metadata"]["name"]), (None, &json!("a000")), "lists imply the kind");
+
+    let packed = send(&server, "GET", CM, &[("accept-encoding", "gzip")], "").await;
+    assert_eq!(packed.headers["content-encoding"], "gzip");
+    assert!(packed.body.len() * 5 < plain.body.len(), "{} of {}", packed.body.len(), plain.body.len());
+    let one = format!("{CM}/a000");
+    let small = send(&server, "GET", &one, &[("accept-encoding", "gzip")], "").await;
+    assert!(!small.headers.contains_key("content-encoding"));
+
+    let pretty = send(&server, "GET", &one, &[("user-agent", "curl/8")], "").await;
+    assert!(pretty.body.starts_with(b"{\n  \"apiVersion\": \"v1\",\n"), "{pretty:?}", pretty = pretty.shown());
+    assert_eq!(pretty.json(), small.json());
+    let yaml = send(&server, "GET", &format!("{CM}/none"), &[("accept", "application/yaml")], "").await;
+    assert_eq!(yaml.headers["content-type"], "application/yaml");
+    assert!(yaml.body.starts_with(b"apiVersion: v1\ncode: 404\n"), "{}", yaml.shown());
+
+    // Pages are one snapshot, whatever is written in between.
+    let page = send(&server, "GET", &format!("{CM}?limit=100"), &[], "").await.json();
+    assert_eq!(page["metadata"]["remainingItemCount"], 50);
+    assert_eq!(send(&server, "DELETE", &format!("{CM}/a149"), &[], "").await.code, 200);
+    let token = page["metadata"]["continue"].as_str().expect("a token");
+    for (selector, count) in [("", 50), ("&fieldSelector=metadata.name%3Da149", 1)] {
+        let rest = send(&server, "GET", &format!("{CM}?limit=100&continue={token}{selector}"), &[], "").await.json();
+        assert_eq!(rest["items"].as_array().map(Vec::len), Some(count), "{selector}");
+        assert_eq!(rest["metadata"]["resourceVersion"], page["metadata"]["resourceVersion"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
+    let long = storage::memory::Options { history_changes: 10_000, history_bytes: 64 << 20, ..Default::default() };
+    let (server, _client) = crate::objects::server_on(MemoryStore::with_options(long)).await;
+    let start = send(&server, "GET", CM, &[], "").await.json()["metadata"]["resourceVersion"].clone();
+    let start = start.as_str().expect("a revision").to_owned();
+    // More changes than the cache remembers: the store still has them.
+    for round in 0..5000 {
+        let body = json!({"metadata": {"name": "a"}, "data": {"round": round.to_string()}}).to_string();
+        let (method, path) = if round == 0 { ("POST", CM.to_owned()) } else { ("PUT", format!("{CM}/a")) };
+        assert!(send(&server, method, &path, &[], &body).await.code < 300);
+    }
+    let path = format!("{CM}?watch=1&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={start}");
+    let response = server.service().oneshot(request("GET", &path, &[], "")).await.expect("infallible");
+    let mut frames = response.into_body().into_data_stream();
+    for round in 0..5000 {
+        let frame = frames.next().await.expect("an event").expect("a frame");
+        let event: Value = serde_json::from_slice(&frame).expect("json");
+        assert_eq!(event["object"]["data"]["round"], round.to_string());
+        assert_eq!(event["type"], if round == 0 { "ADDED" } else { "MODIFIED" });
+    }
+    let frame = frames.next().await.expect("a bookmark, a minute later").expect("a frame");
+    assert!(
+        frame.starts_with(
+            b"{\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"resourceVersion\":"
+        )
+    );
+    server.end_watches();
+    assert!(frames.next().await.is_none(), "the stream ends without an error");
+}
