@@ -13,6 +13,7 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::Owners;
 use super::update::revision_of;
+use crate::request::options::Write;
 use crate::{errors, keys, respond};
 
 /// Evictions that spend the same budget at once.
@@ -45,7 +46,8 @@ impl Call<'_> {
         let binding = super::body::decode(self.headers, &super::body::read(body).await?)?;
         self.check_binding(&binding)?;
         let change = |pod: &Value| pods::bound(pod, &binding, self.now);
-        self.modify(&self.key(), Owners::Track, self.dry_run()?, change).await?;
+        let options = self.write_options(Write::Create)?;
+        self.modify(&self.key(), Owners::Track, options.dry_run, change).await?;
         Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())))
     }
 
