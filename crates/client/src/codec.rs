@@ -21,6 +21,14 @@ pub(crate) fn request(method: http::Method, path: &str, body: Bytes, content_typ
     builder.body(body).map_err(|e| Error::encode(path, e))
 }
 
+/// Asks for metadata alone; a server that cannot cut the rest off sends whole objects.
+pub(crate) fn metadata_only(request: &mut Request, kind: &str) {
+    let accept = format!("application/json;as={kind};g=meta.k8s.io;v=v1,application/json");
+    if let Ok(accept) = http::HeaderValue::from_str(&accept) {
+        request.headers_mut().insert(ACCEPT, accept);
+    }
+}
+
 /// How errors name a request.
 pub(crate) fn attempt(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())

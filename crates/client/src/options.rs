@@ -12,6 +12,8 @@ pub struct ListOptions {
     pub continue_token: Option<String>,
     /// `None` reads the newest state; `Some("0")` takes any the server has at hand.
     pub resource_version: Option<String>,
+    /// The objects have their metadata only. A server in this process gives whole objects, which cost nothing there.
+    pub metadata_only: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -23,6 +25,8 @@ pub struct WatchOptions {
     /// First everything there is, then a bookmark with `initial_end`, then the changes (WatchList).
     pub send_initial_events: bool,
     pub timeout_seconds: Option<u32>,
+    /// As in [`ListOptions`].
+    pub metadata_only: bool,
 }
 
 /// For creates and updates.

@@ -39,7 +39,10 @@ impl Client {
     ) -> Result<ObjectList> {
         self.0.counts.add("list", resource);
         let path = options.query().after(&resource.collection_path(namespace));
-        let request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
+        let mut request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
+        if options.metadata_only {
+            codec::metadata_only(&mut request, "PartialObjectMetadataList");
+        }
         let attempt = codec::attempt(&request);
         match self.answer(request, MAX_LIST_BYTES).await? {
             Answer::Payload(Payload::List(list)) => Ok(list),
@@ -60,6 +63,9 @@ impl Client {
         let path = options.query().after(&resource.collection_path(namespace));
         let mut request = codec::request(Method::GET, &path, bytes::Bytes::new(), "")?;
         let attempt = codec::attempt(&request);
+        if options.metadata_only {
+            codec::metadata_only(&mut request, "PartialObjectMetadata");
+        }
         if self.is_in_process() {
             request.extensions_mut().insert(AcceptPayload);
         }

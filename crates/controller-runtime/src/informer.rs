@@ -63,6 +63,8 @@ pub struct Selection {
     pub namespace: Option<String>,
     pub label_selector: Option<String>,
     pub field_selector: Option<String>,
+    /// Of objects of a server far away only the metadata is kept.
+    pub metadata_only: bool,
 }
 
 /// Cheap to clone; all clones are the same informer.
@@ -199,6 +201,7 @@ impl Informer {
             label_selector: selection.label_selector.clone(),
             field_selector: selection.field_selector.clone(),
             resource_version: Some(at.to_string()),
+            metadata_only: selection.metadata_only,
             ..WatchOptions::default()
         };
         let mut events = self.0.client.watch(&self.0.resource, selection.namespace.as_deref(), &options).await?;
@@ -226,6 +229,7 @@ impl Informer {
             label_selector: selection.label_selector.clone(),
             field_selector: selection.field_selector.clone(),
             limit: if self.0.client.is_in_process() { 0 } else { PAGE },
+            metadata_only: selection.metadata_only,
             ..ListOptions::default()
         };
         let mut items = Vec::new();
