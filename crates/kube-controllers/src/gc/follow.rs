@@ -1,9 +1,13 @@
-//! Keeps the graph up to date: by the server's own line of all changes where there is one.
+//! Keeps the graph up to date: by the server's own line of all changes where there is one, else by a watch of the
+//! metadata of each resource that can be deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_runtime::Backoff;
+use apimachinery::ApiResource;
+use client::{DiscoveredResource, Discovery};
+use controller_runtime::{Backoff, Event, Informer, Selection};
 use futures::StreamExt;
 use transport::{Change, ChangeStream, Changes};
 
@@ -18,12 +22,22 @@ const IGNORED: [&str; 2] = ["core/events", "events.k8s.io/events"];
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
+/// How often a server far away is asked what it serves; upstream asks as often.
+const REDISCOVERY: Duration = Duration::from_secs(30);
+
 pub(super) async fn run(context: Context, collector: Arc<Collector>, starting: Starting) {
     let stop = context.stop.clone();
-    stop.run_until_cancelled(everything(&context, &collector, starting)).await;
+    let follow = async {
+        if context.client.is_in_process() {
+            follow_changes(&context, &collector, starting).await;
+        } else {
+            follow_resources(&context, &collector, starting).await;
+        }
+    };
+    stop.run_until_cancelled(follow).await;
 }
 
-async fn everything(context: &Context, collector: &Collector, starting: Starting) {
+async fn follow_changes(context: &Context, collector: &Collector, starting: Starting) {
     let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
     let mut starting = Some(starting);
     loop {
@@ -42,6 +56,85 @@ async fn everything(context: &Context, collector: &Collector, starting: Starting
     }
 }
 
+/// Nothing is looked at before every resource is known once: an owner might be let go before its dependents.
+async fn follow_resources(context: &Context, collector: &Arc<Collector>, starting: Starting) {
+    let mut informers: BTreeMap<Arc<str>, Informer> = BTreeMap::new();
+    let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
+    let mut starting = Some(starting);
+    loop {
+        match context.mapper.refresh().await {
+            Ok(discovery) => match_informers(context, collector, &discovery, &mut informers),
+            Err(error) => {
+                tracing::warn!(%error, "the garbage collector cannot discover what the server serves");
+                tokio::time::sleep(backoff.next(context.informers.world())).await;
+                continue;
+            }
+        }
+        backoff.reset();
+        if starting.is_some() && !informers.is_empty() {
+            let known = futures::future::join_all(informers.values().map(Informer::synced));
+            // A resource that cannot be watched may be one that the next discovery does not have.
+            if tokio::time::timeout(REDISCOVERY, known).await.is_err() {
+                let missing = informers.iter().filter(|(_, informer)| !informer.has_synced()).map(|(place, _)| place);
+                tracing::warn!(resources = ?missing.collect::<Vec<_>>(), "garbage collection waits for resources");
+                continue;
+            }
+            collector.open();
+            starting.take();
+        }
+        tokio::time::sleep(REDISCOVERY).await;
+    }
+}
+
+/// Starts an informer for each resource that is served, and stops those of resources that are not served any more. What
+/// a failed discovery leaves out stays.
+fn match_informers(
+    context: &Context,
+    collector: &Arc<Collector>,
+    discovery: &Discovery,
+    informers: &mut BTreeMap<Arc<str>, Informer>,
+) {
+    let found: Vec<_> = discovery.preferred().into_iter().filter(|found| is_followed(found)).collect();
+    if discovery.failed.is_empty() {
+        informers.retain(|_, informer| {
+            let served = found.iter().any(|found| found.resource == *informer.resource());
+            if !served {
+                informer.stop();
+            }
+            served
+        });
+    }
+    for found in found {
+        informers.entry(place(&found.resource)).or_insert_with(|| watch_one(context, collector, &found.resource));
+    }
+}
+
+pub(super) fn is_followed(found: &DiscoveredResource) -> bool {
+    ["list", "watch", "delete"].iter().all(|verb| found.can(verb)) && !IGNORED.contains(&&*place(&found.resource))
+}
+
+/// `GROUP/PLURAL`.
+pub(super) fn place(resource: &ApiResource) -> Arc<str> {
+    let group = if resource.group.is_empty() { "core" } else { &resource.group };
+    format!("{group}/{}", resource.plural).into()
+}
+
+fn watch_one(context: &Context, collector: &Arc<Collector>, resource: &ApiResource) -> Informer {
+    let metadata = Selection { metadata_only: true, ..Selection::default() };
+    let (client, world, stop) = (context.client.clone(), context.informers.world().clone(), context.stop.child_token());
+    let informer = Informer::start(client, resource.clone(), metadata, world, stop);
+    let (collector, place) = (collector.clone(), place(resource));
+    informer.subscribe(move |event| {
+        collector.take(&match event {
+            Event::Added { object, .. } | Event::Updated { new: object, .. } => {
+                Change { resource: place.clone(), current: Some(object.clone()), previous: None }
+            }
+            Event::Deleted(object) => Change { resource: place.clone(), current: None, previous: Some(object.clone()) },
+        });
+    });
+    informer
+}
+
 impl Collector {
     /// Replaces the graph by what there is now.
     fn begin(&self, changes: Changes) -> ChangeStream {
@@ -51,10 +144,16 @@ impl Collector {
                 graph.put(&change.resource, object);
             }
         }
-        let pending = graph.pending();
         *self.graph.lock() = graph;
-        pending.into_iter().for_each(|uid| self.queue.add(uid));
+        self.open();
         changes.following
+    }
+
+    /// From here on the graph is whole.
+    fn open(&self) {
+        let pending = self.graph.lock().pending();
+        self.whole.send_replace(true);
+        pending.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
     fn take(&self, change: &Change) {
@@ -66,6 +165,8 @@ impl Collector {
             (None, Some(object)) => self.graph.lock().remove(object),
             (None, None) => return,
         };
-        concerned.into_iter().for_each(|uid| self.queue.add(uid));
+        if *self.whole.borrow() {
+            concerned.into_iter().for_each(|uid| self.queue.add(uid));
+        }
     }
 }

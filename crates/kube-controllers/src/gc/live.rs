@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
-use client::{Patch, PatchOptions};
+use client::{ListOptions, Patch, PatchOptions};
 use serde_json::{Value, json};
 
+use super::follow;
 use super::graph::Node;
 use crate::context::Context;
 use crate::error::{Error, Result};
+
+/// Objects in one page of a list.
+const PAGE: usize = 500;
 
 /// From `GROUP/PLURAL` to the version the server prefers.
 pub(super) async fn resource(context: &Context, place: &str) -> Result<ApiResource> {
@@ -55,6 +59,40 @@ pub(super) async fn forget(context: &Context, node: &Node, owners: &[&str]) -> R
     let kept: Vec<_> =
         node.object.owner_references().iter().filter(|owner| !owners.contains(&owner.uid.as_str())).collect();
     write(context, node, json!({ "ownerReferences": kept })).await
+}
+
+/// Everything that names an owner, read from the server now; `None` when the graph is known to be as new as the owner
+/// (a server in this process tells all changes in their order). A dependent that is overlooked here would be deleted
+/// after its owner.
+pub(super) async fn dependents(context: &Context, owner: &Node) -> Result<Option<Vec<Node>>> {
+    if context.client.is_in_process() {
+        return Ok(None);
+    }
+    let discovery = context.mapper.refresh().await?;
+    if let Some(failed) = discovery.failed.first() {
+        return Err(Error::NotServed(failed.to_string()));
+    }
+    let own = owner.object.uid();
+    let namespace = owner.object.namespace();
+    let mut dependents = Vec::new();
+    for found in discovery.preferred().into_iter().filter(|found| follow::is_followed(found)) {
+        // What is owned across namespaces is not recognised as owned.
+        if namespace.is_some() && !found.resource.namespaced {
+            continue;
+        }
+        let mut options = ListOptions { limit: PAGE, metadata_only: true, ..ListOptions::default() };
+        loop {
+            let page = context.client.list(&found.resource, namespace, &options).await?;
+            let owned = |object: &Arc<Object>| object.owner_references().iter().any(|owner| owner.uid == own);
+            let node = |object| Node { resource: follow::place(&found.resource), object };
+            dependents.extend(page.items.into_iter().filter(owned).map(node));
+            if page.continue_token.is_empty() {
+                break;
+            }
+            options.continue_token = Some(page.continue_token);
+        }
+    }
+    Ok(Some(dependents))
 }
 
 /// Reads a dependent again and removes the reference to an owner from it.

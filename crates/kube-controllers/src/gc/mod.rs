@@ -18,6 +18,7 @@ use client::{DeleteOptions, Preconditions};
 use controller_runtime::{Next, WorkQueue, run_workers};
 use futures::StreamExt;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
@@ -32,6 +33,8 @@ const ORPHANED_AT_ONCE: usize = 16;
 struct Collector {
     graph: Mutex<Graph>,
     queue: Arc<WorkQueue<Uid>>,
+    /// Whether the graph has held everything there is once.
+    whole: watch::Sender<bool>,
 }
 
 pub(crate) async fn run(context: Context, starting: Starting) {
@@ -54,11 +57,12 @@ impl Collector {
     async fn reconcile(&self, context: &Context, uid: Uid) -> Result<Next> {
         let Some(node) = self.graph.lock().node(uid).cloned() else { return Ok(Next::Done) };
         let resource = live::resource(context, &node.resource).await?;
+        let object = live::get(context, &resource, &node.object.key()).await?;
         // Another object of its name is none of ours.
-        let Some(object) = live::get(context, &resource, &node.object.key()).await? else { return Ok(Next::Done) };
-        if object.uid() != node.object.uid() {
+        let Some(object) = object.filter(|object| object.uid() == node.object.uid()) else {
+            self.forget(&node.object);
             return Ok(Next::Done);
-        }
+        };
         let node = Node { object, ..node };
         if orphans_dependents(&node.object) {
             self.orphan_dependents(context, &node).await
@@ -69,6 +73,12 @@ impl Collector {
         } else {
             self.judge(context, &node).await
         }
+    }
+
+    /// The server may not tell, when a resource is no longer served or changed its version meanwhile.
+    fn forget(&self, gone: &Object) {
+        let concerned = self.graph.lock().remove(gone);
+        concerned.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
     /// Lets an owner go once nothing blocks it. Its dependents were queued together with it.
@@ -83,7 +93,10 @@ impl Collector {
 
     async fn orphan_dependents(&self, context: &Context, owner: &Node) -> Result<Next> {
         let own = owner.object.uid();
-        let dependents: Vec<Node> = self.graph.lock().dependents(uid(own)).cloned().collect();
+        let dependents = match live::dependents(context, owner).await? {
+            Some(dependents) => dependents,
+            None => self.graph.lock().dependents(uid(own)).cloned().collect(),
+        };
         let forget = |dependent: Node| async move { live::forget_owner(context, &dependent, own).await };
         let mut forgetting =
             futures::stream::iter(dependents.into_iter().map(forget)).buffer_unordered(ORPHANED_AT_ONCE);

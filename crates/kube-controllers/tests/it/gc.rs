@@ -162,3 +162,25 @@ async fn an_owner_of_the_same_name_is_another_owner() {
     assert!(plane.is_there("a").await);
     plane.shutdown().await;
 }
+
+/// The same from far away, where each resource is watched for itself.
+#[tokio::test]
+async fn a_server_behind_a_socket_is_collected_too() {
+    let mut plane = Plane::idle().await;
+    plane.serve().await;
+    plane.map("lost", &[nobody("Secret")]).await;
+    plane.run(&["garbagecollector"]).await;
+    plane.until_all_gone(&["lost"]).await;
+
+    let a = plane.map("a", &[]).await;
+    plane.map("b", &[owner(&a, true)]).await;
+    plane.delete(&maps(), "demo/a", "Foreground").await;
+    plane.until_all_gone(&["b", "a"]).await;
+
+    let c = plane.map("c", &[]).await;
+    plane.map("d", &[owner(&c, true)]).await;
+    plane.delete(&maps(), "demo/c", "Orphan").await;
+    plane.until_all_gone(&["c"]).await;
+    assert_eq!(plane.owners_of("d").await, [""; 0]);
+    plane.shutdown().await;
+}
