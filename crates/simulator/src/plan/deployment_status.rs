@@ -6,9 +6,13 @@ use apimachinery::meta::Time;
 use serde_json::{Value, json};
 
 use super::deployment::{Deployment, Owned, REVISION, REVISION_HISTORY, Sets};
+use super::replica_set::ReplicaSet;
 use super::{Action, Kind, Plan};
 
 const DEFAULT_DEADLINE: i64 = 600;
+
+/// Creation times are whole seconds, so this waits for one second at least.
+const FIRST_COUNT: Duration = Duration::from_secs(2);
 
 /// The numbers of a status.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,6 +76,9 @@ struct Said {
 
 /// Writes the status if it differs from the one there is.
 pub(crate) fn plan(deployment: &Deployment, sets: &Sets<'_>, now: jiff::Timestamp) -> Plan {
+    if let Some(fresh) = sets.all().find_map(|owned| fresh(&owned.set, now)) {
+        return Plan::after(fresh);
+    }
     let counts = Counts::of(sets);
     let time = Time::new(now);
     let (progressing, again) = progressing(deployment, sets, counts, now);
@@ -104,6 +111,15 @@ pub(crate) fn plan(deployment: &Deployment, sets: &Sets<'_>, now: jiff::Timestam
         body["metadata"]["annotations"][REVISION] = revision.as_str().into();
     }
     Plan { actions: vec![Action::Status(Kind::Deployment, body)], again }
+}
+
+/// How long to wait for a ReplicaSet's first count. A moment after its creation it counts nothing yet, and a status that
+/// says so would be written for nothing; a set that still counts nothing later has trouble, and that is told.
+fn fresh(set: &ReplicaSet, now: jiff::Timestamp) -> Option<Duration> {
+    let created = set.metadata.creation_timestamp?.timestamp();
+    let age = Duration::try_from(now.duration_since(created)).unwrap_or_default();
+    let left = FIRST_COUNT.checked_sub(age).filter(|left| !left.is_zero())?;
+    (set.status.observed_generation == 0).then_some(left)
 }
 
 fn available(deployment: &Deployment, counts: Counts) -> Said {
