@@ -68,6 +68,19 @@ impl Ledger {
         self.nodes.get(name)?.facts.as_ref()
     }
 
+    pub fn nodes(&self) -> impl Iterator<Item = &NodeFacts> {
+        self.nodes.values().filter_map(|book| book.facts.as_ref())
+    }
+
+    pub fn pod(&self, key: &ObjectKey) -> Option<&PodFacts> {
+        self.pods.get(key)
+    }
+
+    /// The pods on a node, whether it is there or not.
+    pub fn on_node(&self, node: &str) -> impl Iterator<Item = &PodFacts> {
+        self.pods.values().filter(move |pod| pod.node.as_ref() == node)
+    }
+
     /// The pods whose controller has this uid, in the order of their names.
     pub fn owned(&self, uid: &str) -> impl Iterator<Item = &PodFacts> {
         self.by_owner.get(uid).into_iter().flatten().filter_map(|key| self.pods.get(key))

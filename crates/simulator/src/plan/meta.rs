@@ -68,3 +68,9 @@ impl Meta {
 pub(crate) fn controller(owners: &[OwnerReference]) -> Option<&OwnerReference> {
     owners.iter().find(|owner| owner.controller == Some(true))
 }
+
+/// The key of an object that is still a tree.
+pub(crate) fn key_of(object: &Value) -> ObjectKey {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+    ObjectKey::namespaced(text("namespace"), text("name"))
+}

@@ -1,8 +1,10 @@
 //! What the controllers of a member decide: objects and the time in, actions out. Nothing here awaits, reads a clock or
 //! draws a random number.
 
+pub(crate) mod daemon_set;
 pub(crate) mod deployment;
 pub(crate) mod deployment_status;
+pub(crate) mod job;
 pub(crate) mod kind;
 pub(crate) mod kubelet;
 pub(crate) mod ledger;
@@ -11,8 +13,11 @@ pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod replica_set;
 pub(crate) mod resources;
+pub(crate) mod revision;
 pub(crate) mod rollout;
 pub(crate) mod scheduling;
+pub(crate) mod service;
+pub(crate) mod stateful_set;
 
 use std::time::Duration;
 
@@ -26,6 +31,8 @@ pub(crate) use kind::Kind;
 pub(crate) enum Action {
     /// A pod without a name gets a random one from its `generateName`.
     Create(Kind, Value),
+    /// Created unless there is one of that name.
+    Ensure(Kind, Value),
     /// A merge patch that names the resourceVersion it is based on.
     Patch(Kind, ObjectKey, Value),
     /// The name, the resourceVersion it is based on, the new status, and perhaps annotations.

@@ -53,6 +53,17 @@ pub(crate) struct Container {
     pub image: String,
     #[serde(deserialize_with = "null_as_default")]
     pub resources: Requirements,
+    #[serde(deserialize_with = "null_as_default")]
+    pub ports: Vec<ContainerPort>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerPort {
+    #[serde(deserialize_with = "null_as_default")]
+    pub name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub container_port: i64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -84,6 +95,13 @@ impl Pod {
     /// Whether all its containers have ended for good.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// The ports its containers name.
+    pub fn named_ports(&self) -> BTreeMap<String, i64> {
+        let ports = self.spec.containers.iter().flat_map(|container| &container.ports);
+        let named = ports.filter(|port| !port.name.is_empty());
+        named.map(|port| (port.name.clone(), port.container_port)).collect()
     }
 
     pub fn condition(&self, type_: &str) -> Option<&PodCondition> {
@@ -146,6 +164,11 @@ impl PodFacts {
             ip: pod.status.pod_ip.as_ref().and_then(|ip| ip.parse().ok()),
             template_hash: hash.map(String::as_str).unwrap_or_default().into(),
         }
+    }
+
+    /// What its controller and its services look at.
+    pub fn shown(&self) -> impl PartialEq + use<> {
+        (self.phase, self.ready_since, self.deleting, self.ip, self.node.clone())
     }
 
     /// Whether its controller counts it: neither ended nor about to.

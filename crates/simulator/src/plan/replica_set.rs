@@ -157,7 +157,7 @@ mod tests {
                 Action::Create(_, pod) => format!("create {}", pod["metadata"]["generateName"]),
                 Action::Delete { key, .. } => format!("delete {key}"),
                 Action::Status(_, body) => body["status"].to_string(),
-                Action::Patch(..) => "patch".to_owned(),
+                Action::Patch(..) | Action::Ensure(..) => "other".to_owned(),
             })
             .collect();
         shown.extend(plan.again.map(|pause| format!("again after {pause:?}")));

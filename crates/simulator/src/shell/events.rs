@@ -12,6 +12,7 @@ use crate::plan::kubelet::{self, Step};
 use crate::plan::meta::controller;
 use crate::plan::node::{Node, NodeFacts};
 use crate::plan::pod::{Pod, PodFacts};
+use crate::plan::service::{SERVICE_NAME, Service};
 
 /// Owners look once at what happened to many dependents within this time: one status write instead of ten.
 const GATHER: Duration = Duration::from_millis(10);
@@ -21,7 +22,11 @@ impl Engine {
         match kind {
             Kind::Node => self.on_node(event),
             Kind::Pod => self.on_pod(event),
-            Kind::ReplicaSet | Kind::Deployment => self.on_workload(kind, event),
+            Kind::EndpointSlice => self.on_endpoint_slice(event.object()),
+            Kind::ControllerRevision | Kind::PersistentVolumeClaim => {}
+            Kind::ReplicaSet | Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::Service => {
+                self.on_workload(kind, event)
+            }
         }
         // Last: who waits for the revision finds the books in order.
         let revision = event.object().resource_version().parse().unwrap_or(0);
@@ -39,15 +44,20 @@ impl Engine {
             _ => match object.decode::<Node>() {
                 Ok(node) => {
                     let facts = NodeFacts::from(node);
-                    if self.ledger.lock().node(object.name()) == Some(&facts) {
+                    let mut ledger = self.ledger.lock();
+                    if ledger.node(object.name()) == Some(&facts) {
                         return;
                     }
-                    self.ledger.lock().set_node(facts);
+                    ledger.set_node(facts);
                 }
                 Err(error) => return undecodable(object, &error),
             },
         }
+        self.queue.add(Key::Object(Kind::Node, object.key()));
         self.queue.add_after(Key::Waiting, GATHER);
+        for daemons in self.watched(Kind::DaemonSet).informer.cache().keys() {
+            self.queue.add_after(Key::Object(Kind::DaemonSet, daemons), GATHER);
+        }
     }
 
     fn on_pod(&self, event: &Event) {
@@ -59,7 +69,7 @@ impl Engine {
             if gone.is_some_and(|gone| !gone.node.is_empty()) {
                 self.room_again();
             }
-            self.tell_owner(object);
+            self.tell_others(object);
             return;
         }
         let pod: Pod = match object.decode() {
@@ -68,13 +78,13 @@ impl Engine {
         };
         let facts = PodFacts::new(&pod);
         let ended = facts.is_terminal();
-        let shown = (facts.phase, facts.ready_since, facts.deleting);
+        let shown = facts.shown();
         let old = self.ledger.lock().set_pod(facts);
         if ended && old.as_ref().is_some_and(|old| !old.is_terminal()) {
             self.room_again();
         }
-        if old.is_none_or(|old| (old.phase, old.ready_since, old.deleting) != shown) {
-            self.tell_owner(object);
+        if old.is_none_or(|old| old.shown() != shown) {
+            self.tell_others(object);
         }
         let key = Key::Object(Kind::Pod, key);
         match kubelet::step(&pod, self.pace, self.world.now()) {
@@ -92,10 +102,27 @@ impl Engine {
         self.tell_owner(object);
     }
 
+    fn on_endpoint_slice(&self, object: &Object) {
+        if let Some(service) = object.label(SERVICE_NAME) {
+            let key = ObjectKey::namespaced(object.namespace().unwrap_or_default(), service);
+            self.queue.add_after(Key::Object(Kind::Service, key), GATHER);
+        }
+    }
+
     /// Pods that found no node try again.
     fn room_again(&self) {
         if !self.waiting.lock().is_empty() {
             self.queue.add_after(Key::Waiting, GATHER);
+        }
+    }
+
+    /// A pod concerns its controller, and the services that select it.
+    fn tell_others(&self, pod: &Object) {
+        self.tell_owner(pod);
+        for object in self.watched(Kind::Service).informer.cache().list(pod.namespace()) {
+            if object.decode::<Service>().is_ok_and(|service| service.selects(pod)) {
+                self.queue.add_after(Key::Object(Kind::Service, object.key()), GATHER);
+            }
         }
     }
 
@@ -115,7 +142,12 @@ fn concerns_itself(kind: Kind, event: &Event) -> bool {
         annotations.remove(REVISION);
         annotations
     };
-    event.changes_generation() || (kind == Kind::Deployment && annotations(old) != annotations(new))
+    match kind {
+        // Services keep no generation, and a Job's deadline counts from a status we write.
+        Kind::Service | Kind::Job => true,
+        Kind::Deployment => event.changes_generation() || annotations(old) != annotations(new),
+        _ => event.changes_generation(),
+    }
 }
 
 fn undecodable(object: &Object, error: &serde_json::Error) {

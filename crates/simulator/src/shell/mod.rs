@@ -20,11 +20,12 @@ use world::World;
 use crate::plan::Kind;
 use crate::plan::kubelet::Pace;
 use crate::plan::ledger::Ledger;
+use crate::plan::service::SERVICE_NAME;
 
 /// Passes at once. In memory two would do; with a durable store they share its group commits.
 const WORKERS: usize = 16;
 
-/// The index of ReplicaSets by the uid of their controller.
+/// The index of ReplicaSets and ControllerRevisions by the uid of their controller.
 const OWNER: &str = "owner";
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +47,7 @@ struct Engine {
     waiting: Mutex<BTreeSet<ObjectKey>>,
 }
 
-/// One kind's cache, in the order of [`Kind::ALL`].
+/// One kind's cache, in the order of [`Kind::WATCHED`].
 struct Watched {
     informer: Informer,
     /// The newest revision the handlers have seen.
@@ -65,7 +66,7 @@ pub(crate) struct Shell(JoinHandle<()>);
 impl Shell {
     /// Answers once the caches hold everything; the passes then begin.
     pub async fn start(informers: &InformerSet, world: World, pace: Pace, stop: CancellationToken) -> Self {
-        let watched = Kind::ALL
+        let watched = Kind::WATCHED
             .into_iter()
             .map(|kind| Watched { informer: informers.informer(kind.resource()), seen: watch::Sender::new(0) })
             .collect();
@@ -78,8 +79,11 @@ impl Shell {
             ledger: Mutex::default(),
             waiting: Mutex::default(),
         });
-        engine.watched(Kind::ReplicaSet).informer.cache().add_index(OWNER, passes::owner);
-        for kind in Kind::ALL {
+        for kind in [Kind::ReplicaSet, Kind::ControllerRevision] {
+            engine.watched(kind).informer.cache().add_index(OWNER, passes::owner);
+        }
+        engine.watched(Kind::EndpointSlice).informer.cache().add_label_index(SERVICE_NAME);
+        for kind in Kind::WATCHED {
             let weak = Arc::downgrade(&engine);
             engine.watched(kind).informer.subscribe(move |event| {
                 if let Some(engine) = weak.upgrade() {

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::Engine;
 use crate::plan::kubelet::{self, Home};
+use crate::plan::meta::key_of;
 use crate::plan::pod::Pod;
 use crate::plan::resources::Request;
 use crate::plan::{Action, Kind};
@@ -49,6 +50,13 @@ impl Engine {
                 let key = key_of(&object);
                 let created = self.client.create(kind.resource(), &object).await;
                 self.shown(kind, "creating", key, created).await
+            }
+            Action::Ensure(kind, object) => {
+                let key = key_of(&object);
+                match self.client.create(kind.resource(), &object).await {
+                    Err(error) if !error.is_already_exists() => Err(failed("creating", kind, key, error)),
+                    _ => Ok(()),
+                }
             }
             Action::Patch(kind, key, patch) => {
                 let options = PatchOptions::default();
@@ -167,9 +175,4 @@ impl Engine {
 
 fn failed(action: &'static str, kind: Kind, key: ObjectKey, source: client::Error) -> WriteError {
     WriteError::Request { action, kind: &kind.resource().plural, key, source }
-}
-
-fn key_of(object: &Value) -> ObjectKey {
-    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
-    ObjectKey::namespaced(text("namespace"), text("name"))
 }

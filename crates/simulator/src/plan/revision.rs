@@ -1,0 +1,80 @@
+//! The history of templates that StatefulSets and DaemonSets keep: a ControllerRevision for each.
+
+use apimachinery::hash::{fnv1a32, safe_encode};
+use apimachinery::meta::null_as_default;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::meta::Meta;
+use super::{Action, Kind};
+
+/// The label by which pods name the template they were made from.
+pub(crate) const HASH_LABEL: &str = "controller-revision-hash";
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ControllerRevision {
+    pub metadata: Meta,
+    pub data: Value,
+    #[serde(deserialize_with = "null_as_default")]
+    pub revision: i64,
+}
+
+impl ControllerRevision {
+    pub fn template(&self) -> &Value {
+        &self.data["spec"]["template"]
+    }
+}
+
+/// Names a template: `(hash, name)`.
+pub(crate) fn name(owner: &Meta, template: &Value) -> (String, String) {
+    let hash = safe_encode(fnv1a32(template.to_string().as_bytes()));
+    let name = format!("{}-{hash}", owner.name);
+    (hash, name)
+}
+
+/// Records a template that is new, and makes one that came back the newest.
+pub(crate) fn record(owner: &Meta, kind: &str, template: &Value, known: &[ControllerRevision]) -> Option<Action> {
+    let (hash, name) = name(owner, template);
+    let newest = known.iter().map(|known| known.revision).max().unwrap_or(0);
+    match known.iter().find(|known| known.metadata.name == name) {
+        Some(known) if known.revision == newest => None,
+        Some(known) => {
+            let version = &known.metadata.resource_version;
+            let patch = json!({"metadata": {"resourceVersion": version}, "revision": newest + 1});
+            Some(Action::Patch(Kind::ControllerRevision, known.metadata.key(), patch))
+        }
+        None => {
+            let mut labels = template["metadata"]["labels"].clone();
+            labels[HASH_LABEL] = hash.into();
+            let mut data = json!({"spec": {"template": template}});
+            // A rollback replaces the whole template.
+            data["spec"]["template"]["$patch"] = "replace".into();
+            Some(Action::Create(
+                Kind::ControllerRevision,
+                json!({
+                    "apiVersion": "apps/v1", "kind": "ControllerRevision",
+                    "metadata": {"name": name, "namespace": owner.namespace, "labels": labels,
+                        "ownerReferences": owner.owned_by_this("apps/v1", kind)},
+                    "data": data, "revision": newest + 1,
+                }),
+            ))
+        }
+    }
+}
+
+/// Old templates beyond the history limit, apart from those in use.
+pub(crate) fn surplus(known: &[ControllerRevision], limit: Option<i64>, in_use: &[&str]) -> Vec<Action> {
+    let limit = usize::try_from(limit.unwrap_or(10)).unwrap_or(0);
+    let mut old: Vec<&ControllerRevision> =
+        known.iter().filter(|known| !in_use.contains(&known.metadata.name.as_str())).collect();
+    old.sort_by_key(|known| known.revision);
+    let surplus = old.len().saturating_sub(limit);
+    let delete = |known: &&ControllerRevision| Action::Delete {
+        kind: Kind::ControllerRevision,
+        key: known.metadata.key(),
+        uid: known.metadata.uid.clone(),
+        now: false,
+    };
+    old.iter().take(surplus).map(delete).collect()
+}
