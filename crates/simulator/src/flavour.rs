@@ -1,4 +1,4 @@
-//! What a member's API server does differently from a control plane's: its pods can be bound and run.
+//! What a member's API server does differently from a control plane's: its pods run, its volume claims are bound.
 
 use std::sync::Arc;
 
@@ -6,54 +6,74 @@ use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, Resource, Strategy};
 use apimachinery::{Object, Status};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The component under which the member's own controllers write.
 pub(crate) const COMPONENT: &str = "member";
 const USER: &str = "system:member";
-
-/// Pods whose deletion names no grace get this many seconds, as the API defaults say.
-const GRACE: i64 = 30;
 
 /// The built-in kinds, as a member serves them.
 pub(crate) fn resources() -> Vec<Resource> {
     let mut resources = kubernetes_api::resources();
     for resource in &mut resources {
         let named = &resource.info.resource;
-        if named.group.is_empty() && named.kind == "Pod" {
-            resource.strategy = Arc::new(Pods(Arc::clone(&resource.strategy)));
-        }
+        let kind = match (named.group.as_str(), named.kind.as_str()) {
+            ("", "Pod") => Special::Pod,
+            ("", "PersistentVolumeClaim") => Special::Claim,
+            _ => continue,
+        };
+        resource.strategy = Arc::new(Own { inner: Arc::clone(&resource.strategy), kind });
     }
     resources
 }
 
-/// Pods as any API server has them, and two short cuts for the member's own controllers: a pod may be created together
-/// with its status, and a status that nominates a node binds the pod to it.
-struct Pods(Arc<dyn Strategy>);
+#[derive(Clone, Copy)]
+enum Special {
+    /// As any API server has them, and two short cuts for the member's own controllers: a pod may be created together
+    /// with its status, and a status that nominates a node binds the pod to it.
+    Pod,
+    /// Bound from the start: there is no storage that could be missing.
+    Claim,
+}
 
-impl Strategy for Pods {
+/// A built-in kind, but for what is special about it.
+struct Own {
+    inner: Arc<dyn Strategy>,
+    kind: Special,
+}
+
+impl Strategy for Own {
     fn default(&self, object: &mut Value) {
-        self.0.default(object);
+        self.inner.default(object);
     }
 
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
-        self.0.served_form(stored)
+        self.inner.served_form(stored)
     }
 
     fn to_stored(&self, object: &mut Value) -> Result<(), Status> {
-        self.0.to_stored(object)
+        self.inner.to_stored(object)
     }
 
     fn prepare_create(&self, context: &RequestContext, object: &mut Value) {
-        let status = (context.user == USER).then(|| object["status"].take());
-        self.0.prepare_create(context, object);
-        object["status"] = status.filter(Value::is_object).unwrap_or_else(|| serde_json::json!({"phase": "Pending"}));
+        let given = object["status"].take();
+        self.inner.prepare_create(context, object);
+        match self.kind {
+            Special::Pod if context.user == USER && given.is_object() => object["status"] = given,
+            Special::Pod => {}
+            Special::Claim => {
+                let spec = &object["spec"];
+                object["status"] = json!({"phase": "Bound", "accessModes": spec["accessModes"],
+                    "capacity": spec["resources"]["requests"]});
+            }
+        }
     }
 
     fn prepare_update(&self, context: &RequestContext, old: &Value, object: &mut Value) {
-        self.0.prepare_update(context, old, object);
+        self.inner.prepare_update(context, old, object);
         let unbound = object["spec"]["nodeName"].as_str().unwrap_or_default().is_empty();
-        if context.user == USER
+        if matches!(self.kind, Special::Pod)
+            && context.user == USER
             && context.subresource == "status"
             && unbound
             && let Some(node) = object["status"].as_object_mut().and_then(|status| status.remove("nominatedNodeName"))
@@ -63,52 +83,46 @@ impl Strategy for Pods {
     }
 
     fn validate_create(&self, object: &Value) -> ErrorList {
-        self.0.validate_create(object)
+        self.inner.validate_create(object)
     }
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
-        self.0.validate_update(context, old, object)
+        self.inner.validate_update(context, old, object)
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {
-        self.0.warnings(object)
+        self.inner.warnings(object)
     }
 
     fn has_generation(&self) -> bool {
-        self.0.has_generation()
+        self.inner.has_generation()
     }
 
     fn raises_generation(&self, old: &Value, new: &Value) -> bool {
-        self.0.raises_generation(old, new)
+        self.inner.raises_generation(old, new)
     }
 
     fn allows_unconditional_update(&self) -> bool {
-        self.0.allows_unconditional_update()
+        self.inner.allows_unconditional_update()
     }
 
     fn allows_create_on_update(&self) -> bool {
-        self.0.allows_create_on_update()
+        self.inner.allows_create_on_update()
     }
 
     fn default_propagation(&self) -> &'static str {
-        self.0.default_propagation()
+        self.inner.default_propagation()
     }
 
-    /// A pod that is on no node, or has ended, goes at once.
     fn grace_seconds(&self, object: &Value) -> Option<i64> {
-        let bound = object["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-        let ended = matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        if !bound || ended {
-            return Some(0);
-        }
-        Some(object["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(GRACE))
+        self.inner.grace_seconds(object)
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.0.columns()
+        self.inner.columns()
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
-        self.0.cells(object, now)
+        self.inner.cells(object, now)
     }
 }

@@ -133,7 +133,9 @@ impl Engine {
             Ok(()) => {
                 let going = || {
                     let found = self.watched(kind).informer.cache().get(&key);
-                    found.is_none_or(|object| object.uid() != uid || (object.is_deleting() && !now))
+                    // Finalizers are their owners' business.
+                    let waits = |object: &Object| object.is_deleting() && (!now || !object.finalizers().is_empty());
+                    found.is_none_or(|object| object.uid() != uid || waits(&object))
                 };
                 self.wait_until(kind, going).await
             }
