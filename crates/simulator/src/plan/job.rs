@@ -233,7 +233,7 @@ fn conditions(job: &Job, end: Option<End>, now: Time) -> Vec<Value> {
     conditions
 }
 
-/// `0-3,5`.
+/// `0-3,5,6`: two in a row are no range.
 fn ranges(numbers: &BTreeSet<i64>) -> String {
     let mut ranges: Vec<(i64, i64)> = Vec::new();
     for &number in numbers {
@@ -242,11 +242,12 @@ fn ranges(numbers: &BTreeSet<i64>) -> String {
             _ => ranges.push((number, number)),
         }
     }
-    let texts: Vec<String> = ranges
-        .into_iter()
-        .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
-        .collect();
-    texts.join(",")
+    let text = |(first, last): (i64, i64)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first},{last}"),
+        _ => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 fn written(job: &Job, status: Value) -> Vec<Action> {

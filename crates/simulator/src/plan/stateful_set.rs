@@ -257,7 +257,8 @@ impl View<'_> {
             update_revision: full(&self.update),
             observed_generation: set.metadata.generation,
         };
-        let settled = status.updated_replicas == status.replicas && status.ready_replicas == status.replicas;
+        let wanted = set.spec.replicas.unwrap_or(1);
+        let settled = [status.replicas, status.updated_replicas, status.ready_replicas].iter().all(|&n| n == wanted);
         if settled {
             status.current_revision.clone_from(&status.update_revision);
             status.current_replicas = status.updated_replicas;

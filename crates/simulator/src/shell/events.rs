@@ -23,7 +23,8 @@ impl Engine {
             Kind::Node => self.on_node(event),
             Kind::Pod => self.on_pod(event),
             Kind::EndpointSlice => self.on_endpoint_slice(event.object()),
-            Kind::ControllerRevision | Kind::PersistentVolumeClaim => {}
+            Kind::ControllerRevision => self.tell_owner(event.object()),
+            Kind::PersistentVolumeClaim => {}
             Kind::ReplicaSet | Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::Service => {
                 self.on_workload(kind, event)
             }

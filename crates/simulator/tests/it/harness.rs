@@ -11,14 +11,26 @@ use world::World;
 
 pub async fn member(options: MemberOptions) -> Member {
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 3);
-    Member::start(options, Arc::new(MemoryStore::new()), world, Access::default()).await.expect("the member starts")
+    on(Arc::new(MemoryStore::new()), options, world).await
+}
+
+/// A member on a store that may hold a former life of it.
+pub async fn on(store: Arc<MemoryStore>, options: MemberOptions, world: World) -> Member {
+    Member::start(options, store, world, Access::default()).await.expect("the member starts")
 }
 
 pub fn resource(kind: &str) -> ApiResource {
     let (group, plural) = match kind {
         "Deployment" => ("apps", "deployments"),
         "ReplicaSet" => ("apps", "replicasets"),
+        "StatefulSet" => ("apps", "statefulsets"),
+        "DaemonSet" => ("apps", "daemonsets"),
+        "ControllerRevision" => ("apps", "controllerrevisions"),
+        "Job" => ("batch", "jobs"),
         "Pod" => ("", "pods"),
+        "PersistentVolumeClaim" => ("", "persistentvolumeclaims"),
+        "Service" => ("", "services"),
+        "EndpointSlice" => ("discovery.k8s.io", "endpointslices"),
         "Node" => return ApiResource::cluster("", "v1", "Node", "nodes"),
         other => panic!("{other} is not among the kinds of these tests"),
     };
@@ -40,6 +52,11 @@ pub async fn patch(member: &Member, kind: &str, name: &str, patch: Value) {
     member.client().patch(&resource(kind), &key(kind, name), &patch, &Default::default()).await.expect("a patch");
 }
 
+pub async fn delete(member: &Member, kind: &str, name: &str) {
+    let options = client::DeleteOptions::background();
+    member.client().delete(&resource(kind), &key(kind, name), &options).await.expect("a deletion");
+}
+
 pub fn key(kind: &str, name: &str) -> ObjectKey {
     if kind == "Node" { ObjectKey::cluster(name) } else { ObjectKey::namespaced("default", name) }
 }
@@ -59,6 +76,20 @@ pub fn deployment(name: &str, replicas: i64, cpu: &str) -> Value {
         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}},
             "template": {"metadata": {"labels": {"app": name}},
                 "spec": {"containers": [{"name": "main", "image": "nginx:1", "resources": {"requests": {"cpu": cpu}}}]}}}})
+}
+
+/// A workload of another kind with the same pod.
+pub fn workload(api_version: &str, kind: &str, name: &str, spec: Value) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": "default"},
+        "spec": spec});
+    object["spec"]["template"] = json!({"metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "nginx:1"}]}});
+    if kind == "Job" {
+        object["spec"]["template"]["spec"]["restartPolicy"] = "Never".into();
+    } else {
+        object["spec"]["selector"] = json!({"matchLabels": {"app": name}});
+    }
+    object
 }
 
 /// A field of each object, sorted.

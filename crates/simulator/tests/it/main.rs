@@ -2,4 +2,6 @@
 
 mod deployments;
 mod harness;
+mod life;
 mod start;
+mod workloads;
