@@ -2,7 +2,7 @@
 
 use apimachinery::{Object, ObjectKey};
 use karmada_api::scope::Binding;
-use scheduling::{Decision, Problem, ScheduleType, Snapshot, Verdict};
+use scheduling::{Decision, Estimates, Problem, ScheduleType, Snapshot, Verdict};
 
 use crate::peers::Neighbours;
 use crate::queue::Standing;
@@ -34,6 +34,7 @@ pub(crate) fn explain(
     binding: &Binding,
     standing: Standing,
     neighbours: &Neighbours,
+    estimates: &dyn Estimates,
     snapshot: &Snapshot,
     options: &Options,
 ) -> Explanation {
@@ -41,7 +42,7 @@ pub(crate) fn explain(
     let findings = match triggers::left_alone(object, binding, &options.name) {
         Some(why) => Err(why),
         None => Problem::of(binding).ok_or(LeftAlone::Unplaced).map(|problem| {
-            let problem = Problem { peers: Some(&peers), ..problem };
+            let problem = Problem { peers: Some(&peers), estimates, ..problem };
             let needed = scheduling::needed(binding, snapshot, &options.gates);
             let (decision, clusters) = scheduling::explain(&problem, snapshot, &options.gates);
             let again = writes::failed(binding).then_some(ScheduleType::Reconcile);

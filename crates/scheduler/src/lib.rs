@@ -1,5 +1,6 @@
 //! The scheduler: a queue of bindings, a decision by the pure `scheduling` crate, at most two writes per decision.
 
+pub mod assumptions;
 pub mod clusters;
 pub mod explain;
 mod pass;

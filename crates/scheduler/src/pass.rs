@@ -9,9 +9,10 @@ use controller_runtime::Involved;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::outcome::{self, WriteError};
-use scheduling::{Class, Decision, Gates, Problem, ScheduleError, Snapshot};
+use scheduling::{Class, Decision, Estimates, Gates, NoEstimates, Problem, ScheduleError, Snapshot};
 use serde_json::Value;
 
+use crate::assumptions::OnTheWay;
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
 use crate::roster::{Lack, version};
@@ -105,13 +106,41 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let grouped = shared.options.gates.workload_affinity && peers::is_grouped(&binding);
     let _turn = if grouped { Some(shared.turn.lock().await) } else { None };
     let neighbours = if grouped { shared.neighbours(&binding) } else { Neighbours::default() };
-    match plan(&binding, &neighbours, &shared.snapshot(), &shared.options.gates) {
-        Plan::Nothing => Ok(done),
+    let (plan, before) = reserve(shared, &binding, &neighbours);
+    let ended = carry_out(shared, object, &binding, plan).await;
+    // What was not written is on the way nowhere.
+    if shared.options.overcommit_protection && !matches!(ended, Ok(Ended { outcome: Outcome::Done, .. })) {
+        shared.assumptions.lock().restore(&object.key(), before);
+    }
+    ended
+}
+
+/// Decides and assumes the result in one step, so that no other pass takes the same room.
+fn reserve(shared: &Shared, binding: &Binding, neighbours: &Neighbours) -> (Plan, Option<OnTheWay>) {
+    let (snapshot, gates) = (shared.snapshot(), &shared.options.gates);
+    if !shared.options.overcommit_protection {
+        return (plan(binding, neighbours, &NoEstimates, &snapshot, gates), None);
+    }
+    let (key, now) = (binding.key(), shared.queue.now());
+    let mut assumptions = shared.assumptions.lock();
+    let plan = plan(binding, neighbours, &assumptions.others(&key, now), &snapshot, gates);
+    let before = match &plan {
+        Plan::Decided { decision: Decision { clusters: Ok(clusters), .. }, .. } if binding.is_workload() => {
+            assumptions.assume(&key, &binding.spec, clusters, now)
+        }
+        _ => assumptions.known(&key),
+    };
+    (plan, before)
+}
+
+async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, plan: Plan) -> Result<Ended, Interrupted> {
+    match plan {
+        Plan::Nothing => Ok(Ended::done(version(object))),
         Plan::Observed(patch) => {
             let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
             Ok(Ended::done(version(&written)))
         }
-        Plan::Decided { decision, fresh } => commit(shared, object, &binding, &decision, fresh).await,
+        Plan::Decided { decision, fresh } => commit(shared, object, binding, &decision, fresh).await,
     }
 }
 
@@ -128,10 +157,16 @@ enum Plan {
 }
 
 /// What failed is decided again in any case: the condition must not outlive its cause.
-fn plan(binding: &Binding, neighbours: &Neighbours, snapshot: &Snapshot, gates: &Gates) -> Plan {
+fn plan(
+    binding: &Binding,
+    neighbours: &Neighbours,
+    estimates: &dyn Estimates,
+    snapshot: &Snapshot,
+    gates: &Gates,
+) -> Plan {
     let peers = neighbours.peers();
     let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
-    let problem = Problem { peers: Some(&peers), ..problem };
+    let problem = Problem { peers: Some(&peers), estimates, ..problem };
     if scheduling::needed(binding, snapshot, gates).is_none() && !writes::failed(binding) {
         return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);
     }

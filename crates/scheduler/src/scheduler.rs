@@ -1,5 +1,6 @@
 //! The scheduler as a running thing: it follows bindings and clusters, and passes over what is queued.
 
+use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha2::ResourceHealth;
 use parking_lot::Mutex;
 use scheduling::{Gates, Snapshot};
 use tokio::sync::Semaphore;
@@ -18,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::assumptions::Assumptions;
 use crate::clusters::Clusters;
 use crate::explain::{self, Explanation};
 use crate::pass::{self, Ended};
@@ -35,11 +38,13 @@ pub struct Options {
     /// durable together.
     pub workers: usize,
     pub gates: Gates,
+    /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
+    pub overcommit_protection: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: DEFAULT_SCHEDULER.to_owned(), workers: 64, gates: Gates::default() }
+        Self { name: DEFAULT_SCHEDULER.to_owned(), workers: 64, gates: Gates::default(), overcommit_protection: false }
     }
 }
 
@@ -57,6 +62,7 @@ pub(crate) struct Shared {
     pub recorder: EventRecorder,
     pub roster: Mutex<Roster>,
     pub clusters: Mutex<Clusters>,
+    pub assumptions: Mutex<Assumptions>,
     pub queue: WaitingQueue<ObjectKey>,
     /// Held while a binding is scheduled that has a group.
     pub turn: tokio::sync::Mutex<()>,
@@ -80,6 +86,7 @@ pub fn start(
         world,
         roster: Mutex::new(Roster::new(options.name.as_str())),
         clusters: Mutex::default(),
+        assumptions: Mutex::default(),
         queue: WaitingQueue::new(),
         turn: tokio::sync::Mutex::default(),
         bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
@@ -99,6 +106,7 @@ pub fn start(
         informer.subscribe(move |event| {
             follower.binding_changed(event);
             follower.peer_changed(event);
+            follower.arrivals(event);
         });
     }
     let task = tokio::spawn(shared.clone().run(stop));
@@ -117,7 +125,8 @@ impl Scheduler {
         let object = self.0.newest(key)?;
         let binding = Binding::decode(&object).ok()?;
         let (standing, neighbours) = (self.0.queue.standing(key), self.0.neighbours(&binding));
-        Some(explain::explain(&object, &binding, standing, &neighbours, &self.0.snapshot(), &self.0.options))
+        let others = self.0.assumptions.lock().others(key, self.0.queue.now());
+        Some(explain::explain(&object, &binding, standing, &neighbours, &others, &self.0.snapshot(), &self.0.options))
     }
 
     /// How many bindings wait where.
@@ -191,6 +200,28 @@ impl Shared {
             && let Some(bindings) = self.informer(Scope::of(&event.object().key()))
         {
             self.queue.wake(&peers::affected(bindings.cache(), event));
+        }
+    }
+
+    /// What became healthy is not on its way any more.
+    fn arrivals(&self, event: &Event) {
+        if !self.options.overcommit_protection {
+            return;
+        }
+        let (old, new) = match event {
+            Event::Added { .. } => return,
+            Event::Updated { old, new } => (old, new),
+            Event::Deleted(object) => return self.assumptions.lock().forget(&object.key()),
+        };
+        let (Ok(old), Ok(new)) = (Binding::decode(old), Binding::decode(new)) else { return };
+        let healthy = |binding: &Binding| -> BTreeSet<String> {
+            let items = binding.status.aggregated_status.iter();
+            let healthy = items.filter(|item| item.health == Some(ResourceHealth::Healthy));
+            healthy.map(|item| item.cluster_name.clone()).collect()
+        };
+        let mut assumptions = self.assumptions.lock();
+        for cluster in healthy(&new).difference(&healthy(&old)) {
+            assumptions.arrived(&new.key(), cluster);
         }
     }
 

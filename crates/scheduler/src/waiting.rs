@@ -18,7 +18,7 @@ impl<K: Ord + Clone> WaitingQueue<K> {
         Self { state: Mutex::default(), origin: Instant::now(), changed: Notify::new() }
     }
 
-    fn now(&self) -> Moment {
+    pub fn now(&self) -> Moment {
         Instant::now().saturating_duration_since(self.origin)
     }
 

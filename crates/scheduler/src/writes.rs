@@ -43,7 +43,7 @@ pub struct Verdict<'a> {
     pub scheduled: bool,
     pub reason: &'a str,
     pub message: &'a str,
-    /// The affinity term in force after success.
+    /// The affinity term in force after success; empty when the placement has no terms.
     pub affinity_name: &'a str,
     /// Whether the result was written.
     pub written: bool,
@@ -73,7 +73,8 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
             patch.insert("lastScheduledTime".into(), json!(now));
         }
         if status.scheduler_observing_affinity_name != verdict.affinity_name {
-            patch.insert("schedulerObservingAffinityName".into(), json!(verdict.affinity_name));
+            let name = (!verdict.affinity_name.is_empty()).then_some(verdict.affinity_name);
+            patch.insert("schedulerObservingAffinityName".into(), json!(name));
         }
         if status.scheduler_observed_generation != binding.metadata.generation {
             patch.insert("schedulerObservedGeneration".into(), json!(binding.metadata.generation));

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use client::PatchOptions;
+use karmada_api::scope::{Binding, Scope};
+use scheduler::Options;
 use scheduler::queue::Standing;
 use scheduler::triggers::LeftAlone;
 use serde_json::json;
@@ -183,4 +186,36 @@ async fn explanations_say_what_would_have_to_change() {
     let explanation = plane.scheduler.explain(&web).expect("it exists");
     assert_eq!(explanation.findings, Err(LeftAlone::Suspended));
     plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn room_is_given_once_while_overcommit_protection_is_on() {
+    let dynamic = json!({"replicaScheduling": {"replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted", "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+    let names: Vec<_> = (0..8).map(|index| key(&format!("web-{index}"))).collect();
+    for protected in [false, true] {
+        let mut plane = Plane::start().await;
+        plane.join("m1", json!({"status": {"resourceSummary": room(10)}})).await;
+        plane.restart_with(Options { overcommit_protection: protected, ..Options::default() });
+        for name in &names {
+            plane.bind(name, json!({"replicas": 2, "placement": dynamic})).await;
+        }
+        plane.settle().await;
+        let mut placed = 0;
+        for name in &names {
+            let state = plane.state(name).await;
+            placed += usize::from(state == "m1:2 | True Success");
+            assert!(state.contains("True") || state.contains("Unschedulable"), "{state}");
+        }
+        assert_eq!(placed, if protected { 5 } else { 8 });
+        // What runs is counted by the cluster and no longer by the scheduler.
+        let resource = Binding::api_resource(Scope::Namespaced);
+        let healthy = json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "health": "Healthy"}]}});
+        plane.merge(&resource, &names[0], healthy, PatchOptions::status()).await;
+        plane.cluster_status("m1", json!({"resourceSummary": {"allocated": {"pods": "1"}}})).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        let found = plane.state(&names[7]).await;
+        assert_eq!(found.contains("Clusters available replicas 1 are"), protected, "{found}");
+        plane.shutdown();
+    }
 }

@@ -1,0 +1,201 @@
+//! What was scheduled and does not run yet (gate SchedulingOvercommitProtection): until a cluster reports it, it is
+//! taken away from the room the cluster says it has. Told the time; kept in memory only.
+//!
+//! Upstream assumes the whole of a workload with every result, its own share included. Only what was added is on its
+//! way, and a binding is not in its own way, so that is what is kept here.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use karmada_api::work::v1alpha2::{Component, ComponentReplicaRequirements, ResourceBindingSpec, TargetCluster};
+use scheduling::Estimates;
+
+use crate::queue::Moment;
+
+/// What did not become healthy in this time does not count any more.
+const EXPIRY: Duration = Duration::from_secs(300);
+
+/// What is assumed of one binding, by cluster.
+pub type OnTheWay = BTreeMap<String, Assumed>;
+
+/// Bounded by the results of the bindings there are.
+#[derive(Debug, Default)]
+pub struct Assumptions {
+    bindings: HashMap<ObjectKey, OnTheWay>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assumed {
+    /// What ran when the first replica was added.
+    base: i32,
+    components: Vec<Component>,
+    until: Moment,
+}
+
+impl Assumptions {
+    /// Takes over a result; returns what was assumed before, for [`Assumptions::restore`].
+    pub fn assume(
+        &mut self,
+        key: &ObjectKey,
+        spec: &ResourceBindingSpec,
+        result: &[TargetCluster],
+        now: Moment,
+    ) -> Option<OnTheWay> {
+        let before = self.bindings.remove(key);
+        let known = |cluster: &str| before.as_ref().and_then(|known| known.get(cluster)).filter(|it| it.until > now);
+        let mut after = OnTheWay::new();
+        for target in result {
+            let ran = spec.clusters.iter().find(|old| old.name == target.name);
+            let earlier = known(&target.name);
+            let base = earlier.map_or(ran.map_or(0, |old| old.replicas), |earlier| earlier.base);
+            let components = if spec.components.len() > 1 {
+                let is_new = ran.is_none() || earlier.is_some();
+                if is_new { spec.components.clone() } else { Vec::new() }
+            } else {
+                added(spec, target.replicas.saturating_sub(base))
+            };
+            if components.is_empty() {
+                continue;
+            }
+            let until = match earlier {
+                Some(earlier) if earlier.components == components => earlier.until,
+                _ => now + EXPIRY,
+            };
+            after.insert(target.name.clone(), Assumed { base, components, until });
+        }
+        if !after.is_empty() {
+            self.bindings.insert(key.clone(), after);
+        }
+        before
+    }
+
+    pub fn known(&self, key: &ObjectKey) -> Option<OnTheWay> {
+        self.bindings.get(key).cloned()
+    }
+
+    /// The result did not come to be.
+    pub fn restore(&mut self, key: &ObjectKey, before: Option<OnTheWay>) {
+        match before {
+            Some(before) => self.bindings.insert(key.clone(), before),
+            None => self.bindings.remove(key),
+        };
+    }
+
+    /// It runs there.
+    pub fn arrived(&mut self, key: &ObjectKey, cluster: &str) {
+        if let Some(known) = self.bindings.get_mut(key) {
+            known.remove(cluster);
+            if known.is_empty() {
+                self.bindings.remove(key);
+            }
+        }
+    }
+
+    pub fn forget(&mut self, key: &ObjectKey) {
+        self.bindings.remove(key);
+    }
+
+    /// What everyone else has on the way; what has expired is dropped.
+    pub fn others(&mut self, own: &ObjectKey, now: Moment) -> Others {
+        self.bindings.retain(|_, known| {
+            known.retain(|_, assumed| assumed.until > now);
+            !known.is_empty()
+        });
+        let mut others = Others::default();
+        for (_, known) in self.bindings.iter().filter(|(key, _)| *key != own) {
+            for (cluster, assumed) in known {
+                others.0.entry(cluster.clone()).or_default().push(assumed.components.clone());
+            }
+        }
+        others
+    }
+}
+
+/// Replicas that were added to a workload with one template.
+fn added(spec: &ResourceBindingSpec, replicas: i32) -> Vec<Component> {
+    if replicas <= 0 {
+        return Vec::new();
+    }
+    let replica_requirements = spec.replica_requirements.as_ref().map(|requirements| ComponentReplicaRequirements {
+        node_claim: requirements.node_claim.clone(),
+        priority_class_name: requirements.priority_class_name.clone(),
+        resource_request: requirements.resource_request.clone(),
+    });
+    vec![Component { name: spec.resource.name.clone(), replica_requirements, replicas }]
+}
+
+/// What is on the way to each cluster.
+#[derive(Debug, Default)]
+pub struct Others(HashMap<String, Vec<Vec<Component>>>);
+
+impl Estimates for Others {
+    fn at_most(&self, _: &str) -> Option<i64> {
+        None
+    }
+
+    fn assumed(&self, cluster: &str) -> &[Vec<Component>] {
+        self.0.get(cluster).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn targets(list: &[(&str, i32)]) -> Vec<TargetCluster> {
+        let target = |(name, replicas): &(&str, i32)| TargetCluster {
+            name: (*name).into(),
+            replicas: *replicas,
+            ..Default::default()
+        };
+        list.iter().map(target).collect()
+    }
+
+    fn spec(clusters: &[(&str, i32)]) -> ResourceBindingSpec {
+        let value = json!({"resource": {"name": "web"}, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}});
+        let spec: ResourceBindingSpec = serde_json::from_value(value).expect("a spec");
+        ResourceBindingSpec { clusters: targets(clusters), ..spec }
+    }
+
+    fn at(seconds: u64) -> Moment {
+        Duration::from_secs(seconds)
+    }
+
+    /// Replicas that others than `own` have on the way to m1 and m2.
+    fn seen(assumptions: &mut Assumptions, own: &str, now: Moment) -> [i32; 2] {
+        let others = assumptions.others(&ObjectKey::cluster(own), now);
+        ["m1", "m2"].map(|cluster| others.assumed(cluster).iter().flatten().map(|component| component.replicas).sum())
+    }
+
+    #[test]
+    fn only_what_was_added_is_on_the_way() {
+        let (mut assumptions, key) = (Assumptions::default(), ObjectKey::cluster("a"));
+        assumptions.assume(&key, &spec(&[("m1", 2)]), &targets(&[("m1", 5), ("m2", 1)]), at(0));
+        assert_eq!(seen(&mut assumptions, "b", at(1)), [3, 1]);
+        assert_eq!(seen(&mut assumptions, "a", at(1)), [0, 0], "nobody is in his own way");
+        let before = assumptions.assume(&key, &spec(&[("m1", 5), ("m2", 1)]), &targets(&[("m1", 7)]), at(2));
+        assert_eq!(seen(&mut assumptions, "b", at(3)), [5, 0], "counted from what ran at first");
+        assumptions.restore(&key, before);
+        assert_eq!(seen(&mut assumptions, "b", at(3)), [3, 1]);
+        assumptions.arrived(&key, "m1");
+        assert_eq!(seen(&mut assumptions, "b", at(3)), [0, 1]);
+        assumptions.assume(&key, &spec(&[("m1", 5), ("m2", 1)]), &targets(&[("m1", 1)]), at(4));
+        assert_eq!(seen(&mut assumptions, "b", at(5)), [0, 0]);
+    }
+
+    #[test]
+    fn it_expires_and_is_forgotten() {
+        let (mut assumptions, key) = (Assumptions::default(), ObjectKey::cluster("a"));
+        assumptions.assume(&key, &spec(&[]), &targets(&[("m1", 1)]), at(0));
+        // The same result again does not prolong it.
+        assumptions.assume(&key, &spec(&[("m1", 1)]), &targets(&[("m1", 1)]), at(100));
+        assert_eq!(seen(&mut assumptions, "b", at(299)), [1, 0]);
+        assert_eq!(seen(&mut assumptions, "b", at(300)), [0, 0]);
+        assumptions.assume(&key, &spec(&[]), &targets(&[("m1", 1)]), at(300));
+        assumptions.forget(&key);
+        assert_eq!(seen(&mut assumptions, "b", at(301)), [0, 0]);
+    }
+}
