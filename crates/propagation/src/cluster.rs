@@ -14,10 +14,28 @@ pub fn matches(affinity: &ClusterAffinity, cluster: &Cluster) -> bool {
 /// An affinity whose selectors are parsed, to be held against many clusters.
 #[derive(Clone, Debug)]
 pub struct Affinity<'a> {
-    names: &'a [String],
-    exclude: &'a [String],
+    /// The only names that pass; empty when every name does.
+    listed: Names<'a>,
+    /// Names that never pass.
+    excluded: Names<'a>,
     /// `None` when a selector cannot be parsed: then no cluster passes.
     selectors: Option<Selectors<'a>>,
+}
+
+/// Names in order, so that long lists held against many clusters stay cheap.
+#[derive(Clone, Debug)]
+struct Names<'a>(Vec<&'a str>);
+
+impl<'a> Names<'a> {
+    fn of(names: &'a [String]) -> Self {
+        let mut sorted: Vec<&str> = names.iter().map(String::as_str).collect();
+        sorted.sort_unstable();
+        Self(sorted)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.binary_search(&name).is_ok()
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,32 +53,14 @@ impl<'a> Affinity<'a> {
         labels: Option<&LabelSelector>,
         fields: Option<&'a FieldSelector>,
     ) -> Self {
-        Self { names, exclude, selectors: Selectors::parse(labels, fields) }
-    }
-
-    /// The only names that pass; empty when every name does.
-    pub fn names(&self) -> &'a [String] {
-        self.names
-    }
-
-    /// Names that never pass.
-    pub fn excluded(&self) -> &'a [String] {
-        self.exclude
-    }
-
-    /// Whether the answer depends on more than the cluster's name.
-    pub fn has_selectors(&self) -> bool {
-        self.selectors.as_ref().is_none_or(|it| it.labels.is_some() || !it.zones.is_empty() || !it.fields.is_empty())
-    }
-
-    /// Whether a cluster passes as far as labels and fields go, whatever its name.
-    pub fn selects(&self, cluster: &Cluster) -> bool {
-        self.selectors.as_ref().is_some_and(|selectors| selectors.matches(cluster))
+        Self { listed: Names::of(names), excluded: Names::of(exclude), selectors: Selectors::parse(labels, fields) }
     }
 
     pub fn matches(&self, cluster: &Cluster) -> bool {
-        let name = &cluster.metadata.name;
-        !self.exclude.contains(name) && (self.names.is_empty() || self.names.contains(name)) && self.selects(cluster)
+        let name = cluster.metadata.name.as_str();
+        !self.excluded.has(name)
+            && (self.listed.0.is_empty() || self.listed.has(name))
+            && self.selectors.as_ref().is_some_and(|selectors| selectors.matches(cluster))
     }
 }
 
