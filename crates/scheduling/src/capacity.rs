@@ -3,15 +3,17 @@
 use apimachinery::quantity::Quantity;
 use karmada_api::cluster::v1alpha1::{Cluster, ResourceSummary};
 use karmada_api::kubernetes::ResourceList;
+use smallvec::SmallVec;
 
-pub(crate) const CPU: &str = "cpu";
-pub(crate) const PODS: &str = "pods";
+use crate::fingerprint::Fingerprint;
+
+const PODS: &str = "pods";
 /// Pods that fit a node of a grade.
 pub(crate) const PODS_PER_NODE: i64 = 110;
 
 /// The amount in the unit that estimates count in, rounded up: thousandths of a cpu, whole units of all else.
 pub(crate) fn count(name: &str, amount: Quantity) -> i64 {
-    if name == CPU { amount.milli_value() } else { amount.value() }
+    if name == "cpu" { amount.milli_value() } else { amount.value() }
 }
 
 fn parsed(list: &ResourceList, name: &str) -> Quantity {
@@ -42,17 +44,20 @@ impl Summary {
 /// Nodes by grade, lowest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Models {
-    /// The resources grades are made of.
-    pub names: Vec<Box<str>>,
-    pub grades: Vec<Grade>,
+    /// How many nodes there are of each grade.
+    pub nodes: SmallVec<[i64; 9]>,
+    pub grades: Grades,
+    /// Of the grades: most clusters have the same.
+    pub alike: Fingerprint,
 }
 
-/// Nodes that have at least these amounts left.
-#[derive(Clone, Debug)]
-pub(crate) struct Grade {
-    pub nodes: i64,
-    /// In the order of the names.
-    pub amounts: Vec<i64>,
+/// What nodes of each grade have left at least.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Grades {
+    /// The resources grades are made of.
+    pub names: Vec<Box<str>>,
+    /// For each grade the amounts in the order of the names.
+    pub amounts: Vec<Vec<i64>>,
 }
 
 impl Capacity {
@@ -79,27 +84,27 @@ fn models(cluster: &Cluster, summary: &ResourceSummary) -> Option<Models> {
     }
     let mut sorted: Vec<_> = cluster.spec.resource_models.iter().collect();
     sorted.sort_by_key(|model| model.grade);
-    let mut names: Vec<Box<str>> = Vec::new();
+    let mut grades = Grades::default();
     for range in sorted.iter().flat_map(|model| &model.ranges) {
-        if !names.iter().any(|known| **known == *range.name) {
-            names.push(range.name.as_str().into());
+        if !grades.names.iter().any(|known| **known == *range.name) {
+            grades.names.push(range.name.as_str().into());
         }
     }
-    let mut grades = Vec::new();
+    let mut nodes = SmallVec::new();
     for model in sorted {
-        let mut nodes = 0_i64;
+        let mut sum = 0_i64;
         for modeling in summary.allocatable_modelings.iter().filter(|modeling| modeling.grade == model.grade) {
             if modeling.count < 0 {
                 return None;
             }
-            nodes = nodes.saturating_add(modeling.count);
+            sum = sum.saturating_add(modeling.count);
         }
+        nodes.push(sum);
         let min = |name: &str| {
             let range = model.ranges.iter().find(|range| range.name == name)?;
             Some(count(name, range.min.as_str().parse().ok()?))
         };
-        let amounts = names.iter().map(|name| min(name).unwrap_or(0)).collect();
-        grades.push(Grade { nodes, amounts });
+        grades.amounts.push(grades.names.iter().map(|name| min(name).unwrap_or(0)).collect());
     }
-    Some(Models { names, grades })
+    Some(Models { nodes, alike: Fingerprint::of(&grades), grades })
 }

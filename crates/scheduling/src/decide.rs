@@ -8,7 +8,7 @@ use propagation::division::Ties;
 use crate::assign::{Assignment, Share, assign};
 use crate::candidate::Candidate;
 use crate::error::{AssignError, Class, ScheduleError};
-use crate::estimate::{Assumed, Demand, estimate};
+use crate::estimate::{Assumed, Demand, Estimator};
 use crate::explain::Trace;
 use crate::filter::{Filter, Previous, Tiers, diagnosis};
 use crate::plugins::Plugin;
@@ -165,11 +165,12 @@ pub fn demand<'a>(problem: &Problem<'a>, gates: &Gates) -> Demand<'a> {
 fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool, candidates: &mut [Candidate]) {
     let demand = demand(problem, gates);
     debug_assert_eq!(sets, matches!(demand, Demand::Sets(_)));
+    let asks = !matches!(demand, Demand::Nothing);
+    let mut estimator = Estimator::new(demand, gates.resource_models);
     for candidate in candidates {
         let Some(member) = snapshot.members().get(candidate.place as usize) else { continue };
         let assumed = Assumed(problem.estimates.assumed(member.name()));
-        let general = estimate(member.capacity(), &demand, gates.resource_models, assumed);
-        let asks = !matches!(demand, Demand::Nothing);
+        let general = estimator.estimate(member.capacity(), assumed);
         let accurate = asks.then(|| problem.estimates.at_most(member.name())).flatten();
         candidate.allocatable = accurate.map_or(general, |at_most| general.min(at_most));
     }

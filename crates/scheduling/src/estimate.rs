@@ -5,7 +5,8 @@ use karmada_api::kubernetes::ResourceList;
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use smallvec::SmallVec;
 
-use crate::capacity::{Capacity, Models, PODS_PER_NODE, Summary, count};
+use crate::capacity::{Capacity, Grades, Models, PODS_PER_NODE, Summary, count};
+use crate::fingerprint::Fingerprint;
 use crate::nodes::Nodes;
 
 /// The answer when nothing limits the number.
@@ -71,22 +72,63 @@ impl<'a> Assumed<'a> {
     }
 }
 
-/// How much more fits, never below zero and at most [`UNLIMITED`]. With `models` the nodes by grade count where the
-/// cluster has them.
-pub fn estimate(capacity: &Capacity, demand: &Demand<'_>, models: bool, assumed: Assumed<'_>) -> i64 {
-    if matches!(demand, Demand::Nothing) {
-        return UNLIMITED;
+/// How many replicas fit a node of each grade, for some grades.
+type OnNodes = Option<(Fingerprint, SmallVec<[i64; 9]>)>;
+
+/// Answers for one demand, cluster by cluster.
+#[derive(Debug)]
+pub struct Estimator<'a> {
+    demand: Demand<'a>,
+    /// The nodes by grade count where a cluster has them.
+    models: bool,
+    /// For the grades that were met last.
+    on_nodes: OnNodes,
+}
+
+impl<'a> Estimator<'a> {
+    pub fn new(demand: Demand<'a>, models: bool) -> Self {
+        Self { demand, models, on_nodes: None }
     }
-    let Some(summary) = &capacity.summary else { return 0 };
-    let room = Room { summary, models: summary.models.as_ref().filter(|_| models), assumed };
-    let pods = summary.pods.saturating_sub(assumed.pods());
-    match demand {
-        _ if pods <= 0 => 0,
-        Demand::Nothing | Demand::Replicas(None) => pods,
-        Demand::Replicas(Some(request)) => room.replicas(pods, request),
-        Demand::Sets(components) => room.sets(pods, components),
+
+    /// How much more fits a cluster, never below zero and at most [`UNLIMITED`].
+    pub fn estimate(&mut self, capacity: &Capacity, assumed: Assumed<'_>) -> i64 {
+        if matches!(self.demand, Demand::Nothing) {
+            return UNLIMITED;
+        }
+        let Some(summary) = &capacity.summary else { return 0 };
+        let models = summary.models.as_ref().filter(|_| self.models);
+        let pods = summary.pods.saturating_sub(assumed.pods());
+        let room = Room { summary, models, assumed };
+        match (&self.demand, models) {
+            _ if pods <= 0 => 0,
+            (Demand::Nothing | Demand::Replicas(None), _) => pods,
+            (Demand::Replicas(Some(request)), Some(models)) if assumed.0.is_empty() => {
+                pods.min(by_grade(&mut self.on_nodes, models, request))
+            }
+            (Demand::Replicas(Some(request)), _) => room.replicas(pods, request),
+            (Demand::Sets(components), _) => room.sets(pods, components),
+        }
+        .clamp(0, UNLIMITED)
     }
-    .clamp(0, UNLIMITED)
+}
+
+/// Each node of a grade takes what fits the least the grade promises. As [`Nodes::fits`], without the nodes.
+fn by_grade(met: &mut OnNodes, models: &Models, request: &Request<'_>) -> i64 {
+    let known = met.take().filter(|(alike, _)| *alike == models.alike);
+    let (_, on_nodes) = met.insert(known.unwrap_or_else(|| (models.alike, on_nodes(&models.grades, request))));
+    let grades = models.nodes.iter().zip(&*on_nodes);
+    grades.fold(0, |sum, (nodes, on_node)| sum.saturating_add(nodes.saturating_mul(*on_node)))
+}
+
+fn on_nodes(grades: &Grades, request: &Request<'_>) -> SmallVec<[i64; 9]> {
+    let place = |name: &str| grades.names.iter().position(|known| **known == *name);
+    let amounts = request.amounts().iter().map(|(name, amount)| Some((place(name)?, *amount)));
+    let Some(needs) = amounts.collect::<Option<SmallVec<[(usize, i64); 4]>>>() else { return SmallVec::new() };
+    let on_node = |amounts: &Vec<i64>| {
+        let fitting = needs.iter().map(|(place, amount)| amounts.get(*place).map_or(0, |has| has / amount));
+        fitting.fold(PODS_PER_NODE, i64::min)
+    };
+    grades.amounts.iter().map(on_node).collect()
 }
 
 struct Room<'a> {
@@ -104,17 +146,14 @@ impl Room<'_> {
     }
 
     fn replicas(&self, pods: i64, request: &Request<'_>) -> i64 {
-        match self.models {
-            Some(models) if self.assumed.0.is_empty() => pods.min(by_grade(models, request)),
-            Some(models) => {
-                let mut nodes = Nodes::empty(models);
-                for workload in self.assumed.0 {
-                    nodes.place(workload);
-                }
-                pods.min(nodes.fits(request.amounts()))
-            }
-            None => request.amounts().iter().map(|(name, amount)| self.fits(name, *amount)).fold(pods, i64::min),
+        let Some(models) = self.models else {
+            return request.amounts().iter().map(|(name, amount)| self.fits(name, *amount)).fold(pods, i64::min);
+        };
+        let mut nodes = Nodes::empty(models);
+        for workload in self.assumed.0 {
+            nodes.place(workload);
         }
+        pods.min(nodes.fits(request.amounts()))
     }
 
     fn sets(&self, pods: i64, components: &[Component]) -> i64 {
@@ -132,20 +171,6 @@ impl Room<'_> {
         }
         nodes.sets(components, bound)
     }
-}
-
-/// Each node of a grade takes what fits the least the grade promises. As [`Nodes::fits`], without copying nodes.
-fn by_grade(models: &Models, request: &Request<'_>) -> i64 {
-    let mut places: SmallVec<[(usize, i64); 4]> = SmallVec::new();
-    for (name, amount) in request.amounts() {
-        let Some(place) = models.names.iter().position(|known| **known == **name) else { return 0 };
-        places.push((place, *amount));
-    }
-    let on_node = |amounts: &[i64]| {
-        let fitting = places.iter().map(|(place, amount)| amounts.get(*place).map_or(0, |has| has / amount));
-        fitting.fold(PODS_PER_NODE, i64::min)
-    };
-    models.grades.iter().fold(0, |sum, grade| sum.saturating_add(grade.nodes.saturating_mul(on_node(&grade.amounts))))
 }
 
 /// What one set needs in all.

@@ -15,6 +15,7 @@ pub mod error;
 pub mod estimate;
 mod explain;
 mod filter;
+mod fingerprint;
 mod needed;
 mod nodes;
 pub mod outcome;

@@ -48,17 +48,18 @@ impl Run {
 
 impl<'a> Nodes<'a> {
     pub fn empty(models: &'a Models) -> Self {
-        let run = |grade: &crate::capacity::Grade| Run {
-            nodes: grade.nodes,
+        let grades = models.nodes.iter().zip(&models.grades.amounts);
+        let run = |(nodes, amounts): (&i64, &Vec<i64>)| Run {
+            nodes: *nodes,
             pods: PODS_PER_NODE,
-            left: SmallVec::from_slice(&grade.amounts),
+            left: SmallVec::from_slice(amounts),
         };
-        let runs = models.grades.iter().filter(|grade| grade.nodes > 0).map(run).collect();
+        let runs = grades.filter(|(nodes, _)| **nodes > 0).map(run).collect();
         Self { models, runs, looks: 0 }
     }
 
     fn needs(&self, request: impl Iterator<Item = (&'a str, i64)>) -> Needs {
-        let place = |name: &str| self.models.names.iter().position(|known| **known == *name);
+        let place = |name: &str| self.models.grades.names.iter().position(|known| **known == *name);
         request.filter(|(_, amount)| *amount > 0).map(|(name, amount)| Some((place(name)?, amount))).collect()
     }
 

@@ -8,12 +8,15 @@ use karmada_api::constants::taints;
 use karmada_api::kubernetes::Taint;
 
 use crate::capacity::Capacity;
+use crate::fingerprint::Fingerprint;
 
 /// A cluster with its numbers parsed. Kept from one snapshot to the next while the cluster does not change.
 #[derive(Clone, Debug)]
 pub struct Member {
     cluster: Arc<Cluster>,
     capacity: Capacity,
+    /// Of what the cluster serves.
+    served: Fingerprint,
     /// The places, among the cluster's taints, of those that keep workloads away.
     repelling: Vec<u32>,
 }
@@ -24,7 +27,7 @@ impl Member {
         let repels = |taint: &Taint| taint.effect == taints::NO_SCHEDULE || taint.effect == taints::NO_EXECUTE;
         let repelling =
             (0_u32..).zip(&cluster.spec.taints).filter(|(_, taint)| repels(taint)).map(|(place, _)| place).collect();
-        Self { cluster, capacity, repelling }
+        Self { served: served(&cluster), cluster, capacity, repelling }
     }
 
     pub fn name(&self) -> &str {
@@ -49,6 +52,12 @@ impl Member {
     }
 }
 
+fn served(cluster: &Cluster) -> Fingerprint {
+    let resources = |list: &ApiEnablement| list.resources.iter().map(|it| it.kind.clone()).collect::<Vec<_>>();
+    let lists = cluster.status.api_enablements.iter();
+    Fingerprint::of(&lists.map(|list| (list.group_version.as_str(), resources(list))).collect::<Vec<_>>())
+}
+
 /// All clusters, in the order of their names. A place is an index into that order.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -58,7 +67,6 @@ pub struct Snapshot {
     served: Vec<Arc<Member>>,
     /// A number for each region, in the order of their names; clusters without one have 0.
     region_of: Vec<u32>,
-    regions: Vec<String>,
 }
 
 impl Snapshot {
@@ -79,36 +87,22 @@ impl Snapshot {
     }
 
     fn group_served(&mut self, members: &[Arc<Member>]) {
-        let mut by_shape: HashMap<(usize, usize), Vec<u32>> = HashMap::new();
+        let mut groups: HashMap<Fingerprint, u32> = HashMap::new();
         for member in members {
-            let lists = &member.cluster.status.api_enablements;
-            let shape = (lists.len(), lists.iter().map(|list| list.resources.len()).sum());
-            let alike = by_shape.entry(shape).or_default();
-            let known = alike.iter().find(|group| {
-                self.served.get(**group as usize).is_some_and(|other| {
-                    let others: &[ApiEnablement] = &other.cluster.status.api_enablements;
-                    others == lists.as_slice()
-                })
-            });
-            let group = known.copied().unwrap_or_else(|| {
-                let group = u32::try_from(self.served.len()).unwrap_or(u32::MAX);
+            let next = u32::try_from(self.served.len()).unwrap_or(u32::MAX);
+            let group = *groups.entry(member.served).or_insert(next);
+            if group == next {
                 self.served.push(member.clone());
-                alike.push(group);
-                group
-            });
+            }
             self.served_by.push(group);
         }
     }
 
     fn group_regions(&mut self, members: &[Arc<Member>]) {
-        let region = |member: &Arc<Member>| member.cluster.spec.region.clone();
-        let names: BTreeSet<String> = members.iter().map(region).chain([String::new()]).collect();
-        self.regions = names.into_iter().collect();
-        let number = |member| {
-            let place = self.regions.binary_search(&region(member)).unwrap_or(0);
-            u32::try_from(place).unwrap_or(u32::MAX)
-        };
-        self.region_of = members.iter().map(number).collect();
+        let regions = || members.iter().map(|member| member.cluster.spec.region.as_str());
+        let names: BTreeSet<&str> = regions().chain([""]).collect();
+        let numbers: HashMap<&str, u32> = names.into_iter().zip(0..).collect();
+        self.region_of = regions().map(|region| numbers.get(region).copied().unwrap_or(0)).collect();
     }
 
     pub fn len(&self) -> usize {

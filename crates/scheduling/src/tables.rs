@@ -14,7 +14,7 @@ use crate::candidate::Candidate;
 use crate::capacity::Capacity;
 use crate::choice::{Group, choose};
 use crate::decide::targets;
-use crate::estimate::{Assumed, Demand, UNLIMITED, estimate};
+use crate::estimate::{Assumed, Demand, Estimator, UNLIMITED};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
 use crate::select::{Selection, select};
@@ -307,7 +307,11 @@ fn estimates() {
             _ => Demand::Sets(&sets),
         };
         let expected: i64 = answer.parse().unwrap();
-        assert_eq!(estimate(&capacity, &demand, uses_models, Assumed(&workloads)), expected, "{id}");
-        assert_eq!(estimate(&capacity, &Demand::Nothing, uses_models, Assumed::default()), UNLIMITED, "{id}");
+        let mut estimator = Estimator::new(demand, uses_models);
+        for _ in 0..2 {
+            assert_eq!(estimator.estimate(&capacity, Assumed(&workloads)), expected, "{id}");
+        }
+        let nothing = Estimator::new(Demand::Nothing, uses_models).estimate(&capacity, Assumed::default());
+        assert_eq!(nothing, UNLIMITED, "{id}");
     }
 }
