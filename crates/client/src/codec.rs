@@ -29,6 +29,19 @@ pub(crate) fn metadata_only(request: &mut Request, kind: &str) {
     }
 }
 
+pub(crate) fn read(path: &str, accept: &str) -> Result<Request, Error> {
+    let builder = http::Request::get(path).header(ACCEPT, accept);
+    builder.body(transport::empty()).map_err(|e| Error::encode(path, e))
+}
+
+/// Puts a path before a request's own.
+pub(crate) fn prefix(request: &mut Request, prefix: &str) -> Result<(), Error> {
+    let own = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
+    let uri = format!("{prefix}{own}").parse().map_err(|e| Error::encode(prefix, e))?;
+    *request.uri_mut() = uri;
+    Ok(())
+}
+
 /// How errors name a request.
 pub(crate) fn attempt(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 pub use discovery::{DiscoveredResource, Discovery};
 pub use error::Error;
-use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Limited};
 pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
@@ -28,6 +28,9 @@ pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions
 pub use remote::Endpoint;
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
+
+/// Lines of a watch; an error ends it.
+pub type EventLines = futures::stream::BoxStream<'static, std::result::Result<bytes::Bytes, apimachinery::Status>>;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -50,6 +53,8 @@ struct Inner {
     counts: limits::Counters,
     timeout: Duration,
     user_agent: http::HeaderValue,
+    /// Before every path.
+    prefix: String,
 }
 
 #[derive(Clone)]
@@ -90,6 +95,7 @@ impl Client {
             counts: limits::Counters::default(),
             timeout: DEFAULT_TIMEOUT,
             user_agent: http::HeaderValue::from_static(concat!("karmada/", env!("CARGO_PKG_VERSION"))),
+            prefix: String::new(),
         }))
     }
 
@@ -116,6 +122,12 @@ impl Client {
         })
     }
 
+    /// A server behind this one, as a path of it (a member behind the cluster proxy), with its own counters.
+    #[must_use]
+    pub fn behind(&self, prefix: &str) -> Self {
+        self.changed(|inner| inner.prefix.push_str(prefix.trim_end_matches('/')))
+    }
+
     fn changed(&self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Inner {
             transport: self.0.transport.clone(),
@@ -123,6 +135,7 @@ impl Client {
             counts: limits::Counters::default(),
             timeout: self.0.timeout,
             user_agent: self.0.user_agent.clone(),
+            prefix: self.0.prefix.clone(),
         };
         change(&mut inner);
         Self(Arc::new(inner))
@@ -153,6 +166,9 @@ impl Client {
     async fn send_now(&self, mut request: Request) -> Result<Response> {
         if let Some(limit) = &self.0.limit {
             limit.acquire().await;
+        }
+        if !self.0.prefix.is_empty() {
+            codec::prefix(&mut request, &self.0.prefix)?;
         }
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
         match &self.0.transport {
@@ -192,6 +208,36 @@ impl Client {
             Answer::Payload(Payload::Object(object)) => Ok(object.json().clone()),
             Answer::Payload(_) => Err(Error::unexpected(path, "a list of shared objects")),
         }
+    }
+
+    /// A GET in a form of the caller's choosing, such as a Table; never shared objects.
+    ///
+    /// # Errors
+    /// As [`Client::request`].
+    pub async fn document(&self, path: &str, accept: &str) -> Result<bytes::Bytes> {
+        let request = codec::read(path, accept)?;
+        let attempt = codec::attempt(&request);
+        match tokio::time::timeout(self.0.timeout, self.read(request, MAX_LIST_BYTES, &attempt)).await {
+            Ok(Ok(Answer::Bytes(bytes))) => Ok(bytes),
+            Ok(Ok(Answer::Payload(_))) => Err(Error::unexpected(&attempt, "shared objects")),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::Timeout { attempt, after: self.0.timeout }),
+        }
+    }
+
+    /// As [`Client::document`] for a watch: the events as the server writes them, one a line.
+    ///
+    /// # Errors
+    /// As [`Client::request`] for the start; later errors come in the stream.
+    pub async fn event_lines(&self, path: &str, accept: &str) -> Result<EventLines> {
+        let request = codec::read(path, accept)?;
+        let attempt = codec::attempt(&request);
+        let (parts, body) = self.send(request).await?.into_parts();
+        if parts.status.is_success() {
+            return Ok(watch::lines(body).boxed());
+        }
+        let bytes = read_body(body, MAX_OBJECT_BYTES).await.map_err(|e| Error::transport(&attempt, e))?;
+        Err(codec::refusal(parts.status, &bytes))
     }
 
     /// Sends, waits for the whole answer within the time-out, and turns refusals into [`Error::Status`].

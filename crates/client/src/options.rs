@@ -1,5 +1,6 @@
 //! Options of requests, as their query strings and bodies.
 
+use apimachinery::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -97,6 +98,11 @@ impl DeleteOptions {
 }
 
 impl ListOptions {
+    /// Path and query of the list; `namespace` `None` means all.
+    pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
+        self.query().after(&resource.collection_path(namespace))
+    }
+
     pub fn labels(selector: impl Into<String>) -> Self {
         Self { label_selector: Some(selector.into()), ..Self::default() }
     }
@@ -115,6 +121,11 @@ impl ListOptions {
 }
 
 impl WatchOptions {
+    /// Path and query of the watch; `namespace` `None` means all.
+    pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
+        self.query().after(&resource.collection_path(namespace))
+    }
+
     pub(crate) fn query(&self) -> Query {
         let mut query = Query::default();
         query.add("watch", "true");

@@ -52,7 +52,7 @@ struct Lines {
 }
 
 /// Splits a body into lines of at most [`MAX_OBJECT_BYTES`] plus the event's frame.
-fn lines(body: Body) -> impl Stream<Item = Result<Bytes, Status>> + Send {
+pub(crate) fn lines(body: Body) -> impl Stream<Item = Result<Bytes, Status>> + Send {
     let state = Lines { body, pending: BytesMut::new(), done: false };
     futures::stream::unfold(state, |mut state| async move {
         let mut searched = 0;
