@@ -4,11 +4,14 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::api_resources::ApiResourcesArgs;
 use crate::cordon::Desired;
 use crate::error::Error;
-use crate::{Context, cordon, join, unjoin, version};
+use crate::get::GetArgs;
+use crate::{Context, api_resources, cordon, get, join, unjoin, version};
 
 #[derive(Parser)]
 #[command(about = "karmadactl controls a Kubernetes Cluster Federation.", disable_help_subcommand = true)]
@@ -45,6 +48,13 @@ struct MemberCluster {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Display one or many resources of the control plane and its members.
+    Get {
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        get: Box<GetArgs>,
+    },
     /// Register a cluster to the control plane with Push mode.
     Join {
         args: Vec<String>,
@@ -80,6 +90,13 @@ enum Command {
     Cordon(Cordon),
     /// Mark cluster as schedulable.
     Uncordon(Cordon),
+    /// Print the resources that the control plane or a member serves.
+    ApiResources {
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        resources: Box<ApiResourcesArgs>,
+    },
     /// Print the version information.
     Version,
 }
@@ -97,14 +114,16 @@ struct Cordon {
 /// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
 /// `karmadactl` or `kubectl karmada`.
 pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {
-    let matches = Cli::command().name(program).try_get_matches_from(args);
+    let args: Vec<OsString> = args.into_iter().collect();
+    if args.len() < 2 {
+        // As upstream: nothing asked for is a question how to ask.
+        Context::default().print(&Cli::command().name(program).render_help().to_string());
+        return 0;
+    }
+    let matches = Cli::command().name(program).try_get_matches_from(&args);
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help goes to stdout and is no failure.
-            let _ = error.print();
-            return u8::from(error.use_stderr());
-        }
+        Err(error) => return refuse(program, &args, &error),
     };
     match execute(program, cli.command).await {
         Ok(()) => 0,
@@ -115,8 +134,48 @@ pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>
     }
 }
 
+/// Says what is wrong with a command line, in cobra's words where scripts know them.
+fn refuse(program: &str, args: &[OsString], error: &clap::Error) -> u8 {
+    if !error.use_stderr() {
+        // Help goes to stdout and is no failure.
+        let _ = error.print();
+        return 0;
+    }
+    let named = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
+    let text = match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            format!("error: unknown command {:?} for {program:?}\n", named(ContextKind::InvalidSubcommand))
+        }
+        ErrorKind::UnknownArgument => {
+            let flag = named(ContextKind::InvalidArg);
+            let command = args.get(1).and_then(|word| word.to_str()).filter(|word| !word.starts_with('-'));
+            let command = command.map_or_else(|| program.to_owned(), |command| format!("{program} {command}"));
+            match flag.strip_prefix("--") {
+                Some(_) => format!("error: unknown flag: {flag}\n{}\n", usage(&command)),
+                None => format!("error: unknown shorthand flag: {flag}\n{}\n", usage(&command)),
+            }
+        }
+        _ => error.render().to_string(),
+    };
+    Context::default().log(&text);
+    1
+}
+
+fn usage(command: &str) -> String {
+    format!("See '{command} --help' for usage.")
+}
+
 async fn execute(program: &str, command: Command) -> Result<(), Error> {
     match command {
+        Command::Get { control_plane, get } => {
+            let context = context(control_plane);
+            let (args, options) = get.options(&context, &usage(&format!("{program} get")))?;
+            get::run(&context, &args, &options).await
+        }
+        Command::ApiResources { control_plane, resources } => {
+            let options = resources.options(&usage(&format!("{program} api-resources")))?;
+            api_resources::run(&context(control_plane), &options).await
+        }
         Command::Join { args, control_plane, member, cluster_provider, cluster_region, cluster_zones } => {
             let options = join::JoinOptions {
                 cluster_namespace: member.cluster_namespace,

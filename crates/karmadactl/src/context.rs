@@ -28,6 +28,18 @@ impl Context {
         })
     }
 
+    /// The namespace of the kubeconfig's context, else `default`.
+    pub fn namespace(&self) -> String {
+        let read = || {
+            let text = std::fs::read_to_string(locate(self.kubeconfig.clone(), "control plane").ok()?).ok()?;
+            let document: Value = serde_saphyr::from_str(&text).ok()?;
+            let context = context_of(&document, self.karmada_context.as_deref())?;
+            context["namespace"].as_str().filter(|name| !name.is_empty()).map(str::to_owned)
+        };
+        // A kubeconfig that cannot be read is reported where the client is made from it.
+        read().unwrap_or_else(|| "default".to_owned())
+    }
+
     /// A member by its own kubeconfig; the context defaults to the current one.
     pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>) -> Result<Member, Error> {
         let path = locate(kubeconfig.map(PathBuf::from), "joining cluster")?;
@@ -71,13 +83,21 @@ fn locate(given: Option<PathBuf>, side: &str) -> Result<PathBuf, Error> {
     })
 }
 
+fn named<'a>(document: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
+    document[list].as_array()?.iter().find(|entry| entry["name"] == name)
+}
+
+/// The context of that name, or the current one.
+fn context_of<'a>(document: &'a Value, name: Option<&str>) -> Option<&'a Value> {
+    let name = name.or(document["current-context"].as_str())?;
+    Some(&named(document, "contexts", name)?["context"])
+}
+
 /// The `cluster` entry that a context of a kubeconfig names.
 fn cluster_of(kubeconfig: &str, context: Option<&str>) -> Option<Value> {
     let document: Value = serde_saphyr::from_str(kubeconfig).ok()?;
-    let named = |list: &str, name: &str| document[list].as_array()?.iter().find(|entry| entry["name"] == name).cloned();
-    let context = context.or(document["current-context"].as_str())?;
-    let cluster = named("contexts", context)?["context"]["cluster"].as_str()?.to_owned();
-    Some(named("clusters", &cluster)?["cluster"].clone())
+    let cluster = context_of(&document, context)?["cluster"].as_str()?;
+    Some(named(&document, "clusters", cluster)?["cluster"].clone())
 }
 
 #[cfg(test)]

@@ -10,6 +10,9 @@ pub enum Error {
     /// The server said no.
     #[error("{0}")]
     Server(Box<Status>),
+    /// What went wrong at each of several servers, each naming its own.
+    #[error("{}", .0.join("\n"))]
+    Several(Vec<String>),
     /// The server could not be reached, or answered nonsense.
     #[error("{attempt}: {source}")]
     Client { attempt: String, source: client::Error },
@@ -33,6 +36,8 @@ impl Error {
     pub fn render(&self) -> String {
         match self {
             Self::Server(status) => render_status(status),
+            // Upstream's habit: several messages stand alone.
+            Self::Several(messages) if messages.len() > 1 => format!("{self}\n"),
             other => format!("error: {other}\n"),
         }
     }

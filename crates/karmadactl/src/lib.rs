@@ -1,13 +1,19 @@
 //! The `karmadactl` command line as a library: data on stdout, everything else on stderr.
 //!
-//! So far: `join`, `unjoin`, `cordon`, `uncordon` and `version`.
+//! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon` and `version`.
 
+mod api_resources;
 mod cli;
 mod context;
 mod cordon;
 mod error;
+mod get;
 pub mod join;
 mod resources;
+mod scope;
+mod servers;
+mod table;
+mod template;
 mod unjoin;
 mod version;
 

@@ -1,0 +1,254 @@
+//! `api-resources`: what the control plane or a member serves.
+
+use clap::Args;
+use client::DiscoveredResource;
+
+use crate::Context;
+use crate::error::Error;
+use crate::scope::OperationScope;
+use crate::servers;
+use crate::table::Layout;
+
+#[derive(Args)]
+pub struct ApiResourcesArgs {
+    /// Which side is asked: karmada (the control plane) or members.
+    #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "karmada")]
+    operation_scope: String,
+    /// The member to ask, with the scope members.
+    #[arg(long, default_value = "")]
+    cluster: String,
+    /// One of: wide, name.
+    #[arg(short = 'o', long, default_value = "")]
+    output: String,
+    /// Rows without headings.
+    #[arg(long)]
+    no_headers: bool,
+    /// Only namespaced resources, or with =false only those that are not.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    namespaced: Option<bool>,
+    /// Only resources of this group; an empty one is the core group.
+    #[arg(long)]
+    api_group: Option<String>,
+    /// Only resources that have all of these verbs.
+    #[arg(long, value_delimiter = ',')]
+    verbs: Vec<String>,
+    /// Only resources in all of these categories.
+    #[arg(long, value_delimiter = ',')]
+    categories: Vec<String>,
+    /// One of: name, kind.
+    #[arg(long, default_value = "")]
+    sort_by: String,
+}
+
+impl ApiResourcesArgs {
+    pub fn options(self, usage: &str) -> Result<Options, Error> {
+        let Self { namespaced, api_group, verbs, categories, .. } = self;
+        Ok(Options {
+            scope: crate::scope::parse(&self.operation_scope, usage)?,
+            cluster: self.cluster,
+            output: Output::parse(&self.output)?,
+            no_headers: self.no_headers,
+            selection: Selection { namespaced, group: api_group, verbs, categories },
+            sort_by: SortBy::parse(&self.sort_by)?,
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    scope: OperationScope,
+    cluster: String,
+    output: Output,
+    no_headers: bool,
+    selection: Selection,
+    sort_by: SortBy,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    Table,
+    Wide,
+    Name,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SortBy {
+    /// By group, then by name.
+    Group,
+    Name,
+    Kind,
+}
+
+impl Output {
+    fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "" => Ok(Self::Table),
+            "wide" => Ok(Self::Wide),
+            "name" => Ok(Self::Name),
+            other => Err(Error::message(format!("--output {other} is not available"))),
+        }
+    }
+}
+
+impl SortBy {
+    fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "" => Ok(Self::Group),
+            "name" => Ok(Self::Name),
+            "kind" => Ok(Self::Kind),
+            _ => Err(Error::message("--sort-by accepts only name or kind")),
+        }
+    }
+}
+
+/// Which resources are shown; every condition that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    pub namespaced: Option<bool>,
+    pub group: Option<String>,
+    pub verbs: Vec<String>,
+    pub categories: Vec<String>,
+}
+
+impl Selection {
+    fn takes(&self, found: &DiscoveredResource) -> bool {
+        self.namespaced.is_none_or(|namespaced| namespaced == found.resource.namespaced)
+            && self.group.as_ref().is_none_or(|group| *group == found.resource.group)
+            && self.verbs.iter().all(|verb| found.can(verb))
+            && self.categories.iter().all(|category| found.categories.contains(category))
+    }
+}
+
+pub async fn run(context: &Context, options: &Options) -> Result<(), Error> {
+    let control = context.control_plane().await?;
+    let client = servers::one(&control, options.scope, &options.cluster).await?;
+    let discovery = client.discovery().await.map_err(Error::client("read what the server serves"))?;
+    context.print(&render(discovery.preferred(), options));
+    if discovery.failed.is_empty() {
+        return Ok(());
+    }
+    let failed: Vec<String> = discovery.failed.iter().map(ToString::to_string).collect();
+    Err(Error::message(format!("unable to retrieve the complete list of server APIs: {}", failed.join(", "))))
+}
+
+fn render(resources: Vec<&DiscoveredResource>, options: &Options) -> String {
+    let taken = |found: &&DiscoveredResource| !found.verbs.is_empty() && options.selection.takes(found);
+    let mut resources: Vec<_> = resources.into_iter().filter(taken).collect();
+    resources.sort_by(|a, b| {
+        let (a, b) = (&a.resource, &b.resource);
+        match options.sort_by {
+            SortBy::Group => (&a.group, &a.plural).cmp(&(&b.group, &b.plural)),
+            SortBy::Name => a.plural.cmp(&b.plural),
+            SortBy::Kind => a.kind.cmp(&b.kind),
+        }
+    });
+    let wide = match options.output {
+        Output::Name => {
+            return resources.iter().map(|found| format!("{}\n", found.resource.gvr().group_resource())).collect();
+        }
+        output => output == Output::Wide,
+    };
+    let mut headings = vec!["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"];
+    headings.extend(wide.then_some(["VERBS", "CATEGORIES"]).into_iter().flatten());
+    let mut lines = Vec::new();
+    lines.extend((!options.no_headers).then(|| headings.into_iter().map(str::to_owned).collect::<Vec<_>>()));
+    lines.extend(resources.into_iter().map(|found| line(found, wide)));
+    Layout::default().render(&lines)
+}
+
+fn line(found: &DiscoveredResource, wide: bool) -> Vec<String> {
+    let resource = &found.resource;
+    let mut line = vec![
+        resource.plural.clone(),
+        found.short_names.join(","),
+        resource.api_version(),
+        resource.namespaced.to_string(),
+        resource.kind.clone(),
+    ];
+    line.extend(wide.then(|| [found.verbs.join(","), found.categories.join(",")]).into_iter().flatten());
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use apimachinery::ApiResource;
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    fn served() -> Vec<DiscoveredResource> {
+        let found = |resource: ApiResource, short: &[&str], verbs: &[&str], categories: &[&str]| DiscoveredResource {
+            resource,
+            singular: String::new(),
+            short_names: short.iter().map(|text| (*text).to_owned()).collect(),
+            categories: categories.iter().map(|text| (*text).to_owned()).collect(),
+            verbs: verbs.iter().map(|text| (*text).to_owned()).collect(),
+            subresources: Vec::new(),
+        };
+        vec![
+            found(
+                ApiResource::namespaced("apps", "v1", "Deployment", "deployments"),
+                &["deploy"],
+                &["get", "list"],
+                &["all"],
+            ),
+            found(ApiResource::cluster("", "v1", "Namespace", "namespaces"), &["ns"], &["create", "get"], &[]),
+            found(
+                ApiResource::namespaced(
+                    "authorization.k8s.io",
+                    "v1",
+                    "LocalSubjectAccessReview",
+                    "localsubjectaccessreviews",
+                ),
+                &[],
+                &["create"],
+                &[],
+            ),
+        ]
+    }
+
+    fn check(output: Output, selection: Selection, expected: &Expect) {
+        let (scope, cluster) = (OperationScope::Karmada, String::new());
+        let options = Options { scope, cluster, output, no_headers: false, selection, sort_by: SortBy::Group };
+        expected.assert_eq(&render(served().iter().collect(), &options));
+    }
+
+    #[test]
+    fn resources_are_listed_as_kubectl_lists_them() {
+        check(
+            Output::Table,
+            Selection::default(),
+            &expect![[r#"
+            NAME                        SHORTNAMES   APIVERSION                NAMESPACED   KIND
+            namespaces                  ns           v1                        false        Namespace
+            deployments                 deploy       apps/v1                   true         Deployment
+            localsubjectaccessreviews                authorization.k8s.io/v1   true         LocalSubjectAccessReview
+        "#]],
+        );
+        let namespaced = Selection { namespaced: Some(true), verbs: vec!["list".into()], ..Selection::default() };
+        check(
+            Output::Wide,
+            namespaced,
+            &expect![[r#"
+            NAME          SHORTNAMES   APIVERSION   NAMESPACED   KIND         VERBS      CATEGORIES
+            deployments   deploy       apps/v1      true         Deployment   get,list   all
+        "#]],
+        );
+        let core = Selection { group: Some(String::new()), ..Selection::default() };
+        check(
+            Output::Name,
+            core,
+            &expect![[r#"
+            namespaces
+        "#]],
+        );
+        let all = Selection { categories: vec!["all".into()], ..Selection::default() };
+        check(
+            Output::Name,
+            all,
+            &expect![[r#"
+            deployments.apps
+        "#]],
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! The flags of `get`, with upstream's names; `--field-selector` and `--chunk-size` are kubectl's.
+
+use clap::Args;
+
+use super::{Options, Output, Watch};
+use crate::error::Error;
+use crate::{Context, template};
+
+#[derive(Args)]
+pub struct GetArgs {
+    /// TYPE[,TYPE] [NAME...], or TYPE/NAME ...
+    pub args: Vec<String>,
+    /// Which side is asked: karmada (the control plane), members, or all.
+    #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "karmada")]
+    pub operation_scope: String,
+    /// Members to ask, with the scopes members and all; all members when absent.
+    #[arg(short = 'C', long, value_delimiter = ',')]
+    pub clusters: Vec<String>,
+    /// The namespace; that of the kubeconfig's context when absent.
+    #[arg(short = 'n', long)]
+    pub namespace: Option<String>,
+    /// Objects of all namespaces.
+    #[arg(short = 'A', long)]
+    pub all_namespaces: bool,
+    /// Objects whose labels match, such as -l key1=value1,key2=value2.
+    #[arg(short = 'l', long, visible_alias = "selector")]
+    pub labels: Option<String>,
+    /// Objects whose fields match, such as metadata.name=nginx.
+    #[arg(long)]
+    pub field_selector: Option<String>,
+    /// One of: wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...
+    #[arg(short = 'o', long, default_value = "")]
+    pub output: String,
+    /// Objects asked for at a time; 0 means all at once.
+    #[arg(long, default_value_t = 500)]
+    pub chunk_size: usize,
+    /// An object that does not exist is no error.
+    #[arg(long)]
+    pub ignore_not_found: bool,
+    /// Rows without headings.
+    #[arg(long)]
+    pub no_headers: bool,
+    /// Names with their type.
+    #[arg(long)]
+    pub show_kind: bool,
+    /// All labels as the last column.
+    #[arg(long)]
+    pub show_labels: bool,
+    /// Keep metadata.managedFields in JSON and YAML.
+    #[arg(long)]
+    pub show_managed_fields: bool,
+    /// Labels that get columns of their own.
+    #[arg(short = 'L', long, value_delimiter = ',')]
+    pub label_columns: Vec<String>,
+    /// Sort by the field at this path, such as .metadata.name.
+    #[arg(long)]
+    pub sort_by: Option<String>,
+    /// After listing, show every change.
+    #[arg(short = 'w', long)]
+    pub watch: bool,
+    /// Show changes only.
+    #[arg(long)]
+    pub watch_only: bool,
+    /// With --watch or --watch-only: what happened, before each row.
+    #[arg(long)]
+    pub output_watch_events: bool,
+}
+
+impl GetArgs {
+    /// The arguments and what to do with them.
+    pub fn options(self, context: &Context, usage: &str) -> Result<(Vec<String>, Options), Error> {
+        let watching = self.watch || self.watch_only;
+        if self.output_watch_events && !watching {
+            let rule = "--output-watch-events option can only be used with --watch or --watch-only";
+            return Err(Error::message(rule));
+        }
+        let output = Output::parse(&self.output)?;
+        if self.show_labels && !output.is_table() {
+            let name = self.output.split('=').next().unwrap_or_default();
+            return Err(Error::message(format!("--show-labels option cannot be used with {name} printer")));
+        }
+        let watch = Watch { only_changes: self.watch_only, events: self.output_watch_events };
+        let options = Options {
+            scope: crate::scope::parse(&self.operation_scope, usage)?,
+            clusters: self.clusters,
+            namespace: self.namespace.unwrap_or_else(|| context.namespace()),
+            all_namespaces: self.all_namespaces,
+            labels: self.labels,
+            field_selector: self.field_selector,
+            output,
+            chunk_size: self.chunk_size,
+            ignore_not_found: self.ignore_not_found,
+            no_headers: self.no_headers,
+            show_kind: self.show_kind,
+            show_labels: self.show_labels,
+            show_managed_fields: self.show_managed_fields,
+            label_columns: self.label_columns,
+            sort_by: self.sort_by.as_deref().map(template::path).transpose().map_err(Error::message)?,
+            watch: watching.then_some(watch),
+        };
+        Ok((self.args, options))
+    }
+}

@@ -1,0 +1,241 @@
+//! `get`: objects of the control plane, of members, or of both in one table.
+//!
+//! Members are asked at the same time, through the control plane's proxy. One that fails is named on stderr and does
+//! not hide the others.
+
+mod args;
+mod fetch;
+mod output;
+mod rows;
+mod targets;
+mod watch;
+
+use std::collections::BTreeMap;
+
+use apiextensions::jsonpath::JsonPath;
+use futures::StreamExt;
+use serde_json::Value;
+
+pub use args::GetArgs;
+pub use output::Output;
+pub use watch::Watch;
+
+use crate::Context;
+use crate::error::Error;
+use crate::scope::OperationScope;
+use crate::servers::{self, Server};
+use crate::table::Layout;
+use fetch::{Answer, Found};
+use output::Objects;
+use rows::{Block, View};
+use targets::Target;
+
+/// Members asked at a time. Each costs one connection of ours and one of the control plane's.
+const CONCURRENT: usize = 32;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub scope: OperationScope,
+    /// Members to ask; none means all.
+    pub clusters: Vec<String>,
+    pub namespace: String,
+    pub all_namespaces: bool,
+    pub labels: Option<String>,
+    pub field_selector: Option<String>,
+    pub output: Output,
+    /// Objects asked for at a time; 0 means all at once.
+    pub chunk_size: usize,
+    pub ignore_not_found: bool,
+    pub no_headers: bool,
+    pub show_kind: bool,
+    pub show_labels: bool,
+    pub show_managed_fields: bool,
+    pub label_columns: Vec<String>,
+    pub sort_by: Option<JsonPath>,
+    pub watch: Option<Watch>,
+}
+
+impl Options {
+    fn view(&self) -> View {
+        View {
+            wide: matches!(self.output, Output::Table { wide: true }),
+            with_namespace: self.all_namespaces,
+            show_labels: self.show_labels,
+            label_columns: self.label_columns.clone(),
+            watching: self.watch.is_some(),
+            with_event: self.watch.is_some_and(|watch| watch.events),
+        }
+    }
+}
+
+pub async fn run(context: &Context, args: &[String], options: &Options) -> Result<(), Error> {
+    let targets = targets::parse(args)?;
+    if options.all_namespaces && targets.iter().any(|target| !target.names.is_empty()) {
+        return Err(Error::message("a resource cannot be retrieved by name across all namespaces"));
+    }
+    let control = context.control_plane().await?;
+    let servers = servers::select(&control, options.scope, &options.clusters).await?;
+    if servers.is_empty() {
+        context.log("No member Clusters found in Karmada control plane\n");
+        return Ok(());
+    }
+    if let Some(watch) = options.watch {
+        return watch::run(context, &servers, &targets, watch, options).await;
+    }
+    let asked: Vec<_> = servers.iter().map(|server| fetch::ask(server, &targets, options)).collect();
+    let answers: Vec<Answer> = futures::stream::iter(asked).buffered(CONCURRENT).collect().await;
+    let mut failures = Vec::new();
+    let mut found = Vec::new();
+    for (server, answer) in servers.iter().zip(answers) {
+        failures.extend(answer.failures);
+        found.push((server, answer.found));
+    }
+    if options.output.is_table() {
+        let text = tables(found, &targets, options);
+        if text.is_empty() && failures.is_empty() && !options.ignore_not_found {
+            context.log(&nothing(options));
+        }
+        context.print(&text);
+    } else {
+        documents(context, found, &targets, options)?;
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
+}
+
+fn nothing(options: &Options) -> String {
+    match options.all_namespaces {
+        true => "No resources found\n".to_owned(),
+        false => format!("No resources found in {} namespace.\n", options.namespace),
+    }
+}
+
+/// One block of rows for each resource, in the order of their groups and names.
+fn tables(found: Vec<(&Server, Vec<Found>)>, targets: &[Target], options: &Options) -> String {
+    let view = options.view();
+    let resources = || found.iter().flat_map(|(_, found)| found).map(place);
+    let several = targets.len() > 1 || resources().any(|one| resources().any(|other| one != other));
+    let prefixed = several || options.show_kind;
+    let mut blocks: BTreeMap<(String, String), Block> = BTreeMap::new();
+    for (server, found) in found {
+        for found in found {
+            let prefix = prefixed.then(|| prefix(&found));
+            let kind = &found.resource.resource.kind;
+            let block = blocks.entry(place(&found)).or_insert_with(|| Block::new(kind, prefix, &view));
+            for table in sorted(found, options) {
+                block.add(&table, &server.name, "", &view);
+            }
+        }
+    }
+    let shown = blocks.into_values().filter(|block| !block.is_empty()).map(|mut block| {
+        let mut lines = Vec::new();
+        lines.extend((!options.no_headers).then(|| block.headings(&view)));
+        lines.extend(block.take_lines(&view));
+        Layout::default().render(&lines)
+    });
+    shown.collect::<Vec<_>>().join("\n")
+}
+
+fn place(found: &Found) -> (String, String) {
+    (found.resource.resource.group.clone(), found.resource.resource.plural.clone())
+}
+
+/// `deployment.apps/`
+fn prefix(found: &Found) -> String {
+    let resource = &found.resource.resource;
+    let kind = resource.kind.to_lowercase();
+    if resource.group.is_empty() { format!("{kind}/") } else { format!("{kind}.{}/", resource.group) }
+}
+
+/// The Tables of one server, joined and sorted when a sort was asked for.
+fn sorted(found: Found, options: &Options) -> Vec<Value> {
+    let mut tables = found.documents;
+    let Some(path) = &options.sort_by else { return tables };
+    let mut rows: Vec<Value> = Vec::new();
+    for table in &mut tables {
+        if let Value::Array(more) = table["rows"].take() {
+            rows.extend(more);
+        }
+    }
+    rows.sort_by(|a, b| compare(key(path, &a["object"]), key(path, &b["object"])));
+    tables.truncate(1);
+    if let Some(first) = tables.first_mut() {
+        first["rows"] = Value::Array(rows);
+    }
+    tables
+}
+
+fn key<'a>(path: &JsonPath, object: &'a Value) -> Option<&'a Value> {
+    path.find(object).into_iter().next()
+}
+
+/// What is missing comes first, numbers by size, everything else by its text.
+fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
+    match (a, b) {
+        (Some(Value::Number(a)), Some(Value::Number(b))) => {
+            a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
+        }
+        (Some(a), Some(b)) => crate::template::shown(a).cmp(&crate::template::shown(b)),
+        (a, b) => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// Every server's objects as documents of their own.
+fn documents(
+    context: &Context,
+    found: Vec<(&Server, Vec<Found>)>,
+    targets: &[Target],
+    options: &Options,
+) -> Result<(), Error> {
+    let single = matches!(targets, [target] if target.names.len() == 1);
+    let mut separator = "";
+    for (_, found) in found {
+        // By name, a server that has none of them has nothing to show; a list may be empty.
+        let by_name = !found.is_empty() && found.iter().all(|found| found.named);
+        let mut objects: Vec<Value> = found.into_iter().flat_map(objects).collect();
+        if !options.show_managed_fields {
+            objects.iter_mut().for_each(hide_managed_fields);
+        }
+        if let Some(path) = &options.sort_by {
+            objects.sort_by(|a, b| compare(key(path, a), key(path, b)));
+        }
+        let objects = match objects.pop() {
+            None if by_name => continue,
+            Some(object) if single && objects.is_empty() => Objects::One(object),
+            last => {
+                objects.extend(last);
+                Objects::Many(objects)
+            }
+        };
+        context.print(separator);
+        context.print(&options.output.render(objects)?);
+        separator = options.output.separator();
+    }
+    Ok(())
+}
+
+/// The objects of one answer. Items of lists leave out what the list says for all.
+fn objects(found: Found) -> Vec<Value> {
+    if found.named {
+        return found.documents;
+    }
+    let resource = &found.resource.resource;
+    let (api_version, kind) = (resource.api_version(), resource.kind.clone());
+    let mut objects = Vec::new();
+    for mut page in found.documents {
+        let Value::Array(items) = page["items"].take() else { continue };
+        for mut item in items {
+            if let Value::Object(map) = &mut item {
+                map.entry("apiVersion").or_insert_with(|| api_version.clone().into());
+                map.entry("kind").or_insert_with(|| kind.clone().into());
+            }
+            objects.push(item);
+        }
+    }
+    objects
+}
+
+fn hide_managed_fields(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+}

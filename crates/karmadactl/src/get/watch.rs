@@ -1,0 +1,184 @@
+//! `get --watch`: the rows as they change, of all servers in one stream of lines.
+
+use std::collections::HashMap;
+
+use client::{EventLines, WatchOptions};
+use futures::StreamExt;
+use futures::stream::select_all;
+use serde_json::{Value, json};
+
+use super::fetch::{self, accept, discovery, list_options, namespace, resources};
+use super::output::Objects;
+use super::rows::{Block, View};
+use super::targets::Target;
+use super::{Options, hide_managed_fields};
+use crate::Context;
+use crate::error::Error;
+use crate::servers::{Server, reason};
+use crate::table::Layout;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// What is there already is not shown.
+    pub only_changes: bool,
+    /// Each row says what has happened.
+    pub events: bool,
+}
+
+/// Shows what there is and then every change, until the servers end it. Errors of one server do not end the others'.
+pub async fn run(
+    context: &Context,
+    servers: &[Server],
+    targets: &[Target],
+    watch: Watch,
+    options: &Options,
+) -> Result<(), Error> {
+    let several =
+        "watch is only supported on individual resources and resource collections - more than 1 resource was found";
+    let target = match targets {
+        [target] if target.names.len() <= 1 => target,
+        _ => return Err(Error::message(several)),
+    };
+    let mut screen = Screen {
+        context,
+        options,
+        view: options.view(),
+        block: None,
+        layout: Layout::default(),
+        headed: false,
+        columns: HashMap::new(),
+    };
+    let mut failures = Vec::new();
+    let mut streams = Vec::new();
+    for server in servers {
+        match begin(server, target, watch, &mut screen).await {
+            Ok(Some(lines)) => streams.push(lines.map(move |line| (server, line)).boxed()),
+            Ok(None) => return Err(Error::message(several)),
+            Err(failure) => {
+                context.log(&format!("{failure}\n"));
+                failures.push(failure);
+            }
+        }
+    }
+    let mut events = select_all(streams);
+    while let Some((server, line)) = events.next().await {
+        let event = line.map_err(|status| status.message).and_then(|line| {
+            serde_json::from_slice::<Value>(&line).map_err(|e| format!("a watch event cannot be understood: {e}"))
+        });
+        match event {
+            Ok(event) => screen.event(server, event)?,
+            Err(why) => failures.push(server.error(why)),
+        }
+    }
+    if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
+}
+
+/// Shows what a server has and opens its watch from there. `None`: the type means several resources.
+async fn begin(
+    server: &Server,
+    target: &Target,
+    watch: Watch,
+    screen: &mut Screen<'_>,
+) -> Result<Option<EventLines>, String> {
+    let options = screen.options;
+    let discovery = discovery(server).await?;
+    let [resource] = resources(server, &discovery, target)?[..] else { return Ok(None) };
+    let resource = &resource.resource;
+    let mut list = list_options(options);
+    if let [name] = &target.names[..] {
+        list.field_selector = Some(format!("metadata.name={name}"));
+    }
+    let pages = fetch::pages(&server.client, resource, options, &list).await;
+    let pages = pages.map_err(|error| server.error(reason(&error)))?;
+    let revision = pages.last().and_then(|page| page["metadata"]["resourceVersion"].as_str().map(str::to_owned));
+    screen.block.get_or_insert_with(|| Block::new(&resource.kind, None, &screen.view));
+    if !watch.only_changes {
+        for page in pages {
+            screen.page(server, page).map_err(|error| error.to_string())?;
+        }
+    }
+    let watching = WatchOptions {
+        label_selector: list.label_selector,
+        field_selector: list.field_selector,
+        resource_version: revision,
+        ..WatchOptions::default()
+    };
+    let path = watching.path(resource, namespace(resource, options));
+    let lines = server.client.event_lines(&path, accept(&options.output)).await;
+    lines.map(Some).map_err(|error| server.error(reason(&error)))
+}
+
+struct Screen<'a> {
+    context: &'a Context,
+    options: &'a Options,
+    view: View,
+    block: Option<Block>,
+    layout: Layout,
+    headed: bool,
+    /// Only the first table of a watch brings its columns; by server.
+    columns: HashMap<String, Value>,
+}
+
+impl Screen<'_> {
+    /// What was there before the first change.
+    fn page(&mut self, server: &Server, mut page: Value) -> Result<(), Error> {
+        if self.options.output.is_table() {
+            self.rows(server, page, "ADDED");
+            return Ok(());
+        }
+        let Value::Array(items) = page["items"].take() else { return Ok(()) };
+        items.into_iter().try_for_each(|item| self.object("ADDED", item))
+    }
+
+    fn event(&mut self, server: &Server, mut event: Value) -> Result<(), Error> {
+        let type_ = event["type"].as_str().unwrap_or_default().to_owned();
+        let object = event["object"].take();
+        match type_.as_str() {
+            "BOOKMARK" => Ok(()),
+            "ERROR" => {
+                self.context.log(&format!("{}\n", server.error(object["message"].as_str().unwrap_or("watch error"))));
+                Ok(())
+            }
+            _ if self.options.output.is_table() => {
+                let table = if object["kind"] == "Table" { object } else { fetch::plain_table(object) };
+                self.rows(server, table, &type_);
+                Ok(())
+            }
+            _ => self.object(&type_, object),
+        }
+    }
+
+    fn rows(&mut self, server: &Server, mut table: Value, event: &str) {
+        let Some(block) = &mut self.block else { return };
+        let brought = table["columnDefinitions"].as_array().is_some_and(|columns| !columns.is_empty());
+        if brought {
+            self.columns.insert(server.name.clone(), table["columnDefinitions"].clone());
+        } else if let Some(columns) = self.columns.get(&server.name) {
+            table["columnDefinitions"] = columns.clone();
+        }
+        block.add(&table, &server.name, event, &self.view);
+        if block.is_empty() {
+            return;
+        }
+        let mut lines = Vec::new();
+        if !self.headed && !self.options.no_headers {
+            lines.push(block.headings(&self.view));
+        }
+        self.headed = true;
+        lines.extend(block.take_lines(&self.view));
+        self.context.print(&self.layout.render(&lines));
+    }
+
+    fn object(&mut self, type_: &str, mut object: Value) -> Result<(), Error> {
+        if !self.options.show_managed_fields {
+            hide_managed_fields(&mut object);
+        }
+        if self.view.with_event {
+            object = json!({"type": type_, "object": object});
+        }
+        self.context.print(if self.headed { self.options.output.separator() } else { "" });
+        self.headed = true;
+        self.context.print(&self.options.output.render(Objects::One(object))?);
+        Ok(())
+    }
+}

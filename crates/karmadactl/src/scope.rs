@@ -1,0 +1,55 @@
+//! `--operation-scope`: which side a command looks at.
+
+use std::str::FromStr;
+
+use crate::error::Error;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OperationScope {
+    /// The control plane only.
+    #[default]
+    Karmada,
+    Members,
+    All,
+}
+
+impl FromStr for OperationScope {
+    type Err = String;
+
+    /// Exact and case-sensitive, as upstream; an empty text keeps the default.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "" | "karmada" => Ok(Self::Karmada),
+            "members" => Ok(Self::Members),
+            "all" => Ok(Self::All),
+            other => Err(format!("not support OperationScope: {other}")),
+        }
+    }
+}
+
+impl std::fmt::Display for OperationScope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Karmada => "karmada",
+            Self::Members => "members",
+            Self::All => "all",
+        })
+    }
+}
+
+/// The value of `--operation-scope`; `usage` is how the user asks the command for help.
+pub fn parse(text: &str, usage: &str) -> Result<OperationScope, Error> {
+    text.parse().map_err(|why| {
+        Error::message(format!("invalid argument {text:?} for \"-s, --operation-scope\" flag: {why}\n{usage}"))
+    })
+}
+
+impl OperationScope {
+    pub fn includes_karmada(self) -> bool {
+        self != Self::Members
+    }
+
+    pub fn includes_members(self) -> bool {
+        self != Self::Karmada
+    }
+}
