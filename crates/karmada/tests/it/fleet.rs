@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use client::Client;
@@ -84,6 +85,47 @@ impl Fleet {
     /// The administrator, over the socket.
     pub async fn admin(&self) -> Client {
         Client::from_kubeconfig(&self.kubeconfig(), None).await.expect("a kubeconfig")
+    }
+
+    /// The binary as `karmadactl`, against the control plane.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
+        command.arg("karmadactl").args(args).env("KUBECONFIG", self.kubeconfig());
+        command.env_remove("KARMADACTL_OPERATION_SCOPE");
+        command
+    }
+
+    pub async fn karmadactl(&self, args: &[&str]) -> Ran {
+        self.run(self.command(args)).await
+    }
+
+    /// On a thread of its own: the servers it talks to are in this process.
+    pub async fn run(&self, mut command: Command) -> Ran {
+        let output = tokio::task::spawn_blocking(move || command.output());
+        Ran::from(output.await.expect("no panic").expect("the binary starts"))
+    }
+}
+
+/// How a command ended and what it said.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+impl Ran {
+    /// Standard output of a command that must have succeeded.
+    pub fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
+        self.out
     }
 }
 

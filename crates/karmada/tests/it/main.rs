@@ -5,6 +5,7 @@ mod crash;
 mod fleet;
 mod journeys;
 mod karmada_kinds;
+mod karmadactl_get;
 mod kubectl;
 mod plane;
 mod process;
