@@ -5,8 +5,10 @@
 //! member run the same code, beside their API server or far from it. What a controller decides is a function over data
 //! in a module of its own; nothing here knows Karmada, pods or nodes.
 
+mod cluster_roles;
 mod context;
 mod error;
+mod finished_jobs;
 mod gc;
 mod namespaces;
 mod per_namespace;

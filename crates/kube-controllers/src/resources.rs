@@ -12,3 +12,6 @@ pub(crate) static CONFIG_MAPS: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));
 pub(crate) static SECRETS: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));
+pub(crate) static CLUSTER_ROLES: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles"));
+pub(crate) static JOBS: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("batch", "v1", "Job", "jobs"));

@@ -59,6 +59,20 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: &["*"],
         start: |context, starting| Box::pin(crate::gc::run(context, starting)),
     },
+    Controller {
+        name: "clusterrole-aggregation-controller",
+        alias: "clusterrole-aggregation",
+        watches: &["clusterroles"],
+        writes: &["clusterroles"],
+        start: |context, starting| Box::pin(crate::cluster_roles::run(context, starting)),
+    },
+    Controller {
+        name: "ttl-after-finished-controller",
+        alias: "ttl-after-finished",
+        watches: &["jobs"],
+        writes: &["jobs"],
+        start: |context, starting| Box::pin(crate::finished_jobs::run(context, starting)),
+    },
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

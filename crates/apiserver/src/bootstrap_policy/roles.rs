@@ -37,15 +37,20 @@ pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
     ("system:kube-controller-manager", "system:kube-controller-manager", &[("User", "system:kube-controller-manager")]),
 ];
 
-/// What an aggregated role amounts to with the bootstrap roles alone: the roles that bear its label, and those of the
-/// aggregated roles that bear it.
+/// What an aggregated role amounts to with the bootstrap roles alone, as the controller that keeps it would have it: the
+/// rules of the roles that bear its label, in the order of their names, each once.
 pub(super) fn aggregated(label: &str) -> Vec<PolicyRule> {
-    let plain = plain().into_iter().filter(|(_, labels, _)| labels.iter().any(|(key, _)| *key == label));
-    let mut rules: Vec<PolicyRule> = plain.flat_map(|(_, _, rules)| rules).collect();
+    let bears = |labels: &[(&str, &str)]| labels.iter().any(|(key, _)| *key == label);
+    let plain = plain().into_iter().filter(|(_, labels, _)| bears(labels)).map(|(name, _, rules)| (name, rules));
     // The chain admin <- edit <- view has two links, so this ends.
-    for (_, from, labels) in AGGREGATED {
-        if labels.iter().any(|(key, _)| *key == label) {
-            rules.extend(aggregated(from));
+    let chained =
+        AGGREGATED.iter().filter(|(_, _, labels)| bears(labels)).map(|(name, from, _)| (*name, aggregated(from)));
+    let mut roles: Vec<_> = plain.chain(chained).collect();
+    roles.sort_by_key(|(name, _)| *name);
+    let mut rules = Vec::new();
+    for rule in roles.into_iter().flat_map(|(_, rules)| rules) {
+        if !rules.contains(&rule) {
+            rules.push(rule);
         }
     }
     rules

@@ -121,6 +121,11 @@ impl Plane {
         self.client.patch(resource, &key_of(key), &Patch::Merge(patch), &options).await.expect("the patch");
     }
 
+    pub async fn merge_status(&self, resource: &ApiResource, key: &str, patch: Value) {
+        let options = PatchOptions::status();
+        self.client.patch(resource, &key_of(key), &Patch::Merge(patch), &options).await.expect("the patch");
+    }
+
     /// `policy` is the propagation policy; empty for the kind's default.
     pub async fn delete(&self, resource: &ApiResource, key: &str, policy: &'static str) {
         let options =

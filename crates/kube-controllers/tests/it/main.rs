@@ -4,3 +4,4 @@ mod accounts;
 mod gc;
 mod harness;
 mod namespaces;
+mod roles_and_jobs;

@@ -1,0 +1,75 @@
+//! Aggregated roles and finished Jobs.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Plane, resource};
+
+#[tokio::test(start_paused = true)]
+async fn aggregated_roles_follow_the_roles_they_choose() {
+    let mut plane = Plane::idle().await;
+    for role in apiserver::bootstrap_policy::cluster_roles() {
+        plane.create(role).await;
+    }
+    plane.run(&["clusterrole-aggregation"]).await;
+    plane.settle().await;
+    assert_eq!(plane.requests(), Default::default(), "the roles a server begins with are whole");
+
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "widgets-view", "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+        "rules": [{"apiGroups": ["example.com"], "resources": ["widgets"], "verbs": ["get"]}]});
+    let rule = role["rules"][0].clone();
+    plane.create(role).await;
+    let roles = resource("rbac.authorization.k8s.io/v1", "ClusterRole");
+    for name in ["view", "edit", "admin"] {
+        let has_it = async || {
+            let role = plane.get(&roles, name).await?;
+            role["rules"].as_array()?.contains(&rule).then_some(role)
+        };
+        let role = plane.until(name, has_it).await;
+        let managers = role["metadata"]["managedFields"].as_array().expect("managers");
+        let ours = managers.iter().find(|entry| entry["manager"] == "clusterrole-aggregation-controller");
+        assert_eq!(ours.expect("an entry")["operation"], "Apply");
+    }
+    plane.delete(&roles, "widgets-view", "").await;
+    let lost_it = async || (!plane.get(&roles, "admin").await?["rules"].as_array()?.contains(&rule)).then_some(());
+    plane.until("the rule is gone", lost_it).await;
+    plane.shutdown().await;
+}
+
+fn job(name: &str, ttl: Value) -> Value {
+    let template =
+        json!({"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}});
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "demo"},
+        "spec": {"ttlSecondsAfterFinished": ttl, "template": template}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn finished_jobs_go_when_their_time_is_up() {
+    let plane = Plane::start(&["ttl-after-finished"]).await;
+    let jobs = resource("batch/v1", "Job");
+    for (name, ttl) in [("short", json!(100)), ("raised", json!(100)), ("kept", Value::Null), ("running", json!(0))] {
+        plane.create(job(name, ttl)).await;
+    }
+    let at = plane.world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let done = json!({"status": {"startTime": at, "completionTime": at, "conditions": [
+        {"type": "SuccessCriteriaMet", "status": "True", "lastTransitionTime": at},
+        {"type": "Complete", "status": "True", "lastTransitionTime": at}]}});
+    for name in ["short", "raised", "kept"] {
+        plane.merge_status(&jobs, &format!("demo/{name}"), done.clone()).await;
+    }
+    plane.settle().await;
+    assert!(plane.get(&jobs, "demo/short").await.is_some(), "its time is not up");
+    plane.merge(&jobs, "demo/raised", json!({"spec": {"ttlSecondsAfterFinished": 500}})).await;
+    let told = async || {
+        // Nothing else runs here that would take the finalizer of the foreground deletion.
+        let job = plane.get(&jobs, "demo/short").await?;
+        job["metadata"]["deletionTimestamp"].is_string().then_some(job)
+    };
+    let job = plane.until("short goes", told).await;
+    assert_eq!(job["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    for name in ["raised", "kept", "running"] {
+        let job = plane.get(&jobs, &format!("demo/{name}")).await.expect(name);
+        assert!(job["metadata"]["deletionTimestamp"].is_null(), "{name}");
+    }
+    plane.shutdown().await;
+}
