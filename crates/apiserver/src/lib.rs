@@ -5,6 +5,7 @@ pub mod authn;
 pub mod authz;
 pub mod bootstrap_policy;
 pub mod cache;
+mod certificates;
 pub mod crds;
 pub mod discovery;
 pub mod documents;

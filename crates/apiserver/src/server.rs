@@ -264,6 +264,7 @@ impl Shared {
     }
 
     pub(crate) async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+        crate::certificates::check(self, request)?;
         for plugin in &self.admission {
             plugin.validate(request).await?;
         }

@@ -10,6 +10,8 @@ pub(crate) enum Error {
     NotServed(String),
     #[error("cannot tell whether an owner of {object} exists: {why}")]
     Owner { object: String, why: String },
+    #[error("{object}: {user} may not ask for such a certificate")]
+    NotAllowed { object: String, user: String },
     #[error("a selector of {object} cannot be understood: {why}")]
     Selector { object: String, why: String },
     #[error("{object}: {source}")]

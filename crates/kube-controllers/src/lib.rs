@@ -5,6 +5,7 @@
 //! member run the same code, beside their API server or far from it. What a controller decides is a function over data
 //! in a module of its own; nothing here knows Karmada, pods or nodes.
 
+mod certificates;
 mod cluster_roles;
 mod context;
 mod error;

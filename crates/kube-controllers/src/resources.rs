@@ -14,4 +14,7 @@ pub(crate) static SECRETS: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));
 pub(crate) static CLUSTER_ROLES: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles"));
+pub(crate) static CERTIFICATE_REQUESTS: LazyLock<ApiResource> = LazyLock::new(|| {
+    ApiResource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests")
+});
 pub(crate) static JOBS: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("batch", "v1", "Job", "jobs"));

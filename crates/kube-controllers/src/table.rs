@@ -67,6 +67,27 @@ pub const CONTROLLERS: &[Controller] = &[
         start: |context, starting| Box::pin(crate::cluster_roles::run(context, starting)),
     },
     Controller {
+        name: "certificatesigningrequest-approving-controller",
+        alias: "csrapproving",
+        watches: &["certificatesigningrequests"],
+        writes: &["certificatesigningrequests"],
+        start: |context, starting| Box::pin(crate::certificates::run_approving(context, starting)),
+    },
+    Controller {
+        name: "certificatesigningrequest-signing-controller",
+        alias: "csrsigning",
+        watches: &["certificatesigningrequests"],
+        writes: &["certificatesigningrequests"],
+        start: |context, starting| Box::pin(crate::certificates::run_signing(context, starting)),
+    },
+    Controller {
+        name: "certificatesigningrequest-cleaner-controller",
+        alias: "csrcleaner",
+        watches: &["certificatesigningrequests"],
+        writes: &["certificatesigningrequests"],
+        start: |context, starting| Box::pin(crate::certificates::run_cleaning(context, starting)),
+    },
+    Controller {
         name: "ttl-after-finished-controller",
         alias: "ttl-after-finished",
         watches: &["jobs"],

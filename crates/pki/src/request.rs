@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rcgen::{
     CertificateParams, CertificateSigningRequestParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose,
+    SanType,
 };
 use world::World;
 use x509_parser::certification_request::X509CertificationRequest;
@@ -17,8 +18,16 @@ use crate::{Error, holder, subject};
 pub struct Request {
     pub common_name: String,
     pub organizations: Vec<String>,
-    /// Whether it asks for DNS names, addresses, e-mail addresses or URIs.
-    pub has_alternative_names: bool,
+    pub alternative_names: AlternativeNames,
+}
+
+/// Which kinds of subject alternative names a request asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AlternativeNames {
+    pub dns: bool,
+    pub ip: bool,
+    pub email: bool,
+    pub uri: bool,
 }
 
 /// Reads a PEM request and checks that it is signed by the key it carries.
@@ -31,8 +40,17 @@ pub fn read(pem: &str) -> Result<Request, Error> {
     Ok(Request {
         common_name: info.subject.iter_common_name().find_map(text).unwrap_or_default(),
         organizations: info.subject.iter_organization().filter_map(text).collect(),
-        has_alternative_names: !parsed.params.subject_alt_names.is_empty(),
+        alternative_names: alternative_names(&parsed.params.subject_alt_names),
     })
+}
+
+fn alternative_names(names: &[SanType]) -> AlternativeNames {
+    AlternativeNames {
+        dns: names.iter().any(|name| matches!(name, SanType::DnsName(_))),
+        ip: names.iter().any(|name| matches!(name, SanType::IpAddress(_))),
+        email: names.iter().any(|name| matches!(name, SanType::Rfc822Name(_))),
+        uri: names.iter().any(|name| matches!(name, SanType::URI(_))),
+    }
 }
 
 /// Signs a PEM request. Subject, names and key are the request's; usages (in the words of `certificates.k8s.io`) and

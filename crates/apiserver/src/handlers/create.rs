@@ -13,7 +13,7 @@ use super::Call;
 use super::ownership::Owners;
 use crate::admission::Operation;
 use crate::request::options::Write;
-use crate::{errors, keys, namespaces, respond};
+use crate::{certificates, errors, keys, namespaces, respond};
 
 /// Tries to find a free generated name; kube-apiserver's count.
 const NAME_TRIES: usize = 8;
@@ -80,6 +80,7 @@ impl Call<'_> {
         }
         strategy.prepare_create(&context, &mut object);
         namespaces::prepare_create(&self.resource.info, &mut object);
+        certificates::prepare_create(&self.resource.info, self.user, &mut object);
         let operation = Operation::Create;
         self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
         let rule = name_rule(&self.resource.info.resource);

@@ -13,7 +13,7 @@ use super::Call;
 use super::ownership::Owners;
 use crate::admission::Operation;
 use crate::request::options::Write;
-use crate::{errors, keys, namespaces, respond};
+use crate::{certificates, errors, keys, namespaces, respond};
 
 /// Concurrent writers that get in between; kube-apiserver gives a patch as many tries.
 const TRIES: usize = 5;
@@ -242,6 +242,8 @@ impl Call<'_> {
             }
             // Made by the server from the stored object.
             "binding" => {}
+            // See [`certificates::restore`].
+            "approval" => {}
             _ => {
                 if self.resource.info.has_status() {
                     set_or_remove(new, "status", old["status"].clone());
@@ -249,6 +251,7 @@ impl Call<'_> {
                 namespaces::restore(&self.resource.info, old, new);
             }
         }
+        certificates::restore(&self.resource.info, &self.info.subresource, old, new, self.now);
         let was = &old["metadata"];
         let Some(metadata) = new["metadata"].as_object_mut() else { return };
         metadata.retain(|_, value| !value.is_null());

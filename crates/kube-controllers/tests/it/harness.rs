@@ -58,7 +58,7 @@ impl Plane {
                 ..Authentication::default()
             }),
             authorization: Authorization::AlwaysAllow,
-            routes: Vec::new(),
+            routes: vec![Arc::new(apiserver::routes::Reviews)],
             crds: Vec::new(),
             converters: Default::default(),
             version: Default::default(),
@@ -104,6 +104,10 @@ impl Plane {
         let (service, limits) = (self.server.service(), apiserver::serve::Limits::default());
         tokio::spawn(apiserver::serve::serve(listener, None, service, limits, self.stop.clone()));
         self.controlled = Client::from_endpoint(&endpoint).expect("a client");
+    }
+
+    pub fn service(&self) -> transport::ApiService {
+        self.server.service()
     }
 
     pub async fn create(&self, object: Value) -> Arc<Object> {

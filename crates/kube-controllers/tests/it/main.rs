@@ -1,6 +1,7 @@
 //! One binary for all integration tests: an API server with these controllers, on virtual time.
 
 mod accounts;
+mod certificates;
 mod gc;
 mod harness;
 mod namespaces;
