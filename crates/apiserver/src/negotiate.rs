@@ -9,6 +9,8 @@ use http::header::ACCEPT;
 pub enum Encoding {
     Json,
     Yaml,
+    /// Only for clients that take nothing else: what is stored is JSON.
+    Protobuf,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub struct Subject<'a> {
     pub kind: &'a str,
 }
 
+const TEXTS: &str = "application/json, application/yaml";
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// Picks the alternative the client likes best among those that can be served.
@@ -55,22 +58,28 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
     let mut alternatives: Vec<Alternative<'_>> = text.split(',').map(Alternative::parse).collect();
     // Stable: of equally liked ones the first counts.
     alternatives.sort_by_key(|alternative| std::cmp::Reverse(alternative.quality));
-    let known = alternatives.iter().any(|alternative| alternative.encoding.is_some() || alternative.protobuf);
+    let known = alternatives.iter().any(|alternative| alternative.encoding.is_some());
     if !known && !subject.custom {
         let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}");
         return Err(Status::failure(StatusReason::NotAcceptable, message).with_details(StatusDetails::default()));
     }
-    match alternatives.iter().find_map(|alternative| alternative.form()) {
+    let forms = || alternatives.iter().filter_map(|alternative| alternative.form());
+    let text = forms().find(|(encoding, _)| *encoding != Encoding::Protobuf);
+    match text.or_else(|| forms().next()) {
+        Some((Encoding::Protobuf, Wanted::Whole)) if subject.custom => {
+            Err(refused(format!("only the following media types are accepted: {TEXTS}")))
+        }
         Some((encoding, wanted)) => Ok(Accepted { encoding, shape: wanted.shape(subject)? }),
         None => Err(refused(format!("only the following media types are accepted: {KNOWN}"))),
     }
 }
 
-/// Whether a client that takes no other form of an error takes YAML.
-pub fn wants_yaml(headers: &HeaderMap) -> bool {
-    let Some(text) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return false };
-    let first = text.split(',').map(Alternative::parse).find_map(|alternative| alternative.encoding);
-    first == Some(Encoding::Yaml)
+/// How to tell the client of an error.
+pub fn error_encoding(headers: &HeaderMap) -> Encoding {
+    let Some(text) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return Encoding::Json };
+    let encodings = || text.split(',').map(Alternative::parse).filter_map(|alternative| alternative.encoding);
+    let text = encodings().find(|encoding| *encoding != Encoding::Protobuf);
+    text.or_else(|| encodings().next()).unwrap_or(Encoding::Json)
 }
 
 fn refused(message: String) -> Status {
@@ -86,7 +95,6 @@ pub fn go_package(group: &str) -> &str {
 struct Alternative<'a> {
     /// `None` for what cannot be served.
     encoding: Option<Encoding>,
-    protobuf: bool,
     kind: &'a str,
     group: &'a str,
     version: &'a str,
@@ -109,10 +117,10 @@ impl<'a> Alternative<'a> {
         let encoding = match media_type {
             "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
             "application/yaml" => Some(Encoding::Yaml),
+            "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
             _ => None,
         };
-        let protobuf = media_type == "application/vnd.kubernetes.protobuf";
-        let mut found = Self { encoding, protobuf, kind: "", group: "", version: "", quality: 1000 };
+        let mut found = Self { encoding, kind: "", group: "", version: "", quality: 1000 };
         for parameter in parts {
             match parameter.split_once('=') {
                 Some(("as", value)) => found.kind = value,
@@ -187,6 +195,7 @@ mod tests {
                             application/vnd.kubernetes.protobuf";
         check("application/json", false, "Json Whole");
         check("application/vnd.kubernetes.protobuf,application/json", false, "Json Whole");
+        check("application/vnd.kubernetes.protobuf", false, "Protobuf Whole");
         check("application/json;q=0.5,application/yaml", false, "Yaml Whole");
         check("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", true, "Json Table");
         check("application/json;as=Table;v=v7;g=meta.k8s.io,application/json", true, "Json Whole");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::Object;
-use apimachinery::Status;
+use apimachinery::{Status, StatusReason};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
@@ -12,12 +12,18 @@ use transport::{Payload, Response, empty, full};
 
 use crate::negotiate::Encoding;
 
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
 /// A document in the form the client accepts.
 pub fn document(code: StatusCode, json: Bytes, encoding: Encoding) -> Response {
     let (bytes, media_type) = match encoding {
         Encoding::Json => (json, "application/json"),
         Encoding::Yaml => match to_yaml(&json) {
             Ok(yaml) => (yaml, "application/yaml"),
+            Err(status) => return failure(&status),
+        },
+        Encoding::Protobuf => match to_protobuf(&json) {
+            Ok(bytes) => (bytes, PROTOBUF),
             Err(status) => return failure(&status),
         },
     };
@@ -32,6 +38,19 @@ pub fn document(code: StatusCode, json: Bytes, encoding: Encoding) -> Response {
 fn to_yaml(json: &[u8]) -> Result<Bytes, Status> {
     let tree: Value = serde_json::from_slice(json).map_err(crate::errors::document)?;
     Ok(apimachinery::yaml::to_string(&tree).into())
+}
+
+fn to_protobuf(json: &[u8]) -> Result<Bytes, Status> {
+    let tree: Value = serde_json::from_slice(json).map_err(crate::errors::document)?;
+    kubernetes_api::protobuf::encode(&tree).map(Bytes::from).map_err(no_protobuf)
+}
+
+/// Some kinds have no such form, tables among them.
+pub(crate) fn no_protobuf(error: kubernetes_api::protobuf::ProtobufError) -> Status {
+    Status::failure(
+        StatusReason::NotAcceptable,
+        format!("only the following media types are accepted: application/json, application/yaml ({error})"),
+    )
 }
 
 pub fn value(code: StatusCode, value: &Value) -> Response {

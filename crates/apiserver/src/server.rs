@@ -8,7 +8,7 @@ use apimachinery::resource::Resource;
 use apimachinery::{ObjectKey, Status, StatusReason};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use http::header::HeaderValue;
+use http::header::{CACHE_CONTROL, HeaderValue};
 use storage::Store;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
@@ -22,7 +22,6 @@ use crate::crds::Definitions;
 use crate::documents::Documents;
 use crate::handlers;
 use crate::health::{Gate, Health};
-use crate::negotiate::Encoding;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::respond;
@@ -186,22 +185,28 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let audit_id = request.headers().get("audit-id").cloned();
     let long = info.is_long_running();
     let wishes = crate::finish::Wishes::of(request.headers(), &info.query);
-    let yaml = crate::negotiate::wants_yaml(request.headers());
+    let encoding = crate::negotiate::error_encoding(request.headers());
     let answer = std::panic::AssertUnwindSafe(answer(server, &info, request)).catch_unwind();
-    let outcome = if long { Ok(answer.await) } else { tokio::time::timeout(REQUEST_TIMEOUT, answer).await };
+    let limit = time_limit(&info);
+    let outcome = match &limit {
+        Err(status) => Ok(Ok(Err(status.clone()))),
+        Ok(_) if long => Ok(answer.await),
+        Ok(limit) => tokio::time::timeout(*limit, answer).await,
+    };
     let mut response = match outcome {
         Ok(Ok(Ok(response))) => response,
-        Ok(Ok(Err(status))) if yaml => respond::failure_as(&status, Encoding::Yaml),
-        Ok(Ok(Err(status))) => respond::failure(&status),
+        Ok(Ok(Err(status))) => respond::failure_as(&status, encoding),
         Ok(Err(_panic)) => {
             tracing::error!(path = %info.path, "a handler panicked");
             respond::failure(&Status::internal("the request handler failed unexpectedly"))
         }
         Err(_elapsed) => respond::failure(&Status::failure(
             StatusReason::Timeout,
-            format!("Timeout: request did not complete within {}s", REQUEST_TIMEOUT.as_secs()),
+            "Timeout: request did not complete within requested timeout - context deadline exceeded",
         )),
     };
+    let headers = response.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if !long {
         response = crate::finish::finish(response, wishes).await;
     }
@@ -209,6 +214,17 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
         response.headers_mut().insert("audit-id", id);
     }
     response
+}
+
+/// How long a request may take: what its `timeout` says, but no longer than the server allows. Watches have parameters of
+/// their own.
+fn time_limit(info: &RequestInfo) -> Result<Duration, Status> {
+    let Some(text) = info.query.text("timeout").filter(|_| !info.is_long_running()) else { return Ok(REQUEST_TIMEOUT) };
+    let asked = text.parse::<apimachinery::duration::Duration>().map_err(|_| {
+        let why = format!("invalid timeout specified in the request URL - time: invalid duration {text:?}");
+        Status::bad_request(why)
+    })?;
+    Ok(asked.to_std().filter(|asked| !asked.is_zero()).unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT))
 }
 
 async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result<Response, Status> {

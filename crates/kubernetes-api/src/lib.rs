@@ -2,6 +2,7 @@
 //! special about them. No handler lives here.
 
 mod columns;
+mod conversion;
 mod defaults;
 pub mod eviction;
 pub mod pods;

@@ -1,14 +1,17 @@
 //! The protobuf form of built-in kinds, read by table: client-go sends its request bodies this way. One walk over
-//! `data/protobuf.txt` serves every kind. Encoding is not here: replies in JSON are legal for every client.
+//! `data/protobuf.txt` serves every kind, in both directions.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use apimachinery::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
+mod encode;
 mod scalar;
 mod wire;
+
+pub use encode::{encode, encode_event};
 
 use wire::Reader;
 
@@ -57,7 +60,7 @@ struct Field {
     type_: Type,
 }
 
-type Messages = HashMap<&'static str, HashMap<u32, Field>>;
+type Messages = HashMap<&'static str, BTreeMap<u32, Field>>;
 
 fn messages() -> &'static Messages {
     static ONCE: OnceLock<Messages> = OnceLock::new();

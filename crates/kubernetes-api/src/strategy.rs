@@ -4,8 +4,10 @@
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, ResourceInfo, Strategy};
 use apimachinery::schema::SchemaId;
+use apimachinery::{Object, Status};
 use serde_json::Value;
 
+use crate::conversion::Conversion;
 use crate::{columns, defaults, pods};
 
 /// Strategy of a built-in kind, from its description.
@@ -14,6 +16,7 @@ pub(crate) struct BuiltIn {
     group: String,
     kind: String,
     resets_status: bool,
+    conversion: Option<Conversion>,
     type_: SchemaId,
     /// The part of the object whose change raises the generation; `None` when the kind keeps none.
     generation_of: Option<&'static str>,
@@ -28,6 +31,7 @@ impl BuiltIn {
             group: resource.group.clone(),
             kind: resource.kind.clone(),
             resets_status,
+            conversion: Conversion::of(resource),
             type_: info.schema.root,
             generation_of: generation_of(&resource.group, &resource.kind),
         }
@@ -65,6 +69,20 @@ fn generation_of(group: &str, kind: &str) -> Option<&'static str> {
 }
 
 impl Strategy for BuiltIn {
+    fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
+        let Some(conversion) = self.conversion else { return Ok(None) };
+        let mut tree = stored.to_value().map_err(Status::internal)?;
+        conversion.to_served(&mut tree);
+        Object::from_value(&tree).map(Some).map_err(Status::internal)
+    }
+
+    fn to_stored(&self, object: &mut Value) -> Result<(), Status> {
+        if let Some(conversion) = self.conversion {
+            conversion.to_stored(object);
+        }
+        Ok(())
+    }
+
     fn default(&self, object: &mut Value) {
         defaults::apply(self.type_, object);
     }

@@ -65,12 +65,13 @@ impl Fleet {
     }
 }
 
-async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
+pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
     let client = Client::from_kubeconfig(kubeconfig, None).await;
     client.with_context(|| format!("connecting with {}", kubeconfig.display()))
 }
 
-fn build() -> anyhow::Result<PathBuf> {
+/// The release build of the binary.
+pub fn build() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo).args(["build", "--release", "--package", "karmada"]).status();
     ensure!(status.context("running cargo")?.success(), "the release build failed");

@@ -45,13 +45,14 @@ impl Call<'_> {
         self.check_namespace(&mut object)?;
         let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
         let generated = object["metadata"]["name"].as_str().unwrap_or_default().is_empty() && !base.is_empty();
+        if !generated {
+            return self.create_named(object, owners, dry_run).await;
+        }
         for _ in 0..NAME_TRIES {
-            if generated {
-                let suffix = self.server.world.random_suffix(SUFFIX);
-                object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
-            }
+            let suffix = self.server.world.random_suffix(SUFFIX);
+            object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
             match self.create_named(object.clone(), owners, dry_run).await {
-                Err(status) if generated && status.is(StatusReason::AlreadyExists) => {}
+                Err(status) if status.is(StatusReason::AlreadyExists) => {}
                 other => return other,
             }
         }

@@ -131,7 +131,8 @@ impl Call<'_> {
                 "the {what} in the precondition ({given}) does not match the {what} in record ({found}). The object might \
                  have been {then}"
             );
-            Err(Status::conflict(&named.group, &named.plural, stored.name(), &why))
+            // The kind stands where other conflicts name the resource, as upstream has it.
+            Err(Status::conflict(&named.group, &named.kind, stored.name(), &why))
         };
         match (&wanted.uid, &wanted.resource_version) {
             (Some(uid), _) if uid != stored.uid() => refuse("UID", uid, stored.uid(), "deleted and then recreated"),

@@ -3,6 +3,7 @@
 pub(crate) mod body;
 mod create;
 mod delete;
+mod frames;
 mod options;
 mod ownership;
 mod patch;
@@ -71,27 +72,47 @@ pub(crate) async fn handle(
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
     };
-    call.check_scope()?;
-    let subresource = call.subresource()?;
-    if info.name.is_empty() && matches!(info.verb, "update" | "patch") {
-        return Err(method_not_allowed());
+    let mut response = call.answer(body).await?;
+    if let Some(text) = call.deprecation() {
+        respond::warn(&mut response, &[text.to_owned()]);
     }
-    match (info.verb, &subresource) {
-        ("get", None | Some(Subresource::Status)) => call.get().await,
-        ("list", None) => call.list().await,
-        ("watch", None) => call.watch().await,
-        ("create", None) if info.name.is_empty() => call.create(body).await,
-        ("update", None | Some(Subresource::Status)) => call.update(body).await,
-        ("update", Some(Subresource::Other { name, .. })) if name == "finalize" => call.update(body).await,
-        ("patch", None | Some(Subresource::Status)) => call.patch(body).await,
-        ("get", Some(Subresource::Other { name, .. })) if name == "approval" => call.get().await,
-        ("update", Some(Subresource::Other { name, .. })) if name == "approval" => call.update(body).await,
-        ("patch", Some(Subresource::Other { name, .. })) if name == "approval" => call.patch(body).await,
-        ("delete", None) => call.delete(body).await,
-        ("deletecollection", None) => call.delete_collection(body).await,
-        ("get" | "update" | "patch", Some(Subresource::Scale { .. })) => call.scale(body).await,
-        (_, Some(Subresource::Other { .. })) if call.is_pod() => call.pod_subresource(body).await,
-        _ => Err(method_not_allowed()),
+    Ok(response)
+}
+
+impl Call<'_> {
+    async fn answer(&self, body: Body) -> Result<Response, Status> {
+        self.check_scope()?;
+        let subresource = self.subresource()?;
+        if self.info.name.is_empty() && matches!(self.info.verb, "update" | "patch") {
+            return Err(method_not_allowed());
+        }
+        match (self.info.verb, &subresource) {
+            ("get", None | Some(Subresource::Status)) => self.get().await,
+            ("list", None) => self.list().await,
+            ("watch", None) => self.watch().await,
+            ("create", None) if self.info.name.is_empty() => self.create(body).await,
+            ("update", None | Some(Subresource::Status)) => self.update(body).await,
+            ("update", Some(Subresource::Other { name, .. })) if name == "finalize" => self.update(body).await,
+            ("patch", None | Some(Subresource::Status)) => self.patch(body).await,
+            (verb, Some(Subresource::Other { name, .. })) if name == "approval" => match verb {
+                "get" => self.get().await,
+                "update" => self.update(body).await,
+                "patch" => self.patch(body).await,
+                _ => Err(method_not_allowed()),
+            },
+            ("delete", None) => self.delete(body).await,
+            ("deletecollection", None) => self.delete_collection(body).await,
+            ("get" | "update" | "patch", Some(Subresource::Scale { .. })) => self.scale(body).await,
+            (_, Some(Subresource::Other { .. })) if self.is_pod() => self.pod_subresource(body).await,
+            _ => Err(method_not_allowed()),
+        }
+    }
+
+    /// What clients of an outdated built-in kind are told with every answer.
+    fn deprecation(&self) -> Option<&'static str> {
+        let named = &self.resource.info.resource;
+        let old = named.group.is_empty() && named.plural == "endpoints";
+        old.then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     }
 }
 

@@ -9,21 +9,21 @@ use apimachinery::{Object, Status, StatusReason};
 use bytes::Bytes;
 use futures::StreamExt;
 use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use serde_json::{Value, json};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use transport::{Payload, Response, WatchEvent, WatchStream};
 
 use super::Call;
+use super::frames::Frames;
 use super::read::Filter;
 use crate::cache::{Event, Replay};
 use crate::keys;
-use crate::negotiate::{Encoding, Shape};
+use crate::negotiate::Encoding;
 use crate::request::options::ListOptions;
 use crate::respond;
-use crate::shape::{self, Include};
+use crate::shape::Include;
 
 /// kube-apiserver's `--min-request-timeout`; watches without a time-out end after one to two of these.
 const MIN_TIMEOUT: u64 = 1800;
@@ -106,17 +106,18 @@ impl Call<'_> {
         if self.shared {
             return respond::payload(StatusCode::OK, Payload::watch(events));
         }
-        let resource = self.resource.clone();
-        let (shape, now) = (self.accepted.shape, self.now);
-        let include = self.include().unwrap_or(Include::Metadata);
-        let mut first = true;
-        let frames = events.map(move |event| {
-            let line = line(&resource, event, shape, include, now, std::mem::take(&mut first));
-            Ok(Bytes::from(line))
-        });
-        let mut response = Response::new(transport::stream(frames));
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response.headers_mut().insert("cache-control", HeaderValue::from_static("no-cache, private"));
+        let mut frames = Frames {
+            resource: self.resource.clone(),
+            shape: self.accepted.shape,
+            include: self.include().unwrap_or(Include::Metadata),
+            encoding: self.accepted.encoding,
+            world: self.server.world.clone(),
+            first: true,
+        };
+        let content_type = HeaderValue::from_static(frames.content_type());
+        let mut response = Response::new(transport::stream(events.map(move |event| Ok(Bytes::from(frames.of(event))))));
+        response.headers_mut().insert(CONTENT_TYPE, content_type);
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         response
     }
 }
@@ -234,62 +235,4 @@ impl Watcher {
             Err(status) => WatchEvent::Error(Box::new(status)),
         }
     }
-}
-
-fn line(
-    resource: &Resource,
-    event: WatchEvent,
-    form: Shape,
-    include: Include,
-    now: apimachinery::meta::Time,
-    first: bool,
-) -> Vec<u8> {
-    let (type_, object) = match event {
-        WatchEvent::Added(object) => ("ADDED", object),
-        WatchEvent::Modified(object) => ("MODIFIED", object),
-        WatchEvent::Deleted(object) => ("DELETED", object),
-        WatchEvent::Error(status) => return frame("ERROR", &json!(status)),
-        WatchEvent::Bookmark { resource_version, initial_end } => {
-            return frame("BOOKMARK", &bookmark(resource, resource_version, initial_end, form));
-        }
-    };
-    if form == Shape::Whole {
-        let mut out = format!("{{\"type\":\"{type_}\",\"object\":").into_bytes();
-        out.extend_from_slice(object.json());
-        out.extend_from_slice(b"}\n");
-        return out;
-    }
-    match shape::shaped(resource, &object, form, include, now) {
-        Ok(mut shown) => {
-            if form == Shape::Table && !first {
-                shown["columnDefinitions"] = Value::Null;
-            }
-            frame(type_, &shown)
-        }
-        Err(status) => frame("ERROR", &json!(status)),
-    }
-}
-
-fn bookmark(resource: &Resource, revision: u64, initial_end: bool, form: Shape) -> Value {
-    let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if initial_end {
-        metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
-    }
-    let named = &resource.info.resource;
-    match form {
-        Shape::Whole => json!({"kind": named.kind, "apiVersion": named.api_version(), "metadata": metadata}),
-        Shape::Metadata => {
-            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
-        }
-        Shape::Table => json!({
-            "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision.to_string()},
-            "columnDefinitions": null,
-            "rows": [{"cells": [], "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}}]}),
-    }
-}
-
-fn frame(type_: &str, object: &Value) -> Vec<u8> {
-    let mut out = json!({"type": type_, "object": object}).to_string().into_bytes();
-    out.push(b'\n');
-    out
 }

@@ -179,6 +179,13 @@ async fn requests_that_are_wrong_are_told_so_in_upstreams_words() {
             "",
             "400 BadRequest unable to parse requirement: found '', expected: ',', ')' or identifier",
         ),
+        (
+            "GET",
+            &format!("{CM}?timeout=abc"),
+            &[],
+            "",
+            "400 BadRequest invalid timeout specified in the request URL - time: invalid duration \"abc\"",
+        ),
         ("GET", &format!("{CM}/none?watch=1"), &[], "", "404 NotFound configmaps \"none\" not found"),
     ];
     for (method, path, headers, body, expected) in table {
@@ -222,6 +229,34 @@ async fn replies_have_the_looks_the_client_asks_for() {
         let rest = send(&server, "GET", &format!("{CM}?limit=100&continue={token}{selector}"), &[], "").await.json();
         assert_eq!(rest["items"].as_array().map(Vec::len), Some(count), "{selector}");
         assert_eq!(rest["metadata"]["resourceVersion"], page["metadata"]["resourceVersion"]);
+    }
+}
+
+#[tokio::test]
+async fn one_object_is_served_in_all_its_forms() {
+    let (server, _client) = crate::objects::server().await;
+    let event =
+        r#"{"metadata":{"name":"e"},"involvedObject":{"kind":"Pod","name":"p","namespace":"default"},"message":"m"}"#;
+    assert_eq!(send(&server, "POST", "/api/v1/namespaces/default/events", &[], event).await.code, 201);
+    let served = send(&server, "GET", "/apis/events.k8s.io/v1/namespaces/default/events/e", &[], "").await.json();
+    assert_eq!((&served["apiVersion"], &served["note"]), (&json!("events.k8s.io/v1"), &json!("m")));
+    let scaler = r#"{"metadata":{"name":"h"},"spec":{"maxReplicas":3,"targetCPUUtilizationPercentage":70,
+                     "scaleTargetRef":{"kind":"Deployment","name":"d","apiVersion":"apps/v1"}}}"#;
+    let old = "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers";
+    let created = send(&server, "POST", old, &[], scaler).await;
+    assert_eq!((created.code, &created.json()["apiVersion"]), (201, &json!("autoscaling/v1")));
+    let new = send(&server, "GET", &format!("{}/h", old.replace("/v1/", "/v2/")), &[], "").await.json();
+    assert_eq!(new["apiVersion"], "autoscaling/v2");
+    assert_eq!(new["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 70);
+
+    // Clients that take protobuf only get it, errors too.
+    let protobuf: &[(&str, &str)] = &[("accept", "application/vnd.kubernetes.protobuf")];
+    assert_eq!(send(&server, "POST", CM, &[], &config_map("a")).await.code, 201);
+    for (path, kind) in [("/a", "ConfigMap"), ("", "ConfigMapList"), ("/none", "Status")] {
+        let reply = send(&server, "GET", &format!("{CM}{path}"), protobuf, "").await;
+        assert_eq!(reply.headers["content-type"], "application/vnd.kubernetes.protobuf");
+        let tree = kubernetes_api::protobuf::decode(&reply.body).expect("protobuf");
+        assert_eq!(tree["kind"], kind);
     }
 }
 

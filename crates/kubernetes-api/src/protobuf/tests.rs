@@ -58,3 +58,37 @@ fn every_type_in_the_table_is_a_scalar_or_a_message_with_a_name() {
     }
     assert!(scalar::sorted());
 }
+
+#[test]
+fn what_is_encoded_is_decoded_again() {
+    let objects = [
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns", "labels": {"x": "y"},
+               "creationTimestamp": "2024-02-29T12:00:00Z", "managedFields": [{"manager": "m", "fieldsV1": {"f:data": {}}}]},
+               "data": {"k": "v"}, "binaryData": {"b": "/wABAg=="}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 0,
+               "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}, "selector": {"matchLabels": {"a": "b"}},
+               "template": {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "100m"}},
+               "livenessProbe": {"httpGet": {"port": 80}}}], "volumes": [{"name": "v", "emptyDir": {}}]}}}}),
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
+               "spec": {"renewTime": "2024-02-29T12:00:00.123456Z", "leaseDurationSeconds": 15}}),
+        json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "code": 404,
+               "details": {"name": "x", "causes": [{"reason": "r"}]}}),
+        json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "7"},
+               "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}),
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "x"},
+               "spec": {"group": "g", "names": {"kind": "X", "plural": "xs"}, "scope": "Cluster", "versions": [{"name": "v1",
+               "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "default": {"a": [1]},
+               "items": {"type": "string"}, "additionalProperties": true, "properties": {"p": {"type": "integer", "maximum": 2.5,
+               "additionalProperties": {"type": "string"}}}}}}]}}),
+    ];
+    for object in objects {
+        let bytes = encode(&object).expect("it has a protobuf form");
+        assert_eq!(decode(&bytes).expect("what was encoded decodes"), object);
+    }
+    let event = encode_event("ADDED", &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+    let event = event.expect("an event");
+    assert_eq!(event[..4], u32::try_from(event.len() - 4).expect("short").to_be_bytes());
+    let misfit = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": 5}});
+    assert!(matches!(encode(&misfit), Err(ProtobufError::Malformed(_))));
+    assert!(matches!(encode(&json!({"apiVersion": "a.b/v1", "kind": "Widget"})), Err(ProtobufError::UnknownKind(_))));
+}

@@ -1,0 +1,98 @@
+//! How one event of a watch is written for the client: JSON lines, or length-prefixed protobuf.
+
+use apimachinery::Status;
+use apimachinery::meta::Time;
+use apimachinery::resource::Resource;
+use serde_json::{Value, json};
+use transport::WatchEvent;
+use world::World;
+
+use crate::negotiate::{Encoding, Shape};
+use crate::respond::no_protobuf;
+use crate::shape::{self, Include};
+
+/// The form of one watch.
+pub(super) struct Frames {
+    pub resource: Resource,
+    pub shape: Shape,
+    pub include: Include,
+    pub encoding: Encoding,
+    /// Ages in tables are those of the moment an event is sent.
+    pub world: World,
+    /// The first table names the columns.
+    pub first: bool,
+}
+
+impl Frames {
+    pub fn content_type(&self) -> &'static str {
+        match self.encoding {
+            Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+            Encoding::Json | Encoding::Yaml => "application/json",
+        }
+    }
+
+    pub fn of(&mut self, event: WatchEvent) -> Vec<u8> {
+        let first = std::mem::take(&mut self.first);
+        let (type_, object) = match event {
+            WatchEvent::Added(object) => ("ADDED", object),
+            WatchEvent::Modified(object) => ("MODIFIED", object),
+            WatchEvent::Deleted(object) => ("DELETED", object),
+            WatchEvent::Error(status) => return self.error(&status),
+            WatchEvent::Bookmark { resource_version, initial_end } => {
+                return self.frame("BOOKMARK", &self.bookmark(resource_version, initial_end));
+            }
+        };
+        if self.shape == Shape::Whole && self.encoding != Encoding::Protobuf {
+            let mut out = Vec::with_capacity(object.json().len() + 40);
+            out.extend_from_slice(b"{\"type\":\"");
+            out.extend_from_slice(type_.as_bytes());
+            out.extend_from_slice(b"\",\"object\":");
+            out.extend_from_slice(object.json());
+            out.extend_from_slice(b"}\n");
+            return out;
+        }
+        let now = Time::new(self.world.now());
+        match shape::shaped(&self.resource, &object, self.shape, self.include, now) {
+            Ok(mut shown) => {
+                if self.shape == Shape::Table && !first {
+                    shown["columnDefinitions"] = Value::Null;
+                }
+                self.frame(type_, &shown)
+            }
+            Err(status) => self.error(&status),
+        }
+    }
+
+    fn error(&self, status: &Status) -> Vec<u8> {
+        self.frame("ERROR", &json!(status))
+    }
+
+    fn frame(&self, type_: &str, object: &Value) -> Vec<u8> {
+        if self.encoding == Encoding::Protobuf {
+            return kubernetes_api::protobuf::encode_event(type_, object).unwrap_or_else(|error| {
+                let status = json!(no_protobuf(error));
+                // A Status has a protobuf form, so this cannot fail in turn; an empty frame would end the client's watch.
+                kubernetes_api::protobuf::encode_event("ERROR", &status).unwrap_or_default()
+            });
+        }
+        let mut out = json!({"type": type_, "object": object}).to_string().into_bytes();
+        out.push(b'\n');
+        out
+    }
+
+    fn bookmark(&self, revision: u64, initial_end: bool) -> Value {
+        let mut metadata = json!({"resourceVersion": revision.to_string()});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let named = &self.resource.info.resource;
+        let partial = |metadata: Value| json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+        match self.shape {
+            Shape::Whole => json!({"kind": named.kind, "apiVersion": named.api_version(), "metadata": metadata}),
+            Shape::Metadata => partial(metadata),
+            Shape::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision.to_string()},
+                "columnDefinitions": null, "rows": [{"cells": [], "object": partial(metadata)}]}),
+        }
+    }
+}
