@@ -2,3 +2,5 @@
 
 pub mod bench;
 pub mod layers;
+pub mod problems;
+pub mod solve;

@@ -2,6 +2,8 @@
 
 use clap::{Parser, Subcommand};
 use xtask::bench::Bench;
+use xtask::problems::GenProblems;
+use xtask::solve::Solve;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the project", long_about = None)]
@@ -15,11 +17,15 @@ enum Task {
     /// Measure.
     #[command(subcommand)]
     Bench(Bench),
+    GenProblems(GenProblems),
+    Solve(Solve),
 }
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Bench(bench) => bench.run().await,
+        Task::GenProblems(task) => task.run(),
+        Task::Solve(task) => task.run(),
     }
 }

@@ -1,3 +1,6 @@
 //! Checks of the workspace as a whole.
 
+#![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
+
 mod layers;
+mod problems;

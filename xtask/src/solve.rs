@@ -1,0 +1,158 @@
+//! `cargo xtask solve`: what the scheduler would decide, and why, from files instead of a control plane.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use karmada_api::Scope;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::Binding;
+use scheduling::{Decision, Gates, Problem, Snapshot, Verdict, decide, explain, needed, outcome};
+use serde_json::Value;
+
+use crate::problems::GivenProblem;
+
+/// Print where a binding goes, and why, cluster by cluster.
+#[derive(Args)]
+pub struct Solve {
+    /// YAML documents: Clusters, and one ResourceBinding or ClusterResourceBinding; `-` is the standard input.
+    file: PathBuf,
+    /// Keep clusters that get no replicas.
+    #[arg(long)]
+    enable_empty_workload_propagation: bool,
+    /// Place components of a workload together.
+    #[arg(long)]
+    multiple_pod_templates: bool,
+    /// Fail where upstream does: do not look for other regions when the chosen ones lack room.
+    #[arg(long)]
+    no_repair: bool,
+}
+
+impl Solve {
+    pub fn run(&self) -> anyhow::Result<()> {
+        let problem = parse(&self.read()?)?;
+        let gates = Gates {
+            empty_workload: self.enable_empty_workload_propagation,
+            multiple_pod_templates: self.multiple_pod_templates,
+            repair_regions: !self.no_repair,
+            ..Gates::default()
+        };
+        print!("{}", report(&problem, &gates)?);
+        Ok(())
+    }
+
+    fn read(&self) -> anyhow::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        if self.file.as_os_str() == "-" {
+            std::io::stdin().read_to_end(&mut text).context("reading the standard input")?;
+        } else {
+            text = std::fs::read(&self.file).with_context(|| format!("reading {}", self.file.display()))?;
+        }
+        Ok(text)
+    }
+}
+
+/// Reads a stream of documents.
+pub fn parse(stream: &[u8]) -> anyhow::Result<GivenProblem> {
+    let mut clusters = Vec::new();
+    let mut binding = None;
+    for document in apimachinery::yaml::documents(stream).context("reading YAML")? {
+        let scope = match document["kind"].as_str().unwrap_or_default() {
+            "Cluster" => {
+                let cluster: Cluster = serde_json::from_value(document).context("reading a Cluster")?;
+                clusters.push(Arc::new(cluster));
+                continue;
+            }
+            "ResourceBinding" => Scope::Namespaced,
+            "ClusterResourceBinding" => Scope::Cluster,
+            other => {
+                bail!("a document of kind {other:?}: Cluster, ResourceBinding or ClusterResourceBinding is wanted")
+            }
+        };
+        if binding.replace(read_binding(scope, &document)?).is_some() {
+            bail!("there is more than one binding");
+        }
+    }
+    Ok(GivenProblem { clusters, binding: binding.context("there is no binding")? })
+}
+
+fn read_binding(scope: Scope, document: &Value) -> anyhow::Result<Binding> {
+    let binding = Binding::from_value(scope, document).context("reading a binding")?;
+    if binding.spec.placement.is_none() {
+        bail!("the binding has no spec.placement");
+    }
+    Ok(binding)
+}
+
+fn result(decision: &Decision) -> String {
+    match &decision.clusters {
+        Ok(targets) if targets.is_empty() => "none".to_owned(),
+        Ok(targets) => targets.iter().map(|it| format!("{}:{}", it.name, it.replicas)).collect::<Vec<_>>().join(" "),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The decision in one line.
+pub fn summary(problem: &GivenProblem) -> String {
+    let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
+    match Problem::of(&problem.binding) {
+        Some(asked) => result(&decide(&asked, &snapshot, &Gates::default())),
+        None => "no placement".to_owned(),
+    }
+}
+
+/// The decision with what happened to each cluster.
+pub fn report(problem: &GivenProblem, gates: &Gates) -> anyhow::Result<String> {
+    let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
+    let asked = Problem::of(&problem.binding).context("the binding has no placement")?;
+    let (decision, verdicts) = explain(&asked, &snapshot, gates);
+    let needed = needed(&problem.binding, &snapshot, gates).map_or("not needed", |why| why.as_str());
+    let follows = outcome(decision.error());
+    let mut lines = vec![
+        format!("Schedule:  {needed}"),
+        format!("Result:    {}", result(&decision)),
+        format!("Condition: Scheduled={} {}: {}", follows.status(), follows.reason, follows.message),
+        format!("Queue:     {:?}", follows.queue),
+    ];
+    lines.extend(decision.affinity_term.iter().map(|term| format!("Term:      {term}")));
+    let failures = decision.failures.iter();
+    lines.extend(
+        failures.map(|failure| format!("Failed:    term {} ({}): {}", failure.index, failure.name, failure.error)),
+    );
+    lines.push(String::new());
+    let head = ["CLUSTER", "REPLICAS", "SCORE", "FREE", "AVAILABLE", "TIER", "WHY"].map(str::to_owned);
+    lines.extend(table(std::iter::once(head).chain(verdicts.iter().map(row)).collect()));
+    Ok(lines.into_iter().map(|line| line + "\n").collect())
+}
+
+fn row(verdict: &Verdict) -> [String; 7] {
+    let number = |number: fn(scheduling::Numbers) -> String| verdict.numbers.map_or_else(|| "-".to_owned(), number);
+    let why = match &verdict.rejected_by {
+        Some(rejected) => format!("{}: {} ({})", rejected.plugin, rejected.reason, rejected.field),
+        None if verdict.chosen => "chosen".to_owned(),
+        None if verdict.selected => "selected, without replicas".to_owned(),
+        None if verdict.numbers.is_some() => "not selected".to_owned(),
+        None => "being deleted".to_owned(),
+    };
+    [
+        verdict.cluster.clone(),
+        if verdict.chosen { verdict.replicas.to_string() } else { "-".to_owned() },
+        number(|it| it.score.to_string()),
+        number(|it| it.allocatable.to_string()),
+        number(|it| it.available.to_string()),
+        number(|it| it.overflow_order.to_string()),
+        why,
+    ]
+}
+
+fn table(rows: Vec<[String; 7]>) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0) + 3;
+    let widths: Vec<usize> = (0..7).map(width).collect();
+    let line = |row: &[String; 7]| {
+        let cells: String = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}

@@ -1,0 +1,84 @@
+//! Random scheduling problems: what holds for every decision.
+
+use std::collections::BTreeSet;
+
+use karmada_api::policy::v1alpha1::SpreadField;
+use scheduling::{Gates, Problem, Snapshot, Strategy, decide, explain};
+use xtask::problems::{GivenProblem, generate};
+use xtask::solve::{parse, report, summary};
+
+fn check(seed: u64, problem: &GivenProblem) {
+    let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
+    let asked = Problem::of(&problem.binding).unwrap();
+    let gates = Gates::default();
+    let (decision, verdicts) = explain(&asked, &snapshot, &gates);
+    assert_eq!(decide(&asked, &snapshot, &gates), decision, "seed {seed}: explaining changes nothing");
+    let Ok(targets) = &decision.clusters else {
+        let upstream = decide(&asked, &snapshot, &Gates { repair_regions: false, ..gates });
+        assert!(upstream.clusters.is_err(), "seed {seed}: repairing makes nothing worse");
+        return;
+    };
+    let names: BTreeSet<&str> = targets.iter().map(|target| target.name.as_str()).collect();
+    assert_eq!(names.len(), targets.len(), "seed {seed}: each cluster once");
+    let wanted = i64::from(problem.binding.spec.replicas);
+    let workload = wanted > 0 || problem.binding.spec.replica_requirements.is_some();
+    let strategy = Strategy::of(asked.placement);
+    let sum: i64 = targets.iter().map(|target| i64::from(target.replicas)).sum();
+    if workload && strategy.is_divided() {
+        assert_eq!(sum, wanted, "seed {seed}: all replicas have a place");
+    }
+    let by_room = matches!(strategy, Strategy::DynamicWeight | Strategy::Aggregated);
+    for target in targets {
+        let verdict = verdicts.iter().find(|verdict| verdict.cluster == target.name).unwrap();
+        assert!(verdict.selected && verdict.rejected_by.is_none(), "seed {seed}: {} passed", target.name);
+        let numbers = verdict.numbers.unwrap();
+        if workload && by_room {
+            assert!(i64::from(target.replicas) <= numbers.available, "seed {seed}: {} has the room", target.name);
+        }
+    }
+    let counts = strategy != Strategy::StaticWeight;
+    let bound = asked.placement.spread_constraints.iter().find(|it| it.spread_by_field == Some(SpreadField::Cluster));
+    let regions = asked.placement.spread_constraints.iter().any(|it| it.spread_by_field == Some(SpreadField::Region));
+    if let Some(bound) = bound.filter(|_| counts && !regions) {
+        assert!(targets.len() as i64 <= bound.max_groups, "seed {seed}: no more clusters than allowed");
+    }
+}
+
+#[test]
+fn decisions_keep_what_they_promise() {
+    let mut solved = 0;
+    for seed in 0..4000 {
+        let problem = generate(seed, 12);
+        check(seed, &problem);
+        let scheduled = scheduling::decide(
+            &Problem::of(&problem.binding).unwrap(),
+            &Snapshot::of_clusters(problem.clusters.iter().cloned()),
+            &Gates::default(),
+        );
+        solved += usize::from(scheduled.clusters.is_ok());
+    }
+    assert!((1500..3900).contains(&solved), "{solved} of 4000 have a solution");
+}
+
+#[test]
+fn what_is_printed_can_be_read() {
+    for seed in 0..20 {
+        let problem = generate(seed, 6);
+        let again = parse(problem.to_yaml().unwrap().as_bytes()).unwrap();
+        assert_eq!(summary(&problem), summary(&again), "seed {seed}");
+        let report = report(&again, &Gates::default()).unwrap();
+        assert!(report.contains(&summary(&problem)), "{report}");
+    }
+}
+
+#[test]
+fn files_that_are_no_problem() {
+    for (text, expected) in [
+        ("kind: Cluster\nmetadata: {name: a}", "there is no binding"),
+        ("kind: Pod", "a document of kind \"Pod\": Cluster, ResourceBinding or ClusterResourceBinding is wanted"),
+        ("kind: ResourceBinding", "the binding has no spec.placement"),
+        ("a: [", "reading YAML"),
+    ] {
+        assert_eq!(parse(text.as_bytes()).err().map(|error| error.to_string()).as_deref(), Some(expected));
+    }
+}
