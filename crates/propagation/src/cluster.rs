@@ -56,11 +56,27 @@ impl<'a> Affinity<'a> {
         Self { listed: Names::of(names), excluded: Names::of(exclude), selectors: Selectors::parse(labels, fields) }
     }
 
+    /// The only names that can pass, in order; `None` when every name may.
+    pub fn listed(&self) -> Option<&[&'a str]> {
+        (!self.listed.0.is_empty()).then_some(&self.listed.0)
+    }
+
+    pub fn labels(&self) -> Option<&Selector> {
+        self.selectors.as_ref()?.labels.as_ref()
+    }
+
     pub fn matches(&self, cluster: &Cluster) -> bool {
-        let name = cluster.metadata.name.as_str();
-        !self.excluded.has(name)
-            && (self.listed.0.is_empty() || self.listed.has(name))
-            && self.selectors.as_ref().is_some_and(|selectors| selectors.matches(cluster))
+        self.matches_with(cluster, |labels| labels.matches(&cluster.metadata.labels))
+    }
+
+    /// For callers that know better than the cluster whether a selector matches its labels.
+    pub fn matches_with(&self, cluster: &Cluster, labels_match: impl FnOnce(&Selector) -> bool) -> bool {
+        let name = || cluster.metadata.name.as_str();
+        let Some(selectors) = &self.selectors else { return false };
+        (self.listed.0.is_empty() || self.listed.has(name()))
+            && (self.excluded.0.is_empty() || !self.excluded.has(name()))
+            && selectors.labels.as_ref().is_none_or(labels_match)
+            && selectors.fields_match(cluster)
     }
 }
 
@@ -98,9 +114,8 @@ impl<'a> Selectors<'a> {
         Some(parsed)
     }
 
-    fn matches(&self, cluster: &Cluster) -> bool {
-        self.labels.as_ref().is_none_or(|labels| labels.matches(&cluster.metadata.labels))
-            && self.zones.iter().all(|requirement| zones(requirement, &cluster.spec.zones))
+    fn fields_match(&self, cluster: &Cluster) -> bool {
+        self.zones.iter().all(|requirement| zones(requirement, &cluster.spec.zones))
             && self.fields.iter().all(|requirement| requirement.matches(field(requirement.key(), cluster)))
     }
 }

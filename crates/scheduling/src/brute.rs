@@ -1,14 +1,21 @@
 //! The fast ways against the slow ones they stand for, on random input.
 
+use std::sync::Arc;
+
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::policy::v1alpha1::ClusterAffinity;
+use propagation::cluster::Affinity;
 use propagation::division::{Ties, shares};
 use proptest::prelude::*;
 
 use crate::candidate::{Candidate, rank, total};
 use crate::choice::{Group, choose};
 use crate::error::SelectError;
+use crate::labels::Matcher;
 use crate::problem::Bounds;
 use crate::repair::repair;
 use crate::select::{Selection, select};
+use crate::snapshot::Snapshot;
 
 /// All combinations in upstream's order, the heaviest of them, and of that the shortest beginning that was met too.
 fn choose_by_walking(groups: &[Group], min: usize, max: usize, target: usize) -> Option<Vec<usize>> {
@@ -197,6 +204,46 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn labels_as_cluster_by_cluster(
+        fleet in prop::collection::vec(prop::collection::vec((0_usize..6, 0_usize..4), 0..4), 1..20),
+        requirements in prop::collection::vec((0_usize..7, 0_usize..5, prop::collection::vec(0_usize..4, 1..3)), 0..3),
+        exclude in prop::collection::vec(0_usize..20, 0..3),
+    ) {
+        let key = |key: usize| format!("key{key}");
+        let clusters: Vec<Arc<Cluster>> = fleet
+            .iter()
+            .enumerate()
+            .map(|(index, labels)| {
+                let mut cluster = Cluster::default();
+                cluster.metadata.name = format!("m{index:02}");
+                // The first key is everywhere, the last ones are rare.
+                cluster.metadata.labels.insert(key(0), format!("{}", index % 3));
+                let labels = labels.iter().filter(|(key, _)| key * 2 < index + 3);
+                cluster.metadata.labels.extend(labels.map(|(label, value)| (key(*label), value.to_string())));
+                Arc::new(cluster)
+            })
+            .collect();
+        let operators = ["In", "NotIn", "Exists", "DoesNotExist", "Near"];
+        let expressions: Vec<serde_json::Value> = requirements
+            .iter()
+            .map(|(label, operator, values)| {
+                let values: Vec<String> = values.iter().filter(|_| *operator < 2).map(ToString::to_string).collect();
+                serde_json::json!({"key": key(*label), "operator": operators[*operator], "values": values})
+            })
+            .collect();
+        let affinity: ClusterAffinity = serde_json::from_value(serde_json::json!({
+            "labelSelector": {"matchExpressions": expressions},
+            "exclude": exclude.iter().map(|index| format!("m{index:02}")).collect::<Vec<_>>(),
+        }))
+        .unwrap();
+        let snapshot = Snapshot::of_clusters(clusters.iter().cloned());
+        let matcher = Matcher::new(Affinity::from(&affinity), &snapshot);
+        for (place, cluster) in (0..).zip(&clusters) {
+            prop_assert_eq!(matcher.matches(place, cluster), Affinity::from(&affinity).matches(cluster));
+        }
+    }
 
     #[test]
     fn repairs_as_by_trying(

@@ -11,6 +11,7 @@ use crate::error::{AssignError, Class, ScheduleError};
 use crate::estimate::{Assumed, Demand, Estimator};
 use crate::explain::Trace;
 use crate::filter::{Filter, Previous, Tiers, diagnosis};
+use crate::labels::Matcher;
 use crate::plugins::Plugin;
 use crate::problem::{Gates, Problem, Strategy, ignores_constraints, places_sets};
 use crate::select::{Selection, select};
@@ -97,14 +98,24 @@ fn run(
 ) -> Result<Vec<TargetCluster>, ScheduleError> {
     trace.iter_mut().for_each(|trace| trace.start());
     let previous = Previous::of(&problem.spec.clusters, snapshot);
-    let tiers = Tiers::of(problem.placement, problem.affinity_name, problem.is_workload());
+    let tiers = Tiers::of(problem.placement, problem.affinity_name, problem.is_workload(), snapshot);
     let filter = Filter::new(problem, snapshot, gates, &tiers, &previous);
+    // Clusters that no affinity names cannot pass; only an explanation asks why.
+    let named = gates.plugins.has(Plugin::ClusterAffinity) && trace.is_none();
+    let places = if named { tiers.places(snapshot) } else { None };
     let mut candidates = Vec::new();
-    for (place, member) in (0_u32..).zip(snapshot.members()).filter(|(_, member)| !member.is_deleting()) {
+    let mut look = |place: u32| {
+        let Some(member) = snapshot.members().get(place as usize).filter(|member| !member.is_deleting()) else {
+            return;
+        };
         match filter.check(place, member) {
             Ok(tier) => candidates.push(candidate(snapshot, &previous, gates, place, tier)),
             Err(rejection) => trace.iter_mut().for_each(|trace| trace.reject(place, rejection)),
         }
+    };
+    match places {
+        Some(places) => places.into_iter().for_each(&mut look),
+        None => (0_u32..).take(snapshot.len()).for_each(&mut look),
     }
     if candidates.is_empty() {
         return Err(no_fit(snapshot, &filter));
@@ -141,8 +152,8 @@ fn candidate(snapshot: &Snapshot, previous: &Previous, gates: &Gates, place: u32
 
 fn no_fit(snapshot: &Snapshot, filter: &Filter<'_, '_>) -> ScheduleError {
     let standing = (0_u32..).zip(snapshot.members()).filter(|(_, member)| !member.is_deleting());
-    let reasons = standing.filter_map(|(place, member)| Some(filter.check(place, member).err()?.reason(member)));
-    ScheduleError::NoFit { total: snapshot.len(), reasons: diagnosis(reasons) }
+    let refused = standing.filter_map(|(place, member)| Some((filter.check(place, member).err()?, &**member)));
+    ScheduleError::NoFit { total: snapshot.len(), reasons: diagnosis(refused) }
 }
 
 fn is_static(placement: &Placement) -> bool {
@@ -202,7 +213,7 @@ pub(crate) fn targets(
         ties: Ties::of_uid(&spec.resource.uid),
         previous: &previous.ordered,
     };
-    let weights = weights(problem.placement);
+    let weights = weights(problem.placement, snapshot);
     let mut shares = assign(&assignment, selected, |place| weight(&weights, snapshot, place))?;
     if gates.empty_workload {
         append_empty(&mut shares, selected);
@@ -231,16 +242,16 @@ fn components(problem: &Problem<'_>, gates: &Gates) -> Vec<TargetComponent> {
     components.iter().map(|it| TargetComponent { name: it.name.clone(), replicas: it.replicas }).collect()
 }
 
-fn weights(placement: &Placement) -> Vec<(Affinity<'_>, i64)> {
+fn weights<'a>(placement: &'a Placement, snapshot: &'a Snapshot) -> Vec<(Matcher<'a>, i64)> {
     let preference = placement.replica_scheduling.as_ref().and_then(|scheduling| scheduling.weight_preference.as_ref());
     let list = preference.map_or(&[][..], |preference| &preference.static_weight_list);
-    list.iter().map(|entry| (Affinity::from(&entry.target_cluster), entry.weight)).collect()
+    list.iter().map(|entry| (Matcher::new(Affinity::from(&entry.target_cluster), snapshot), entry.weight)).collect()
 }
 
 /// The greatest weight of the entries that match.
-fn weight(weights: &[(Affinity<'_>, i64)], snapshot: &Snapshot, place: u32) -> i64 {
+fn weight(weights: &[(Matcher<'_>, i64)], snapshot: &Snapshot, place: u32) -> i64 {
     let Some(member) = snapshot.members().get(place as usize) else { return 0 };
-    let matching = weights.iter().filter(|(affinity, _)| affinity.matches(member.cluster()));
+    let matching = weights.iter().filter(|(affinity, _)| affinity.matches(place, member.cluster()));
     matching.map(|(_, weight)| *weight).max().unwrap_or(0)
 }
 

@@ -1,10 +1,13 @@
 //! Which clusters may be chosen at all, and why the others may not.
 
+use std::collections::BTreeMap;
+
 use karmada_api::policy::v1alpha1::{Placement, SpreadField};
 use karmada_api::work::v1alpha2::TargetCluster;
 use propagation::cluster::Affinity;
 use smallvec::SmallVec;
 
+use crate::labels::Matcher;
 use crate::plugins::Plugin;
 use crate::problem::{Gates, Problem};
 use crate::snapshot::{Member, Serving, Snapshot};
@@ -108,32 +111,47 @@ impl Previous {
 
 /// The affinity in force: the placement's own, or a term with its overflow tiers. No tier means that all pass.
 pub(crate) struct Tiers<'a> {
-    tiers: SmallVec<[Affinity<'a>; 2]>,
+    tiers: SmallVec<[Matcher<'a>; 2]>,
     /// Replicas are handed out tier by tier.
     pub overflow: bool,
 }
 
 impl<'a> Tiers<'a> {
-    pub fn of(placement: &'a Placement, affinity_name: &str, workload: bool) -> Self {
+    pub fn of(placement: &'a Placement, affinity_name: &str, workload: bool, snapshot: &'a Snapshot) -> Self {
+        let matcher = |affinity| Matcher::new(affinity, snapshot);
         if let Some(affinity) = &placement.cluster_affinity {
-            return Self { tiers: SmallVec::from_iter([Affinity::from(affinity)]), overflow: false };
+            return Self { tiers: SmallVec::from_iter([matcher(Affinity::from(affinity))]), overflow: false };
         }
         let Some(term) = placement.cluster_affinities.iter().find(|term| term.affinity_name == affinity_name) else {
             return Self { tiers: SmallVec::new(), overflow: false };
         };
         let overflow = term.overflow_affinities.iter().filter(|_| workload).map(Affinity::from);
         Self {
-            tiers: std::iter::once(Affinity::from(term)).chain(overflow).collect(),
+            tiers: std::iter::once(Affinity::from(term)).chain(overflow).map(matcher).collect(),
             overflow: !affinity_name.is_empty() && !term.overflow_affinities.is_empty(),
         }
     }
 
     /// The first tier a cluster belongs to.
-    pub fn tier(&self, member: &Member) -> Option<u32> {
+    pub fn tier(&self, place: u32, member: &Member) -> Option<u32> {
         if self.tiers.is_empty() {
             return Some(0);
         }
-        (0_u32..).zip(&self.tiers).find(|(_, affinity)| affinity.matches(member.cluster())).map(|(tier, _)| tier)
+        let found = (0_u32..).zip(&self.tiers).find(|(_, affinity)| affinity.matches(place, member.cluster()));
+        found.map(|(tier, _)| tier)
+    }
+
+    /// The places of the only clusters that can be in a tier; `None` when any may.
+    pub fn places(&self, snapshot: &Snapshot) -> Option<Vec<u32>> {
+        if self.tiers.is_empty() {
+            return None;
+        }
+        let lists: Option<Vec<&[&str]>> = self.tiers.iter().map(Matcher::listed).collect();
+        let place = |name: &&str| u32::try_from(snapshot.place_of(name)?).ok();
+        let mut places: Vec<u32> = lists?.into_iter().flatten().filter_map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        Some(places)
     }
 }
 
@@ -175,7 +193,7 @@ impl<'a, 'b> Filter<'a, 'b> {
         if on(Plugin::TaintToleration) && !stays {
             self.taints(member)?;
         }
-        let tier = self.tiers.tier(member);
+        let tier = self.tiers.tier(place, member);
         if on(Plugin::ClusterAffinity) && tier.is_none() {
             return Err(Rejection::NoAffinity);
         }
@@ -225,11 +243,17 @@ impl<'a, 'b> Filter<'a, 'b> {
 }
 
 /// How many clusters were refused for what, as the condition says it.
-pub(crate) fn diagnosis(refused: impl Iterator<Item = String>) -> String {
-    let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
-    for reason in refused {
-        *counts.entry(reason).or_default() += 1;
+pub(crate) fn diagnosis<'a>(refused: impl Iterator<Item = (Rejection, &'a Member)>) -> String {
+    // The text is made once for all clusters, except with taints, which differ from cluster to cluster.
+    let mut alike: BTreeMap<Rejection, (String, usize)> = BTreeMap::new();
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for (rejection, member) in refused {
+        match rejection {
+            Rejection::Tainted(_) => *counts.entry(rejection.reason(member)).or_default() += 1,
+            _ => alike.entry(rejection).or_insert_with(|| (rejection.reason(member), 0)).1 += 1,
+        }
     }
+    counts.extend(alike.into_values());
     if counts.is_empty() {
         return "no cluster exists".to_owned();
     }

@@ -16,6 +16,7 @@ pub mod estimate;
 mod explain;
 mod filter;
 mod fingerprint;
+mod labels;
 mod needed;
 mod nodes;
 pub mod outcome;

@@ -1,7 +1,7 @@
 //! The clusters as decisions see them: read once, then shared by all decisions until one of them changes.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use karmada_api::cluster::v1alpha1::{ApiEnablement, ApiEnablementStatus, Cluster};
 use karmada_api::constants::taints;
@@ -9,6 +9,7 @@ use karmada_api::kubernetes::Taint;
 
 use crate::capacity::Capacity;
 use crate::fingerprint::Fingerprint;
+use crate::labels::Labels;
 
 /// A cluster with its numbers parsed. Kept from one snapshot to the next while the cluster does not change.
 #[derive(Clone, Debug)]
@@ -67,6 +68,8 @@ pub struct Snapshot {
     served: Vec<Arc<Member>>,
     /// A number for each region, in the order of their names; clusters without one have 0.
     region_of: Vec<u32>,
+    /// Made when the first selector asks.
+    labels: OnceLock<Labels>,
 }
 
 impl Snapshot {
@@ -130,6 +133,10 @@ impl Snapshot {
         let enabled =
             |member: &Arc<Member>| member.cluster.api_enablement(api_version, kind) == ApiEnablementStatus::Enabled;
         Serving { snapshot: self, by_group: self.served.iter().map(enabled).collect() }
+    }
+
+    pub(crate) fn labels(&self) -> &Labels {
+        self.labels.get_or_init(|| Labels::of(&self.members))
     }
 
     /// The number of a member's region, 0 for none. Regions are numbered in the order of their names.
