@@ -55,6 +55,8 @@ struct Inner {
     user_agent: http::HeaderValue,
     /// Before every path.
     prefix: String,
+    /// With every request.
+    headers: http::HeaderMap,
 }
 
 #[derive(Clone)]
@@ -96,6 +98,7 @@ impl Client {
             timeout: DEFAULT_TIMEOUT,
             user_agent: http::HeaderValue::from_static(concat!("karmada/", env!("CARGO_PKG_VERSION"))),
             prefix: String::new(),
+            headers: http::HeaderMap::new(),
         }))
     }
 
@@ -128,6 +131,27 @@ impl Client {
         self.changed(|inner| inner.prefix.push_str(prefix.trim_end_matches('/')))
     }
 
+    /// The same connection acting as somebody else, which the server must allow, with its own counters.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when a name cannot be a header.
+    pub fn acting_as(&self, user: &str, groups: &[String], uid: &str) -> Result<Self> {
+        let value = |text: &str| {
+            let bad = |_| Error::Config(format!("{text:?} cannot be impersonated: no header can hold it"));
+            http::HeaderValue::from_bytes(text.as_bytes()).map_err(bad)
+        };
+        let mut headers = http::HeaderMap::new();
+        for (name, text) in [("impersonate-user", user), ("impersonate-uid", uid)] {
+            if !text.is_empty() {
+                headers.insert(name, value(text)?);
+            }
+        }
+        for group in groups {
+            headers.append("impersonate-group", value(group)?);
+        }
+        Ok(self.changed(|inner| inner.headers.extend(headers)))
+    }
+
     fn changed(&self, change: impl FnOnce(&mut Inner)) -> Self {
         let mut inner = Inner {
             transport: self.0.transport.clone(),
@@ -136,6 +160,7 @@ impl Client {
             timeout: self.0.timeout,
             user_agent: self.0.user_agent.clone(),
             prefix: self.0.prefix.clone(),
+            headers: self.0.headers.clone(),
         };
         change(&mut inner);
         Self(Arc::new(inner))
@@ -170,6 +195,7 @@ impl Client {
         if !self.0.prefix.is_empty() {
             codec::prefix(&mut request, &self.0.prefix)?;
         }
+        request.headers_mut().extend(self.0.headers.clone());
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
         match &self.0.transport {
             Transport::InProcess { service, caller } => {
