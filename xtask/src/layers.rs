@@ -75,7 +75,7 @@ pub const LAYERS: &[Layer] = &[
             "pki",
         ],
     ),
-    shell("karmadactl", &["apimachinery", "karmada-api", "client", "transport", "world"]),
+    shell("karmadactl", &["apimachinery", "apiextensions", "karmada-api", "client", "transport", "world"]),
     shell(
         "karmada",
         &[

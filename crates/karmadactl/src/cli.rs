@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::api_resources::ApiResourcesArgs;
+use crate::context::ActAs;
 use crate::cordon::Desired;
 use crate::error::Error;
 use crate::get::GetArgs;
@@ -46,6 +47,27 @@ struct MemberCluster {
     dry_run: bool,
 }
 
+#[derive(Args)]
+struct ActAsArgs {
+    /// Username to impersonate at the control plane.
+    #[arg(long)]
+    karmada_as: Option<String>,
+    /// Group to impersonate at the control plane; may be given several times.
+    #[arg(long)]
+    karmada_as_group: Vec<String>,
+    /// UID to impersonate at the control plane.
+    #[arg(long, default_value = "")]
+    karmada_as_uid: String,
+}
+
+impl ActAsArgs {
+    fn into_option(self) -> Option<ActAs> {
+        let Self { karmada_as, karmada_as_group: groups, karmada_as_uid: uid } = self;
+        let anybody = karmada_as.is_some() || !groups.is_empty() || !uid.is_empty();
+        anybody.then(|| ActAs { user: karmada_as.unwrap_or_default(), groups, uid })
+    }
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Display one or many resources of the control plane and its members.
@@ -62,6 +84,8 @@ enum Command {
         control_plane: ControlPlane,
         #[command(flatten)]
         member: MemberCluster,
+        #[command(flatten)]
+        act_as: ActAsArgs,
         /// Provider of the joining cluster.
         #[arg(long, default_value = "")]
         cluster_provider: String,
@@ -176,7 +200,7 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
             let options = resources.options(&usage(&format!("{program} api-resources")))?;
             api_resources::run(&context(control_plane), &options).await
         }
-        Command::Join { args, control_plane, member, cluster_provider, cluster_region, cluster_zones } => {
+        Command::Join { args, control_plane, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
             let options = join::JoinOptions {
                 cluster_namespace: member.cluster_namespace,
                 provider: cluster_provider,
@@ -185,7 +209,8 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
                 dry_run: member.dry_run,
             };
             let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
-            join::run(&context(control_plane), &args, config, name, &options).await
+            let context = Context { act_as: act_as.into_option(), ..context(control_plane) };
+            join::run(&context, &args, config, name, &options).await
         }
         Command::Unjoin { args, control_plane, member, force, wait } => {
             let options = unjoin::Options {
@@ -210,7 +235,7 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
 }
 
 fn context(control_plane: ControlPlane) -> Context {
-    Context { kubeconfig: control_plane.kubeconfig, karmada_context: control_plane.karmada_context }
+    Context { kubeconfig: control_plane.kubeconfig, karmada_context: control_plane.karmada_context, act_as: None }
 }
 
 /// A Go duration, which must not be negative.

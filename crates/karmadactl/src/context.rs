@@ -14,18 +14,33 @@ use crate::join::Member;
 pub struct Context {
     pub kubeconfig: Option<PathBuf>,
     pub karmada_context: Option<String>,
+    /// Whom to act as there, if not as oneself.
+    pub act_as: Option<ActAs>,
+}
+
+/// `--karmada-as` and its companions.
+#[derive(Clone, Debug, Default)]
+pub struct ActAs {
+    pub user: String,
+    pub groups: Vec<String>,
+    pub uid: String,
 }
 
 impl Context {
     /// `--kubeconfig`, else `$KUBECONFIG`, else `~/.kube/config`.
     pub async fn control_plane(&self) -> Result<Client, Error> {
         let path = locate(self.kubeconfig.clone(), "control plane")?;
-        Client::from_kubeconfig(&path, self.karmada_context.as_deref()).await.map_err(|e| {
-            Error::message(format!(
-                "failed to get control plane rest config. context: , kube-config: {}, error: {e}",
-                path.display()
-            ))
-        })
+        let failed = |e: client::Error| {
+            let context = self.karmada_context.as_deref().unwrap_or_default();
+            let file = path.display();
+            let what = "failed to get control plane rest config";
+            Error::message(format!("{what}. context: {context}, kube-config: {file}, error: {e}"))
+        };
+        let client = Client::from_kubeconfig(&path, self.karmada_context.as_deref()).await.map_err(failed)?;
+        match &self.act_as {
+            Some(other) => client.acting_as(&other.user, &other.groups, &other.uid).map_err(failed),
+            None => Ok(client),
+        }
     }
 
     /// The namespace of the kubeconfig's context, else `default`.
@@ -40,16 +55,16 @@ impl Context {
         read().unwrap_or_else(|| "default".to_owned())
     }
 
-    /// A member by its own kubeconfig; the context defaults to the current one.
-    pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>) -> Result<Member, Error> {
-        let path = locate(kubeconfig.map(PathBuf::from), "joining cluster")?;
-        let failed = |why: String| Error::message(format!("failed to get joining cluster config. error: {why}"));
+    /// A member by its own kubeconfig; the context defaults to the current one. `doing` is what it is wanted for.
+    pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>, doing: &str) -> Result<Member, Error> {
+        let path = locate(kubeconfig.map(PathBuf::from), &format!("{doing} cluster"))?;
+        let failed = |why: String| Error::message(format!("failed to get {doing} cluster config. error: {why}"));
         let text = std::fs::read_to_string(&path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
-        let client = Client::from_kubeconfig_text(&text, context).await.map_err(|e| failed(e.to_string()))?;
         let facts = cluster_of(&text, context).ok_or_else(|| match context {
             Some(name) => failed(format!("context {name:?} does not exist")),
             None => failed(format!("{} has no current context with a cluster", path.display())),
         })?;
+        let client = Client::from_kubeconfig_text(&text, context).await.map_err(|e| failed(e.to_string()))?;
         let field = |name: &str| facts[name].as_str().map(str::to_owned);
         Ok(Member {
             client,

@@ -89,10 +89,10 @@ pub struct Member {
 pub async fn join(control: &Client, member: &Member, name: &str, options: &JoinOptions) -> Result<(), Error> {
     let id = cluster_id(&member.client).await?;
     refuse_registered(control, name, &id).await?;
-    let credentials = prepare_member(&member.client, name, options).await?;
     if options.dry_run {
         return Ok(());
     }
+    let credentials = prepare_member(&member.client, name, options).await?;
     register(control, member, name, &id, &credentials, options).await
 }
 
@@ -132,13 +132,15 @@ struct Credentials {
 async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
     let ns = options.cluster_namespace.as_str();
     let account = format!("karmada-{name}");
-    if !options.dry_run {
-        for (resource, object) in member_objects(ns, name, &account) {
-            create_if_absent(member, resource, &object).await?;
-        }
+    for (resource, object) in member_objects(ns, name, &account) {
+        create_if_absent(member, resource, &object).await?;
     }
-    let impersonator = token_secret(member, ns, IMPERSONATOR, "impersonation").await?;
-    let cluster = token_secret(member, ns, &account, "management").await?;
+    let failed = |purpose: &str, why| {
+        let text = format!("failed to get serviceAccount secret{purpose} from cluster({name}), error: {why}");
+        Error::message(text)
+    };
+    let impersonator = token_secret(member, ns, IMPERSONATOR).await.map_err(|why| failed(" for impersonation", why))?;
+    let cluster = token_secret(member, ns, &account).await.map_err(|why| failed("", why))?;
     Ok(Credentials {
         ca_bundle: text(&cluster["data"]["ca.crt"]),
         token: text(&cluster["data"]["token"]),
@@ -184,28 +186,28 @@ fn member_objects(ns: &str, name: &str, account: &str) -> Vec<(&'static ApiResou
     ]
 }
 
-/// Waits until the member's token controller has filled a token Secret.
-async fn token_secret(member: &Client, ns: &str, name: &str, purpose: &str) -> Result<Value, Error> {
+/// Waits until the member's token controller has filled a token Secret; else says why, for the user.
+async fn token_secret(member: &Client, ns: &str, name: &str) -> Result<Value, String> {
     let key = ObjectKey::namespaced(ns, name);
     let deadline = tokio::time::Instant::now() + TOKEN_TIMEOUT;
     loop {
-        let why = match member.get_opt(&resources::SECRET, &key).await {
+        let mut why = "context deadline exceeded".to_owned();
+        match member.get_opt(&resources::SECRET, &key).await {
             Ok(Some(secret)) => {
-                let tree = decoded(&secret)?;
+                let tree = decoded(&secret).map_err(|error| error.to_string())?;
                 if !text(&tree["data"]["token"]).is_empty() {
                     return Ok(tree);
                 }
-                "context deadline exceeded".to_owned()
             }
-            Ok(None) => "context deadline exceeded".to_owned(),
-            Err(error) => error.to_string(),
-        };
+            Ok(None) => {}
+            Err(error) => why = error.to_string(),
+        }
         if tokio::time::Instant::now() >= deadline {
-            return Err(Error::message(format!(
-                "failed to get serviceAccount secret for {purpose} from cluster: secret {key} holds no token after {}s, \
-                 error: failed to get serviceAccount secret, error: {why}",
+            return Err(format!(
+                "failed to get serviceAccount secret, error: {why} (secret {key} got no token within {}s; does the \
+                 cluster run a controller that fills service account token secrets?)",
                 TOKEN_TIMEOUT.as_secs()
-            )));
+            ));
         }
         tokio::time::sleep(TOKEN_POLL).await;
     }
@@ -304,7 +306,7 @@ async fn put_secret(control: &Client, ns: &str, name: &str, data: &Value) -> Res
     .map_err(Error::client(format!("create secret {ns}/{name}")))
 }
 
-fn decoded(object: &Object) -> Result<Value, Error> {
+pub(crate) fn decoded(object: &Object) -> Result<Value, Error> {
     object.to_value().map_err(|e| Error::message(format!("{} {} cannot be decoded: {e}", object.kind(), object.key())))
 }
 
@@ -322,12 +324,13 @@ pub(crate) async fn run(
 ) -> Result<(), Error> {
     let name = cluster_name(args)?;
     let control = context.control_plane().await?;
-    let member = context.member(kubeconfig, kube_context).await?;
+    let member = context.member(kubeconfig, kube_context, "joining").await?;
     if options.cluster_namespace == "karmada-system" {
         context.log("karmada-system is always reserved for Karmada control plane. We do not recommend using karmada-system in member clusters\n");
     }
     join(&control, &member, name, options).await?;
-    context.print(&format!("cluster({name}) is joined successfully\n"));
+    let dry = if options.dry_run { " (dry run)" } else { "" };
+    context.print(&format!("cluster({name}) is joined successfully{dry}\n"));
     Ok(())
 }
 

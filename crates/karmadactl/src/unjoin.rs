@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::join::decoded;
 use crate::{Context, resources};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -43,22 +44,58 @@ pub async fn run(
     else {
         return Err(Error::message(format!("no cluster object {name} found in karmada control Plane")));
     };
-    let spec = cluster.to_value().map_err(|e| Error::message(format!("cluster {name} cannot be decoded: {e}")))?;
-    if spec["spec"]["syncMode"] == "Pull" {
+    let cluster = decoded(&cluster)?;
+    if cluster["spec"]["syncMode"] == "Pull" {
         return Err(Error::message(format!(
             "cluster {name} is a Pull mode member cluster, please use command `unregister` if you want to continue \
              unregistering the cluster"
         )));
     }
+    // A kubeconfig that is of no use must be known before anything is deleted.
+    let member = match kubeconfig {
+        Some(_) => Some(context.member(kubeconfig, Some(kube_context.unwrap_or(name)), "unjoining").await?.client),
+        None => None,
+    };
+    if let Some(member) = &member {
+        check_identity(context, member, name, cluster["spec"]["id"].as_str().unwrap_or_default()).await?;
+    }
     if options.dry_run {
         return Ok(());
     }
     delete_cluster(context, &control, name, options).await?;
-    if kubeconfig.is_some() {
-        let member = context.member(kubeconfig, Some(kube_context.unwrap_or(name))).await?;
-        clean_member(&member.client, name, &options.cluster_namespace).await?;
+    let ns = &options.cluster_namespace;
+    match member {
+        Some(member) => clean_member(&member, name, ns).await.map_err(|error| {
+            Error::message(format!(
+                "cluster {name} is unjoined, but {} were left in it: {error}",
+                credentials(name, ns)
+            ))
+        }),
+        None => {
+            let left = credentials(name, ns);
+            context.log(&format!("{left} were left in cluster {name}; --cluster-kubeconfig would have removed them\n"));
+            Ok(())
+        }
     }
-    Ok(())
+}
+
+/// Refuses to clean up in another cluster than the one that is unjoined.
+async fn check_identity(context: &Context, member: &Client, name: &str, id: &str) -> Result<(), Error> {
+    match crate::join::cluster_id(member).await {
+        Ok(found) if !id.is_empty() && found != id => Err(Error::message(format!(
+            "the kubeconfig leads to the cluster with ID {found}, but cluster {name} has ID {id}; nothing was changed"
+        ))),
+        Ok(_) => Ok(()),
+        Err(error) => {
+            context.log(&format!("cluster {name} does not answer by its kubeconfig: {error}\n"));
+            Ok(())
+        }
+    }
+}
+
+/// What a join creates in a member, as text.
+fn credentials(name: &str, ns: &str) -> String {
+    format!("namespace {ns} and the ClusterRole and ClusterRoleBinding karmada-controller-manager:karmada-{name}")
 }
 
 async fn delete_cluster(context: &Context, control: &Client, name: &str, options: &Options) -> Result<(), Error> {
@@ -89,33 +126,63 @@ async fn delete_cluster(context: &Context, control: &Client, name: &str, options
         "Deleting the cluster object timed out. cluster name: {name}, error: context deadline exceeded\n"
     ));
     context.log(&format!("Start forced deletion. cluster name: {name}\n"));
-    force(control, name).await?;
+    let left = force(control, name).await?;
     context.log("Forced deletion is complete.\n");
+    if !left.is_empty() {
+        context.log(&format!("cluster {name} did not answer, these objects were left in it:\n"));
+        left.iter().for_each(|object| context.log(&format!("  {object}\n")));
+    }
     Ok(())
 }
 
-/// Drops the finalizers that wait for the unreachable cluster.
-async fn force(control: &Client, name: &str) -> Result<(), Error> {
+/// Drops the finalizers that wait for the unreachable cluster; answers what it still holds of ours.
+async fn force(control: &Client, name: &str) -> Result<Vec<String>, Error> {
     let namespace = format!("karmada-es-{name}");
     let works = control
         .list(&resources::WORK, Some(&namespace), &client::ListOptions::default())
         .await
         .map_err(Error::client(format!("list works in {namespace}")))?;
+    let mut left = Vec::new();
     for work in &works.items {
+        left.extend(manifests(&decoded(work)?));
+        // Deleted first: the finalizer of a Work that is to stay would come back.
+        delete_if_present(control, &resources::WORK, &work.key()).await?;
         drop_finalizer(control, &resources::WORK, &work.key(), "karmada.io/execution-controller").await?;
     }
-    drop_finalizer(control, &resources::CLUSTER, &ObjectKey::cluster(name), "karmada.io/cluster-controller").await
+    delete_if_present(control, &resources::NAMESPACE, &ObjectKey::cluster(namespace)).await?;
+    drop_finalizer(control, &resources::CLUSTER, &ObjectKey::cluster(name), "karmada.io/cluster-controller").await?;
+    left.sort();
+    Ok(left)
 }
 
+/// The objects a Work put into its cluster.
+fn manifests(work: &Value) -> Vec<String> {
+    let one = |manifest: &Value| {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let (kind, metadata) = (text(&manifest["kind"]), &manifest["metadata"]);
+        match metadata["namespace"].as_str() {
+            Some(namespace) => format!("{kind} {namespace}/{}", text(&metadata["name"])),
+            None => format!("{kind} {}", text(&metadata["name"])),
+        }
+    };
+    work["spec"]["workload"]["manifests"].as_array().into_iter().flatten().map(one).collect()
+}
+
+/// A controller may be writing at the same time; then the newer state is read once more.
 async fn drop_finalizer(control: &Client, resource: &ApiResource, key: &ObjectKey, name: &str) -> Result<(), Error> {
+    const ATTEMPTS: usize = 5;
     let attempt = || format!("remove finalizer {name} of {} {key}", resource.plural);
-    let Some(object) = control.get_opt(resource, key).await.map_err(Error::client(attempt()))? else { return Ok(()) };
-    let rest: Vec<&str> = object.finalizers().iter().map(AsRef::as_ref).filter(|f| *f != name).collect();
-    let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": object.resource_version()}});
-    match control.patch(resource, key, &client::Patch::Merge(patch), &client::PatchOptions::default()).await {
-        Err(error) if error.is_not_found() => Ok(()),
-        other => other.map(drop).map_err(Error::client(attempt())),
+    for round in 1.. {
+        let Some(object) = control.get_opt(resource, key).await.map_err(Error::client(attempt()))? else { break };
+        let rest: Vec<&str> = object.finalizers().iter().map(AsRef::as_ref).filter(|f| *f != name).collect();
+        let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": object.resource_version()}});
+        match control.patch(resource, key, &client::Patch::Merge(patch), &client::PatchOptions::default()).await {
+            Err(error) if error.is_conflict() && round < ATTEMPTS => {}
+            Err(error) if !error.is_not_found() => return Err(Error::client(attempt())(error)),
+            _ => break,
+        }
     }
+    Ok(())
 }
 
 async fn clean_member(member: &Client, name: &str, ns: &str) -> Result<(), Error> {
@@ -131,5 +198,19 @@ async fn delete_if_present(client: &Client, resource: &ApiResource, key: &Object
     match client.delete(resource, key, &client::DeleteOptions::background()).await {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.map(drop).map_err(Error::client(format!("delete {} {key}", resource.plural))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_work_put_into_its_cluster() {
+        let work = json!({"spec": {"workload": {"manifests": [
+            {"kind": "Deployment", "metadata": {"namespace": "default", "name": "nginx"}},
+            {"kind": "ClusterRole", "metadata": {"name": "reader"}}]}}});
+        assert_eq!(manifests(&work), ["Deployment default/nginx", "ClusterRole reader"]);
+        assert!(manifests(&json!({})).is_empty());
     }
 }
