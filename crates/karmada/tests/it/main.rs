@@ -6,6 +6,8 @@ mod fleet;
 mod journeys;
 mod karmada_kinds;
 mod karmadactl_get;
+mod karmadactl_join;
 mod kubectl;
+mod names;
 mod plane;
 mod process;

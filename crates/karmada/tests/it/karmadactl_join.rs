@@ -1,0 +1,229 @@
+//! `karmadactl join` and `unjoin`, run as the user runs them, against a member with a socket of its own.
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::Client;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, Ran, until};
+
+const NS: &str = "karmada-cluster";
+
+fn secrets() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Secret", "secrets")
+}
+
+fn namespaces() -> ApiResource {
+    ApiResource::cluster("", "v1", "Namespace", "namespaces")
+}
+
+fn cluster_roles() -> ApiResource {
+    ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
+}
+
+fn cluster_role_bindings() -> ApiResource {
+    ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
+}
+
+async fn find(client: &Client, resource: &ApiResource, key: ObjectKey) -> Option<Value> {
+    let found = client.get_opt(resource, &key).await.expect("the server answers")?;
+    Some(found.to_value().expect("JSON"))
+}
+
+async fn there(client: &Client, resource: &ApiResource, key: ObjectKey) -> Value {
+    find(client, resource, key.clone()).await.unwrap_or_else(|| panic!("{} {key} is missing", resource.plural))
+}
+
+async fn gone(client: &Client, resource: &ApiResource, key: ObjectKey) {
+    until(&format!("{} {key} is gone", resource.plural), async || {
+        find(client, resource, key.clone()).await.is_none().then_some(())
+    })
+    .await;
+}
+
+fn keys(data: &Value) -> Vec<&str> {
+    data.as_object().expect("a map").keys().map(String::as_str).collect()
+}
+
+fn refused(ran: &Ran, message: &str) {
+    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (Some(1), "", &*format!("error: {message}\n")));
+}
+
+#[tokio::test]
+async fn a_cluster_joins_and_leaves() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("member1").await;
+    let config = member.kubeconfig().to_str().expect("text").to_owned();
+    let control = fleet.plane.client();
+
+    let dry = fleet.karmadactl(&["join", "member1", "--cluster-kubeconfig", &config, "--dry-run"]).await;
+    assert_eq!(dry.ok(), "cluster(member1) is joined successfully (dry run)\n");
+    assert_eq!(find(member.client(), &namespaces(), ObjectKey::cluster(NS)).await, None);
+    assert_eq!(find(control, &namespaces(), ObjectKey::cluster(NS)).await, None);
+
+    let place = ["--cluster-provider", "p", "--cluster-region", "r", "--cluster-zones", "a,b"];
+    let join = ["join", "member1", "--cluster-kubeconfig", &config];
+    let joined = fleet.karmadactl(&[&join[..], &place].concat()).await;
+    assert_eq!(joined.ok(), "cluster(member1) is joined successfully\n");
+    in_the_member(member.client()).await;
+    in_the_control_plane(control, member.client(), member.url()).await;
+    until("member1 is ready", async || {
+        let row = fleet.karmadactl(&["get", "clusters", "--no-headers"]).await.ok();
+        let row: Vec<&str> = row.split_whitespace().collect();
+        (row[..2] == ["member1", "Karmada"] && row[3..5] == ["Push", "True"] && row[6..] == ["-"]).then_some(())
+    })
+    .await;
+
+    let id = there(member.client(), &namespaces(), ObjectKey::cluster("kube-system")).await["metadata"]["uid"].clone();
+    let id = id.as_str().expect("a UID");
+    for name in ["member1", "other"] {
+        let again = fleet.karmadactl(&["join", name, "--cluster-kubeconfig", &config]).await;
+        refused(&again, &format!("the cluster ID {id} or the cluster name {name} has been registered"));
+    }
+
+    let other = fleet.member("other").await;
+    let wrong = other.kubeconfig().to_str().expect("text");
+    let wrong = ["unjoin", "member1", "--cluster-kubeconfig", wrong, "--cluster-context", "other"];
+    let wrong = fleet.karmadactl(&wrong).await;
+    assert!(wrong.err.ends_with(&format!("but cluster member1 has ID {id}; nothing was changed\n")), "{}", wrong.err);
+    assert_eq!(wrong.code, Some(1));
+    there(control, &Cluster::api_resource(), ObjectKey::cluster("member1")).await;
+
+    let left = fleet.karmadactl(&["unjoin", "member1", "--cluster-kubeconfig", &config]).await;
+    assert_eq!(left.ok(), "");
+    let role = ObjectKey::cluster("karmada-controller-manager:karmada-member1");
+    for resource in [cluster_roles(), cluster_role_bindings()] {
+        assert_eq!(find(member.client(), &resource, role.clone()).await, None);
+    }
+    gone(member.client(), &namespaces(), ObjectKey::cluster(NS)).await;
+    gone(member.client(), &cluster_roles(), ObjectKey::cluster("karmada-impersonator")).await;
+    assert_eq!(find(control, &Cluster::api_resource(), ObjectKey::cluster("member1")).await, None);
+    for secret in ["member1", "member1-impersonator"] {
+        gone(control, &secrets(), ObjectKey::namespaced(NS, secret)).await;
+    }
+    gone(control, &namespaces(), ObjectKey::cluster("karmada-es-member1")).await;
+}
+
+async fn in_the_member(member: &Client) {
+    let namespace = there(member, &namespaces(), ObjectKey::cluster(NS)).await;
+    assert_eq!(namespace["metadata"]["labels"]["karmada.io/system"], "true");
+    for account in ["karmada-impersonator", "karmada-member1"] {
+        let key = ObjectKey::namespaced(NS, account);
+        there(member, &ApiResource::namespaced("", "v1", "ServiceAccount", "serviceaccounts"), key.clone()).await;
+        let secret = there(member, &secrets(), key).await;
+        assert_eq!(secret["type"], "kubernetes.io/service-account-token");
+        assert_eq!(secret["metadata"]["annotations"]["kubernetes.io/service-account.name"], account);
+    }
+    let name = "karmada-controller-manager:karmada-member1";
+    let role = there(member, &cluster_roles(), ObjectKey::cluster(name)).await;
+    let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+                       {"nonResourceURLs": ["*"], "verbs": ["get"]}]);
+    assert_eq!(role["rules"], rules);
+    let binding = there(member, &cluster_role_bindings(), ObjectKey::cluster(name)).await;
+    assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": "karmada-member1", "namespace": NS}]));
+    assert_eq!((&binding["roleRef"]["kind"], &binding["roleRef"]["name"]), (&json!("ClusterRole"), &json!(name)));
+}
+
+async fn in_the_control_plane(control: &Client, member: &Client, url: &str) {
+    let cluster = there(control, &Cluster::api_resource(), ObjectKey::cluster("member1")).await;
+    let system = there(member, &namespaces(), ObjectKey::cluster("kube-system")).await;
+    let mut spec = cluster["spec"].clone();
+    assert_eq!(spec["resourceModels"].as_array().map(Vec::len), Some(9), "the default grades");
+    for field in ["resourceModels", "taints"] {
+        spec.as_object_mut().expect("a map").remove(field);
+    }
+    let expected = json!({"syncMode": "Push", "apiEndpoint": url, "id": system["metadata"]["uid"],
+        "provider": "p", "region": "r", "zones": ["a", "b"],
+        "secretRef": {"namespace": NS, "name": "member1"},
+        "impersonatorSecretRef": {"namespace": NS, "name": "member1-impersonator"}});
+    assert_eq!(spec, expected);
+    for (name, source, fields) in [
+        ("member1", "karmada-member1", &["caBundle", "token"][..]),
+        ("member1-impersonator", "karmada-impersonator", &["token"]),
+    ] {
+        let secret = there(control, &secrets(), ObjectKey::namespaced(NS, name)).await;
+        assert_eq!((&secret["type"], keys(&secret["data"])), (&json!("Opaque"), fields.to_vec()));
+        let given = there(member, &secrets(), ObjectKey::namespaced(NS, source)).await;
+        assert_eq!(secret["data"]["token"], given["data"]["token"]);
+        let owner = json!([{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "name": "member1",
+            "uid": cluster["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true}]);
+        assert_eq!(secret["metadata"]["ownerReferences"], owner);
+    }
+}
+
+#[tokio::test]
+async fn an_unreachable_cluster_leaves_only_by_force_and_what_it_keeps_is_said() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("member1").await;
+    fleet.join(&member).await;
+    fleet.reachable("member1").await;
+    member.stop().await.expect("stopped");
+    let (control, key) = (fleet.plane.client(), ObjectKey::cluster("member1"));
+
+    let patient = fleet.karmadactl(&["unjoin", "member1", "--wait", "2s"]).await;
+    assert_eq!((patient.code, patient.out.as_str()), (Some(1), ""));
+    let waiting = "Waiting for the cluster object member1 to be deleted\n";
+    let end = "Failed to delete cluster object. cluster name: member1, error: context deadline exceeded\n\
+               error: context deadline exceeded\n";
+    assert!(patient.err.starts_with(waiting) && patient.err.ends_with(end), "{}", patient.err);
+    let cluster = there(control, &Cluster::api_resource(), key.clone()).await;
+    assert_eq!(cluster["metadata"]["finalizers"], json!(["karmada.io/cluster-controller"]));
+
+    let forced = fleet.karmadactl(&["unjoin", "member1", "--wait", "1s", "--force"]).await;
+    assert_eq!((forced.code, forced.out.as_str()), (Some(0), ""), "{}", forced.err);
+    for part in [
+        "Deleting the cluster object timed out. cluster name: member1, error: context deadline exceeded\n",
+        "Start forced deletion. cluster name: member1\nForced deletion is complete.\n",
+        "cluster member1 did not answer, these objects were left in it:\n  ClusterRole karmada-impersonator\n  \
+         ClusterRoleBinding karmada-impersonator\n",
+        "namespace karmada-cluster and the ClusterRole and ClusterRoleBinding \
+         karmada-controller-manager:karmada-member1 were left in cluster member1",
+    ] {
+        assert!(forced.err.contains(part), "{part}\nin\n{}", forced.err);
+    }
+    gone(control, &Cluster::api_resource(), key).await;
+    gone(control, &namespaces(), ObjectKey::cluster("karmada-es-member1")).await;
+}
+
+#[tokio::test]
+async fn arguments_are_refused_in_upstreams_words() {
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("member1").await;
+    let config = member.kubeconfig().to_str().expect("text");
+    let pull = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "pull"},
+        "spec": {"syncMode": "Pull"}});
+    fleet.plane.client().create(&Cluster::api_resource(), &pull).await.expect("created");
+    let missing = "failed to get joining cluster config. error: Missing or incomplete configuration info.  Please \
+                   point to an existing, complete config file:\n  1. Via the command-line flag --kubeconfig\n  2. Via \
+                   the KUBECONFIG environment variable\n  3. In your home directory as ~/.kube/config";
+    let rows: [(&[&str], &str); 9] = [
+        (&["join"], "cluster name is required"),
+        (&["join", "a", "b"], "only the cluster name is allowed as an argument"),
+        (&["join", "a", "--cluster-kubeconfig", "/nosuch"], missing),
+        (
+            &["join", "a", "--cluster-kubeconfig", config, "--cluster-context", "nope"],
+            "failed to get joining cluster config. error: context \"nope\" does not exist",
+        ),
+        (&["unjoin"], "cluster name is required"),
+        (&["unjoin", "nosuch"], "no cluster object nosuch found in karmada control Plane"),
+        (&["unjoin", "a", "--wait", "0s"], " --wait 0s  must be a positive duration, e.g. 1m0s "),
+        (
+            &["unjoin", "pull"],
+            "cluster pull is a Pull mode member cluster, please use command `unregister` if you want to continue \
+             unregistering the cluster",
+        ),
+        (
+            &["unjoin", "pull", "--wait", "soon"],
+            "invalid argument \"soon\" for \"--wait\" flag: time: invalid duration \"soon\"",
+        ),
+    ];
+    for (args, message) in rows {
+        refused(&fleet.karmadactl(args).await, message);
+    }
+    let acting = ["join", "a", "--cluster-kubeconfig", config, "--karmada-as", "tom", "--karmada-as-group", "dev"];
+    let ran = fleet.karmadactl(&acting).await;
+    let forbidden = "Error from server (Forbidden): clusters.cluster.karmada.io is forbidden: User \"tom\" cannot list \
+                     resource \"clusters\" in API group \"cluster.karmada.io\" at the cluster scope\n";
+    assert_eq!(ran.err, forbidden);
+}
