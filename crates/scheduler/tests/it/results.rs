@@ -196,3 +196,26 @@ async fn groups_keep_together_and_apart() {
     plane.expect(&key("db-3"), "m1:2 | True Success").await;
     plane.shutdown();
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_name_of_a_term_goes_with_the_terms() {
+    let plane = Plane::start().await;
+    for name in ["m1", "m2"] {
+        plane.join(name, json!({})).await;
+    }
+    let web = key("web");
+    let terms = json!([{"affinityName": "first", "clusterNames": ["m1"]}]);
+    plane.bind(&web, json!({"placement": {"clusterAffinities": terms}})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    let named = async || plane.get(&web).await["status"]["schedulerObservingAffinityName"].clone();
+    assert_eq!(named().await, "first");
+    plane
+        .change(&web, json!({"placement": {"clusterAffinities": null, "clusterAffinity": {"clusterNames": ["m2"]}}}))
+        .await;
+    plane.expect(&web, "m2:2 | True Success").await;
+    assert!(named().await.is_null());
+    plane.change(&web, json!({"placement": {"clusterAffinities": terms, "clusterAffinity": null}})).await;
+    plane.expect(&web, "m1:2 | True Success").await;
+    assert_eq!(named().await, "first");
+    plane.shutdown();
+}
