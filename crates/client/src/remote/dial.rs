@@ -135,7 +135,53 @@ fn over(config: &kube::Config, connector: impl Connect) -> Result<Service> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::{Client, Endpoint};
+
+    async fn head(stream: &mut TcpStream) -> String {
+        let mut read = Vec::new();
+        while !read.ends_with(b"\r\n\r\n") {
+            read.push(stream.read_u8().await.expect("a head"));
+        }
+        String::from_utf8(read).expect("text").to_ascii_lowercase()
+    }
+
+    /// A proxy that is asked for one connection and then plays the member at its other end.
+    #[tokio::test]
+    async fn proxy_headers_reach_the_proxy_and_not_the_member() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let proxy = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let connect = head(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.expect("written");
+            let request = head(&mut stream).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.expect("written");
+            (connect, request)
+        });
+        let client = Client::from_endpoint(&Endpoint {
+            server: "http://member.example:6443/base".into(),
+            token: Some("secret".into()),
+            proxy_url: Some(format!("http://ann:pa%40ss@{address}")),
+            proxy_headers: vec![("X-Team".into(), "a,b".into())],
+            ..Endpoint::default()
+        });
+        let answer = client.expect("a client").request(http::Method::GET, "/version", None).await.expect("an answer");
+        assert_eq!(&answer[..], b"ok");
+        let (connect, request) = proxy.await.expect("no panic");
+        assert!(connect.starts_with("connect member.example:6443 http/1.1\r\n"), "{connect}");
+        // Base64 of `ann:pa@ss`, in lower case as the whole head.
+        for line in ["x-team: a\r\n", "x-team: b\r\n", "proxy-authorization: basic yw5uonbhqhnz\r\n"] {
+            assert!(connect.contains(line), "{line} in {connect}");
+        }
+        assert!(!connect.contains("secret"), "the proxy has no business with the member's token: {connect}");
+        assert!(request.starts_with("get /base/version http/1.1\r\n"), "{request}");
+        assert!(request.contains("authorization: bearer secret\r\n"), "{request}");
+        assert!(!request.contains("x-team") && !request.contains("proxy-authorization"), "{request}");
+    }
 
     #[test]
     fn proxy_credentials_are_unescaped() {
