@@ -110,7 +110,11 @@ impl ApiServer {
     pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
         let rbac = Arc::new(Rbac::default());
         let observed = Arc::clone(&rbac);
-        let observer = move |place: &str, event: &crate::cache::Event| follow_rbac(&observed, place, event);
+        let plugins = config.admission.clone();
+        let observer = move |place: &str, event: &crate::cache::Event| {
+            follow_rbac(&observed, place, event);
+            plugins.iter().for_each(|plugin| plugin.observe(place, event));
+        };
         let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
         let authorizer: Arc<dyn Authorizer> = match config.authorization {
             Authorization::AlwaysAllow => Arc::new(authz::AlwaysAllow),

@@ -12,6 +12,7 @@ use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::Client;
 use controllers::Connector;
 use karmada_api::work::BindingConverter;
+use kubernetes_api::services::Ranges;
 use storage::Store;
 use transport::Identity;
 use world::World;
@@ -28,6 +29,8 @@ pub struct Options {
     pub store: Kind,
     pub listen: Listen,
     pub token_auth_file: Option<PathBuf>,
+    /// What services get their addresses and node ports from.
+    pub services: Ranges,
 }
 
 /// An API server with everything in place but its socket: in-process clients can use it already.
@@ -97,11 +100,13 @@ fn server_config(
     world: &World,
 ) -> anyhow::Result<ServerConfig> {
     let version = VersionInfo::default();
+    let mut admission = apiserver::admission::built_in(options.services.clone());
+    admission.push(Arc::new(KarmadaAdmission { world: world.clone(), options: Default::default() }));
     Ok(ServerConfig {
         store,
         world: world.clone(),
         resources: resources(),
-        admission: vec![Arc::new(KarmadaAdmission { world: world.clone(), options: Default::default() })],
+        admission,
         authentication: access::authentication(data, options.token_auth_file.as_deref())?,
         authorization: Authorization::Rbac,
         routes: access::routes(data, &version)?,

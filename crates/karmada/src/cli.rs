@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use apimachinery::quantity::Quantity;
 use clap::{Args, Parser, Subcommand};
+use kubernetes_api::services::{Range, Ranges};
 use simulator::{MemberOptions, NodeShape};
 use tracing_subscriber::EnvFilter;
 use world::World;
@@ -53,6 +55,12 @@ struct ServerArgs {
     /// Lines of `token,user,uid[,"group1,group2"]`, as kube-apiserver's flag of the same name.
     #[arg(long)]
     token_auth_file: Option<PathBuf>,
+    /// The addresses services get, and after a comma those of the other family.
+    #[arg(long, value_delimiter = ',', num_args = 1..=2, default_value = "10.96.0.0/12")]
+    service_cluster_ip_range: Vec<Range>,
+    /// The ports services get on every node.
+    #[arg(long, value_parser = port_range, default_value = "30000-32767")]
+    service_node_port_range: RangeInclusive<u16>,
 }
 
 #[derive(Args)]
@@ -135,6 +143,13 @@ impl NodeArgs {
     }
 }
 
+/// From `FIRST-LAST`.
+fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let bounds = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let range = bounds.map(|(first, last): (u16, u16)| first..=last).filter(|range| !range.is_empty());
+    range.ok_or_else(|| format!("{text:?} is no range of ports such as 30000-32767"))
+}
+
 fn member_name(text: &str) -> Result<String, String> {
     match apimachinery::names::is_dns1123_label(text).into_iter().next() {
         None => Ok(text.to_owned()),
@@ -144,6 +159,12 @@ fn member_name(text: &str) -> Result<String, String> {
 
 impl ServerArgs {
     fn options(self) -> apiserver::Options {
+        let mut ranges = self.service_cluster_ip_range.into_iter();
+        let services = Ranges {
+            primary: ranges.next().unwrap_or(Ranges::default().primary),
+            secondary: ranges.next(),
+            node_ports: self.service_node_port_range,
+        };
         apiserver::Options {
             data_dir: self.data_dir,
             store: Kind::Embedded,
@@ -154,6 +175,7 @@ impl ServerArgs {
                 cluster: "karmada-apiserver".into(),
             },
             token_auth_file: self.token_auth_file,
+            services,
         }
     }
 }

@@ -3,13 +3,18 @@
 
 mod columns;
 mod conversion;
+mod cron;
 mod defaults;
 pub mod eviction;
+mod habits;
 pub mod pods;
+mod prepare;
 pub mod protobuf;
 mod resources;
+pub mod services;
 mod strategy;
 mod types;
+mod validation;
 
 pub use resources::resources;
 pub use types::{schema_for, schemas};

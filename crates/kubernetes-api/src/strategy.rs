@@ -1,6 +1,7 @@
-//! What all built-in kinds have in common: status belongs to its own endpoint, and some kinds keep a generation.
-//! What is special about single kinds is elsewhere: defaults in [`crate::defaults`], columns in [`crate::columns`].
+//! One strategy for all built-in kinds. What is special about single kinds is data and small functions elsewhere: defaults,
+//! preparation, validation, columns, and habits.
 
+use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, ResourceInfo, Strategy};
 use apimachinery::schema::SchemaId;
@@ -8,7 +9,7 @@ use apimachinery::{Object, Status};
 use serde_json::Value;
 
 use crate::conversion::Conversion;
-use crate::{columns, defaults, pods};
+use crate::{columns, defaults, habits, pods, prepare, validation};
 
 /// Strategy of a built-in kind, from its description.
 #[derive(Clone, Debug)]
@@ -16,59 +17,35 @@ pub(crate) struct BuiltIn {
     group: String,
     kind: String,
     resets_status: bool,
-    conversion: Option<Conversion>,
     type_: SchemaId,
-    /// The part of the object whose change raises the generation; `None` when the kind keeps none.
-    generation_of: Option<&'static str>,
+    conversion: Option<Conversion>,
+    generation_of: Option<&'static [&'static str]>,
+    prepare_create: Option<prepare::Create>,
+    prepare_update: Option<prepare::Update>,
 }
 
 impl BuiltIn {
     pub(crate) fn new(info: &ResourceInfo) -> Self {
-        let resource = &info.resource;
-        // Kubelets register nodes together with their status.
-        let resets_status = info.has_status() && !matches!(resource.kind.as_str(), "Node");
+        let (group, kind) = (info.resource.group.as_str(), info.resource.kind.as_str());
         Self {
-            group: resource.group.clone(),
-            kind: resource.kind.clone(),
-            resets_status,
-            conversion: Conversion::of(resource),
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            // Kubelets register nodes together with their status.
+            resets_status: info.has_status() && kind != "Node",
             type_: info.schema.root,
-            generation_of: generation_of(&resource.group, &resource.kind),
+            conversion: Conversion::of(&info.resource),
+            generation_of: habits::generation_of(group, kind),
+            prepare_create: prepare::for_create(group, kind),
+            prepare_update: prepare::for_update(group, kind),
         }
-    }
-}
-
-impl BuiltIn {
-    fn is_pod(&self) -> bool {
-        self.group.is_empty() && self.kind == "Pod"
-    }
-}
-
-/// Which built-in kinds keep `metadata.generation`, and for which part of them.
-fn generation_of(group: &str, kind: &str) -> Option<&'static str> {
-    match (group, kind) {
-        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration") => {
-            Some("webhooks")
-        }
-        ("", "Pod" | "ReplicationController")
-        | ("apps", "DaemonSet" | "Deployment" | "ReplicaSet" | "StatefulSet")
-        | ("batch", "CronJob" | "Job")
-        | ("networking.k8s.io", "Ingress" | "IngressClass" | "NetworkPolicy")
-        | ("policy", "PodDisruptionBudget")
-        | ("apiextensions.k8s.io", "CustomResourceDefinition")
-        | (
-            "admissionregistration.k8s.io",
-            "MutatingAdmissionPolicy"
-            | "MutatingAdmissionPolicyBinding"
-            | "ValidatingAdmissionPolicy"
-            | "ValidatingAdmissionPolicyBinding",
-        )
-        | ("flowcontrol.apiserver.k8s.io", _) => Some("spec"),
-        _ => None,
     }
 }
 
 impl Strategy for BuiltIn {
+    fn default(&self, object: &mut Value) {
+        defaults::apply(self.type_, object);
+    }
+
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
         let Some(conversion) = self.conversion else { return Ok(None) };
         let mut tree = stored.to_value().map_err(Status::internal)?;
@@ -83,11 +60,7 @@ impl Strategy for BuiltIn {
         Ok(())
     }
 
-    fn default(&self, object: &mut Value) {
-        defaults::apply(self.type_, object);
-    }
-
-    fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
+    fn prepare_create(&self, context: &RequestContext, object: &mut Value) {
         if self.resets_status
             && let Some(fields) = object.as_object_mut()
         {
@@ -96,17 +69,49 @@ impl Strategy for BuiltIn {
                 None => fields.remove("status"),
             };
         }
-        if self.is_pod() {
-            object["status"]["qosClass"] = pods::qos_class(&object["spec"]).into();
+        if let Some(prepare) = self.prepare_create {
+            prepare(context, object);
         }
     }
 
-    fn grace_seconds(&self, object: &Value) -> Option<i64> {
-        if self.is_pod() { pods::grace_seconds(object) } else { None }
+    fn prepare_update(&self, context: &RequestContext, old: &Value, object: &mut Value) {
+        // Other endpoints change their own part only.
+        if let Some(prepare) = self.prepare_update.filter(|_| context.subresource.is_empty()) {
+            prepare(context, old, object);
+        }
+    }
+
+    fn validate_create(&self, object: &Value) -> ErrorList {
+        validation::create(self.type_, object)
+    }
+
+    fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
+        validation::update(self.type_, &context.subresource, old, object)
     }
 
     fn has_generation(&self) -> bool {
         self.generation_of.is_some()
+    }
+
+    fn raises_generation(&self, old: &Value, new: &Value) -> bool {
+        self.generation_of.is_some_and(|parts| parts.iter().any(|part| old.get(*part) != new.get(*part)))
+    }
+
+    fn allows_unconditional_update(&self) -> bool {
+        !habits::requires_version(&self.group, &self.kind)
+    }
+
+    fn allows_create_on_update(&self) -> bool {
+        habits::creates_on_update(&self.group, &self.kind)
+    }
+
+    fn default_propagation(&self) -> &'static str {
+        if habits::orphans(&self.group, &self.kind) { "Orphan" } else { "Background" }
+    }
+
+    fn grace_seconds(&self, object: &Value) -> Option<i64> {
+        let is_pod = self.group.is_empty() && self.kind == "Pod";
+        if is_pod { pods::grace_seconds(object) } else { None }
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -115,9 +120,5 @@ impl Strategy for BuiltIn {
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
         columns::cells(&self.group, &self.kind, object, now)
-    }
-
-    fn raises_generation(&self, old: &Value, new: &Value) -> bool {
-        self.generation_of.is_some_and(|part| old.get(part) != new.get(part))
     }
 }

@@ -3,7 +3,6 @@
 //! `plan` decides and is pure: objects and the time in, actions out. `shell` keeps the caches, runs the plans and
 //! writes what they ask for. Nothing runs in a simulated pod: it becomes ready, or a Job's pod ends, after a while.
 
-mod addresses;
 mod flavour;
 mod member;
 mod options;

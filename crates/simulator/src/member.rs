@@ -7,8 +7,8 @@ use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::{Authentication, Lookup};
 use apiserver::routes::Reviews;
 use apiserver::version::VersionInfo;
-use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
-use client::{Client, ListOptions};
+use apiserver::{ApiServer, Authorization, Route, ServerConfig};
+use client::Client;
 use controller_runtime::InformerSet;
 use serde_json::{Value, json};
 use storage::Store;
@@ -16,7 +16,6 @@ use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity};
 use world::World;
 
-use crate::addresses::ServiceAddresses;
 use crate::flavour;
 use crate::options::MemberOptions;
 use crate::plan::kubelet::Pace;
@@ -53,8 +52,6 @@ pub enum StartError {
     Server { member: String, source: apiserver::StartError },
     #[error("starting the controllers of member {member}")]
     Controllers { member: String, source: kube_controllers::SelectionError },
-    #[error("listing the services of member {member}")]
-    Services { member: String, source: client::Error },
     #[error("creating {object} in member {member}")]
     Bootstrap { member: String, object: String, source: client::Error },
 }
@@ -81,12 +78,11 @@ impl Member {
         world: World,
         access: Access,
     ) -> Result<Self, StartError> {
-        let addresses = Arc::new(ServiceAddresses::default());
         let config = ServerConfig {
             store,
             world: world.clone(),
             resources: flavour::resources(),
-            admission: vec![Arc::clone(&addresses) as Arc<dyn Admission>],
+            admission: apiserver::admission::built_in(Default::default()),
             authentication: access.authentication,
             authorization: access.authorization,
             routes: access.routes,
@@ -98,7 +94,6 @@ impl Member {
         let server =
             ApiServer::start(config).await.map_err(|source| StartError::Server { member: member.clone(), source })?;
         let client = Client::in_process(server.service(), Identity::system(flavour::COMPONENT));
-        take_up_services(&client, &member, &addresses).await?;
         bootstrap(&client, &options, &world).await?;
         let stop = CancellationToken::new();
         let informers = InformerSet::until(client.clone(), world.clone(), stop.clone());
@@ -130,15 +125,6 @@ impl Member {
         self.shell.ended().await;
         self.server.shutdown();
     }
-}
-
-async fn take_up_services(client: &Client, member: &str, addresses: &ServiceAddresses) -> Result<(), StartError> {
-    let failed = |source| StartError::Services { member: member.to_owned(), source };
-    let list = client.list(Kind::Service.resource(), None, &ListOptions::default()).await.map_err(failed)?;
-    for service in list.items.iter().filter_map(|service| service.to_value().ok()) {
-        addresses.skip(&service);
-    }
-    Ok(())
 }
 
 /// The namespaces and nodes of a new member; what is there is left alone.

@@ -83,6 +83,8 @@ impl Call<'_> {
         namespaces::prepare_create(&self.resource.info, &mut object);
         certificates::prepare_create(&self.resource.info, self.user, &mut object);
         let operation = Operation::Create;
+        // What a deleted object held is free again only once the cache has heard of it.
+        self.server.cache.catch_up().await?;
         self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
         let rule = name_rule(&self.resource.info.resource);
         let namespaced = self.resource.info.resource.namespaced;

@@ -1,7 +1,9 @@
 //! Whether the values of a built-in kind have the types its schema states. Custom resources are validated in depth
 //! elsewhere; here the question is only what Go's decoder would refuse.
 
+use apimachinery::quantity::Quantity;
 use apimachinery::schema::{Schema, Schemas, Type, TypeOf};
+use base64::{DecodeError, Engine as _};
 use serde_json::Value;
 
 /// The first value of a wrong type, in the words of Go's JSON decoder.
@@ -28,6 +30,9 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
             "json: cannot unmarshal {found} into Go struct field {}.{path} of type {wanted}",
             inside.name
         ));
+    }
+    if let Some(wrong) = unreadable(value, schema) {
+        return Some(wrong);
     }
     match value {
         Value::Object(map) => {
@@ -56,9 +61,33 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
     }
 }
 
+fn is_quantity(schema: &Schema) -> bool {
+    schema.definition.as_deref().is_some_and(|name| name.ends_with(".Quantity"))
+}
+
+/// Text of the right type that its decoder cannot read: amounts, and encoded bytes.
+fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
+    let text = value.as_str()?;
+    if is_quantity(schema) {
+        return text.parse::<Quantity>().err().map(|error| error.to_string());
+    }
+    if schema.format.as_deref() != Some("byte") {
+        return None;
+    }
+    // Go skips line breaks, and does not mind stray bits at the end.
+    let dense: String = text.chars().filter(|letter| !matches!(letter, '\r' | '\n')).collect();
+    let at = match base64::engine::general_purpose::STANDARD.decode(&dense).err()? {
+        DecodeError::InvalidLastSymbol(..) => return None,
+        DecodeError::InvalidByte(at, _) => at,
+        DecodeError::InvalidLength(length) => length - length % 4,
+        DecodeError::InvalidPadding => dense.len(),
+    };
+    Some(format!("illegal base64 data at input byte {at}"))
+}
+
 fn fits(value: &Value, schema: &Schema) -> bool {
     // A quantity may be written as a number.
-    let quantity = || schema.definition.as_deref().is_some_and(|name| name.ends_with(".Quantity"));
+    let quantity = || is_quantity(schema);
     match (schema.type_, value) {
         (Type::Any, _)
         | (Type::Object, Value::Object(_))
@@ -139,6 +168,10 @@ mod tests {
         );
         let container = |resources: Value| json!({"spec": {"template": {"spec": {"containers": [resources]}}}});
         check("apps", "Deployment", container(json!({"resources": {"limits": {"cpu": 1, "memory": "1Gi"}}})), None);
+        let refused = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
+        check("apps", "Deployment", container(json!({"resources": {"limits": {"cpu": "x"}}})), Some(refused));
+        check("", "Secret", json!({"data": {"k": "eA=="}}), None);
+        check("", "Secret", json!({"data": {"k": "e*=="}}), Some("illegal base64 data at input byte 1"));
         check(
             "",
             "Service",

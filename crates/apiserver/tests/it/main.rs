@@ -8,3 +8,4 @@ mod parity;
 mod pods;
 mod reviews;
 mod serve;
+mod services;

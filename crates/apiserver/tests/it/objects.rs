@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::resource::Resource;
 use apimachinery::{ApiResource, ObjectKey, StatusReason};
 use apiserver::authn::Authentication;
-use apiserver::{ApiServer, Authorization, ServerConfig};
+use apiserver::{Admission, ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -26,16 +26,20 @@ fn deployments() -> ApiResource {
 }
 
 pub(crate) async fn server() -> (ApiServer, Client) {
-    server_on(MemoryStore::new()).await
+    server_with(MemoryStore::new(), Vec::new()).await
 }
 
 pub(crate) async fn server_on(store: MemoryStore) -> (ApiServer, Client) {
+    server_with(store, Vec::new()).await
+}
+
+pub(crate) async fn server_with(store: MemoryStore, admission: Vec<Arc<dyn Admission>>) -> (ApiServer, Client) {
     let resources: Vec<Resource> = kubernetes_api::resources();
     let server = ApiServer::start(ServerConfig {
         store: Arc::new(store),
         world: World::system(),
         resources,
-        admission: Vec::new(),
+        admission,
         authentication: Box::new(|_| Authentication::default()),
         authorization: Authorization::Rbac,
         routes: Vec::new(),

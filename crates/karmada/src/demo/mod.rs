@@ -63,6 +63,7 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
                 cluster: "karmada-apiserver".into(),
             },
             token_auth_file: None,
+            services: Default::default(),
         },
         controllers: vec!["*".into()],
         kube_controllers: vec!["*".into()],

@@ -32,6 +32,7 @@ impl Fleet {
                 store: Kind::Memory,
                 listen: listen("karmada-apiserver"),
                 token_auth_file: None,
+                services: Default::default(),
             },
             controllers: vec!["*".into()],
             kube_controllers: vec!["*".into()],

@@ -34,6 +34,7 @@ impl Plane {
             store: Kind::Memory,
             listen,
             token_auth_file: None,
+            services: Default::default(),
         };
         let options = Options {
             server,

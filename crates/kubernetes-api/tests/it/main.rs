@@ -1,6 +1,7 @@
 //! The tables read as meant: every row becomes a resource, and the types carry what patches need.
 
 mod defaults;
+mod validation;
 
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::{Resource, Subresource};

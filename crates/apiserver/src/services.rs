@@ -1,0 +1,54 @@
+//! Gives services their addresses and node ports, on their way to the store.
+
+use apimachinery::{Object, Status};
+use futures::future::BoxFuture;
+use kubernetes_api::services::{Book, Ranges};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::admission::{Admission, AdmissionRequest, Operation};
+use crate::cache::Event;
+use crate::keys;
+
+/// The plugin that holds the book of addresses. It belongs to one server.
+#[derive(Debug)]
+pub struct ServiceAddresses {
+    place: String,
+    book: Mutex<Book>,
+}
+
+impl ServiceAddresses {
+    pub fn new(ranges: Ranges) -> Self {
+        Self { place: keys::group_resource("", "services"), book: Mutex::new(Book::new(ranges)) }
+    }
+}
+
+impl Default for ServiceAddresses {
+    fn default() -> Self {
+        Self::new(Ranges::default())
+    }
+}
+
+impl Admission for ServiceAddresses {
+    fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        let named = &request.info.resource;
+        let service = named.group.is_empty() && named.plural == "services" && request.subresource.is_empty();
+        let outcome = match &mut request.object {
+            Some(object) if service && request.operation != Operation::Delete => {
+                let now = request.now.timestamp().as_second();
+                self.book.lock().assign(request.key, object, now, request.dry_run)
+            }
+            _ => Ok(()),
+        };
+        Box::pin(std::future::ready(outcome))
+    }
+
+    fn observe(&self, place: &str, event: &Event) {
+        if place != self.place {
+            return;
+        }
+        let tree = |object: &Option<std::sync::Arc<Object>>| -> Option<Value> { object.as_ref()?.to_value().ok() };
+        let Some(key) = event.current.as_ref().or(event.previous.as_ref()).map(|object| object.key()) else { return };
+        self.book.lock().absorb(&key, tree(&event.previous).as_ref(), tree(&event.current).as_ref());
+    }
+}

@@ -1,0 +1,211 @@
+//! Nodes, storage, quotas, bindings of roles, and the cluster's own configuration.
+
+use apimachinery::age::human_duration;
+use serde_json::Value;
+
+use super::{Function, condition, entries, int, joined, list};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("api_available", |object, _| api_available(&object["status"]).into()),
+    ("api_service", |object, _| api_service(&object["spec"]["service"]).into()),
+    ("bound_accounts", |object, _| subjects(object, "ServiceAccount").into()),
+    ("bound_groups", |object, _| subjects(object, "Group").into()),
+    ("bound_role", |object, _| bound_role(&object["roleRef"]).into()),
+    ("bound_users", |object, _| subjects(object, "User").into()),
+    ("claim_capacity", |object, _| of_bound(object, |claim| text(&claim["status"]["capacity"]["storage"])).into()),
+    ("claim_modes", |object, _| of_bound(object, |claim| modes(&claim["status"]["accessModes"])).into()),
+    ("dangling", |object, _| condition(&object["status"], "Dangling").map_or("?", as_bool).into()),
+    ("data", |object, _| (entries(&object["data"]) + entries(&object["binaryData"])).into()),
+    ("driver_modes", |object, _| {
+        joined(list(&object["spec"]["volumeLifecycleModes"]).filter_map(Value::as_str), "<none>").into()
+    }),
+    ("expands", |object, _| (object["allowVolumeExpansion"] == true).into()),
+    ("node_external", |object, _| address(object, "ExternalIP").into()),
+    ("node_internal", |object, _| address(object, "InternalIP").into()),
+    ("node_roles", |object, _| roles(&object["metadata"]["labels"]).into()),
+    ("node_status", |object, _| node_status(object).into()),
+    ("parameter_kind", |object, _| parameter_kind(&object["spec"]["paramKind"]).into()),
+    ("parameter_ref", |object, _| parameter_ref(&object["spec"]["paramRef"]).into()),
+    ("quota_limits", |object, _| quota(object, true).into()),
+    ("quota_requests", |object, _| quota(object, false).into()),
+    ("request_condition", |object, _| request_condition(&object["status"]).into()),
+    ("requested_duration", |object, _| {
+        let seconds = object["spec"]["expirationSeconds"].as_i64();
+        seconds.map_or_else(|| "<none>".to_owned(), human_duration).into()
+    }),
+    ("shares", |object, _| shares(&object["spec"]).into()),
+    ("storage_class", |object, _| storage_class(&object["metadata"]).into()),
+    ("token_audiences", |object, _| {
+        joined(list(&object["spec"]["tokenRequests"]).filter_map(|request| request["audience"].as_str()), "<unset>")
+            .into()
+    }),
+    ("volume_claim", |object, _| volume_claim(&object["spec"]["claimRef"]).into()),
+    ("volume_modes", |object, _| modes(&object["spec"]["accessModes"]).into()),
+    ("volume_phase", |object, _| volume_phase(object).into()),
+];
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn as_bool(condition: &Value) -> &'static str {
+    if condition["status"] == "True" { "True" } else { "False" }
+}
+
+fn node_status(node: &Value) -> String {
+    let ready = condition(&node["status"], "Ready").map(|ready| ready["status"] == "True");
+    let state = match ready {
+        Some(true) => "Ready",
+        Some(false) => "NotReady",
+        None => "Unknown",
+    };
+    let cordoned = if node["spec"]["unschedulable"] == true { ",SchedulingDisabled" } else { "" };
+    format!("{state}{cordoned}")
+}
+
+fn roles(labels: &Value) -> String {
+    let labels = labels.as_object().into_iter().flatten();
+    let roles = labels.filter_map(|(key, value)| match key.strip_prefix("node-role.kubernetes.io/") {
+        Some(role) => Some(role),
+        None if key == "kubernetes.io/role" => value.as_str(),
+        None => None,
+    });
+    joined(roles.filter(|role| !role.is_empty()), "<none>")
+}
+
+fn address(node: &Value, type_: &str) -> String {
+    let found = list(&node["status"]["addresses"]).find(|address| address["type"] == type_);
+    found.and_then(|address| address["address"].as_str()).unwrap_or("<none>").to_owned()
+}
+
+fn modes(modes: &Value) -> String {
+    let short = |mode: &Value| match mode.as_str() {
+        Some("ReadWriteOnce") => Some("RWO"),
+        Some("ReadOnlyMany") => Some("ROX"),
+        Some("ReadWriteMany") => Some("RWX"),
+        Some("ReadWriteOncePod") => Some("RWOP"),
+        _ => None,
+    };
+    joined(list(modes).filter_map(short), "")
+}
+
+/// What a claim has, once it has a volume.
+fn of_bound(claim: &Value, of: impl Fn(&Value) -> String) -> String {
+    if claim["spec"]["volumeName"].as_str().unwrap_or_default().is_empty() { String::new() } else { of(claim) }
+}
+
+fn volume_phase(object: &Value) -> String {
+    if object["metadata"]["deletionTimestamp"].is_string() {
+        return "Terminating".to_owned();
+    }
+    text(&object["status"]["phase"])
+}
+
+fn volume_claim(claim: &Value) -> String {
+    if claim.is_null() {
+        return String::new();
+    }
+    format!("{}/{}", text(&claim["namespace"]), text(&claim["name"]))
+}
+
+fn storage_class(metadata: &Value) -> String {
+    let annotations = &metadata["annotations"];
+    let names = ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+    let default = names.iter().any(|name| annotations[*name] == "true");
+    format!("{}{}", text(&metadata["name"]), if default { " (default)" } else { "" })
+}
+
+/// `requests.cpu: 1/2`: used, of what is allowed.
+fn quota(object: &Value, limits: bool) -> String {
+    let (hard, used) = (object["status"]["hard"].as_object(), &object["status"]["used"]);
+    let parts = hard.into_iter().flatten().filter(|(name, _)| name.starts_with("limits") == limits);
+    let parts = parts.map(|(name, amount)| {
+        format!("{name}: {}/{}", used[name].as_str().unwrap_or("0"), amount.as_str().unwrap_or_default())
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+fn bound_role(role: &Value) -> String {
+    format!("{}/{}", text(&role["kind"]), text(&role["name"]))
+}
+
+fn subjects(binding: &Value, kind: &str) -> String {
+    let subjects = list(&binding["subjects"]).filter(|subject| subject["kind"] == kind);
+    let names = subjects.map(|subject| match subject["namespace"].as_str().filter(|_| kind == "ServiceAccount") {
+        Some(namespace) => format!("{namespace}/{}", text(&subject["name"])),
+        None => text(&subject["name"]),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+fn request_condition(status: &Value) -> String {
+    let mut words = Vec::new();
+    let mut denied = false;
+    let mut approved = false;
+    for condition in list(&status["conditions"]) {
+        match condition["type"].as_str().unwrap_or_default() {
+            "Approved" => approved = true,
+            "Denied" => denied = true,
+            "Failed" => words.push("Failed"),
+            _ => {}
+        }
+    }
+    words.insert(
+        0,
+        if denied {
+            "Denied"
+        } else if approved {
+            "Approved"
+        } else {
+            "Pending"
+        },
+    );
+    if !text(&status["certificate"]).is_empty() {
+        words.push("Issued");
+    }
+    words.join(",")
+}
+
+fn api_service(service: &Value) -> String {
+    if service.is_null() {
+        return "Local".to_owned();
+    }
+    format!("{}/{}", text(&service["namespace"]), text(&service["name"]))
+}
+
+fn api_available(status: &Value) -> String {
+    match condition(status, "Available") {
+        Some(available) if available["status"] == "True" => "True".to_owned(),
+        Some(available) => format!("{} ({})", text(&available["status"]), text(&available["reason"])),
+        None => "Unknown".to_owned(),
+    }
+}
+
+fn parameter_kind(kind: &Value) -> String {
+    if kind.is_null() {
+        return "<unset>".to_owned();
+    }
+    format!("{}/{}", text(&kind["apiVersion"]), text(&kind["kind"]))
+}
+
+fn parameter_ref(reference: &Value) -> String {
+    if reference.is_null() {
+        return "<unset>".to_owned();
+    }
+    match (text(&reference["namespace"]), text(&reference["name"])) {
+        (namespace, name) if namespace.is_empty() => {
+            if name.is_empty() {
+                "*".to_owned()
+            } else {
+                name
+            }
+        }
+        (namespace, name) if name.is_empty() => format!("{namespace}/*"),
+        (namespace, name) => format!("{namespace}/{name}"),
+    }
+}
+
+fn shares(spec: &Value) -> i64 {
+    let part = if spec["type"] == "Exempt" { "exempt" } else { "limited" };
+    int(&spec[part]["nominalConcurrencyShares"])
+}

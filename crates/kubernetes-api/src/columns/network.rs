@@ -1,0 +1,113 @@
+//! Services, their endpoints, and the ways to them.
+
+use apimachinery::meta::Time;
+use serde_json::Value;
+
+use super::{Function, entries, int, joined, list, selector_text};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("cidrs", |object, _| joined(list(&object["spec"]["cidrs"]).filter_map(Value::as_str), "").into()),
+    ("class_parameters", |object, _| class_parameters(&object["spec"]["parameters"]).into()),
+    ("endpoints", endpoints),
+    ("ingress_address", |object, _| addresses(&object["status"]["loadBalancer"], "").into()),
+    ("ingress_hosts", |object, _| hosts(&object["spec"]["rules"]).into()),
+    ("ingress_ports", |object, _| if entries(&object["spec"]["tls"]) > 0 { "80, 443" } else { "80" }.into()),
+    ("parent", |object, _| parent(&object["spec"]["parentRef"]).into()),
+    ("policy_selector", |object, _| selector_text(&object["spec"]["podSelector"]).into()),
+    ("service_external", |object, _| service_external(object).into()),
+    ("service_ports", |object, _| service_ports(object).into()),
+    ("slice_endpoints", |object, _| slice_endpoints(object).into()),
+    ("slice_ports", |object, _| slice_ports(object).into()),
+];
+
+/// Entries of a list shown before the rest is only counted.
+const SHOWN: usize = 3;
+
+/// The first texts, and how many more there are.
+fn shortened(texts: &[String]) -> String {
+    let shown = texts.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(",");
+    let more = texts.len().saturating_sub(SHOWN);
+    if more > 0 { format!("{shown} + {more} more...") } else { shown }
+}
+
+fn addresses(balancer: &Value, otherwise: &str) -> String {
+    let ingress = list(&balancer["ingress"]);
+    joined(ingress.filter_map(|at| at["ip"].as_str().or_else(|| at["hostname"].as_str())), otherwise)
+}
+
+fn service_external(service: &Value) -> String {
+    let spec = &service["spec"];
+    let external = || list(&spec["externalIPs"]).filter_map(Value::as_str);
+    match spec["type"].as_str().unwrap_or_default() {
+        "ExternalName" => spec["externalName"].as_str().unwrap_or_default().to_owned(),
+        "LoadBalancer" => {
+            let given = addresses(&service["status"]["loadBalancer"], "");
+            let all = [given].into_iter().filter(|text| !text.is_empty()).chain(external().map(str::to_owned));
+            joined(all, "<pending>")
+        }
+        _ => joined(external(), "<none>"),
+    }
+}
+
+fn service_ports(service: &Value) -> String {
+    let ports = list(&service["spec"]["ports"]).map(|port| {
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        match int(&port["nodePort"]) {
+            0 => format!("{}/{protocol}", int(&port["port"])),
+            node => format!("{}:{node}/{protocol}", int(&port["port"])),
+        }
+    });
+    joined(ports, "<none>")
+}
+
+fn hosts(rules: &Value) -> String {
+    let hosts: Vec<String> = list(rules)
+        .filter_map(|rule| rule["host"].as_str())
+        .filter(|host| !host.is_empty())
+        .map(str::to_owned)
+        .collect();
+    if hosts.is_empty() { "*".to_owned() } else { shortened(&hosts) }
+}
+
+fn class_parameters(parameters: &Value) -> String {
+    let Some(kind) = parameters["kind"].as_str() else { return "<none>".to_owned() };
+    let group = parameters["apiGroup"].as_str().map(|group| format!(".{group}")).unwrap_or_default();
+    format!("{kind}{group}/{}", parameters["name"].as_str().unwrap_or_default())
+}
+
+fn parent(parent: &Value) -> String {
+    let parts = ["resource", "group", "namespace", "name"].map(|field| parent[field].as_str().unwrap_or_default());
+    let [resource, group, namespace, name] = parts;
+    let resource = if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") };
+    [&resource, namespace, name].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+}
+
+fn endpoints(object: &Value, _now: Time) -> Value {
+    let mut texts = Vec::new();
+    for subset in list(&object["subsets"]) {
+        for address in list(&subset["addresses"]).filter_map(|address| address["ip"].as_str()) {
+            let mut ports = list(&subset["ports"]).peekable();
+            if ports.peek().is_none() {
+                texts.push(address.to_owned());
+            }
+            let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+            texts.extend(ports.map(|port| format!("{host}:{}", int(&port["port"]))));
+        }
+    }
+    if texts.is_empty() { "<none>".into() } else { shortened(&texts).into() }
+}
+
+fn slice_ports(slice: &Value) -> String {
+    let ports: Vec<String> = list(&slice["ports"])
+        .map(|port| port["port"].as_i64().map_or_else(|| "*".to_owned(), |port| port.to_string()))
+        .collect();
+    if ports.is_empty() { "<unset>".to_owned() } else { shortened(&ports) }
+}
+
+fn slice_endpoints(slice: &Value) -> String {
+    let addresses: Vec<String> = list(&slice["endpoints"])
+        .flat_map(|endpoint| list(&endpoint["addresses"]))
+        .filter_map(|address| address.as_str().map(str::to_owned))
+        .collect();
+    if addresses.is_empty() { "<unset>".to_owned() } else { shortened(&addresses) }
+}

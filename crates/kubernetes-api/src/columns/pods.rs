@@ -1,0 +1,130 @@
+//! Pods: what of them is ready, what they are doing.
+
+use apimachinery::age::human_duration;
+use apimachinery::meta::Time;
+use serde_json::Value;
+
+use super::{Function, condition, entries, holds, int, list, seconds_between};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("pod_gates", |pod, _| gates(pod).into()),
+    ("pod_ready", |pod, _| ready(pod).into()),
+    ("pod_restarts", |pod, now| restarts(pod, now).into()),
+    ("pod_status", |pod, _| status(pod).into()),
+];
+
+/// Init containers that go on running beside the others count like them.
+fn is_sidecar(pod: &Value, name: &Value) -> bool {
+    list(&pod["spec"]["initContainers"])
+        .any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
+}
+
+fn counted(pod: &Value) -> impl Iterator<Item = &Value> {
+    let status = &pod["status"];
+    let sidecars = list(&status["initContainerStatuses"]).filter(|container| is_sidecar(pod, &container["name"]));
+    sidecars.chain(list(&status["containerStatuses"]))
+}
+
+fn ready(pod: &Value) -> String {
+    let sidecars = list(&pod["spec"]["initContainers"]).filter(|container| container["restartPolicy"] == "Always");
+    let total = sidecars.count() + entries(&pod["spec"]["containers"]);
+    let ready = counted(pod).filter(|container| container["ready"] == true).count();
+    format!("{ready}/{total}")
+}
+
+fn restarts(pod: &Value, now: Time) -> String {
+    // While init containers run, theirs are the restarts to look at.
+    let waiting = init_reason(pod).is_some();
+    let inits = list(&pod["status"]["initContainerStatuses"]).filter(|_| waiting);
+    let others = counted(pod).filter(|_| !waiting);
+    let (mut count, mut last) = (0, None::<i64>);
+    for container in inits.chain(others) {
+        count += int(&container["restartCount"]);
+        let ended = seconds_between(&container["lastState"]["terminated"]["finishedAt"], now);
+        last = match (last, ended) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    match last.filter(|_| count > 0) {
+        Some(seconds) => format!("{count} ({} ago)", human_duration(seconds)),
+        None => count.to_string(),
+    }
+}
+
+/// What an init container that is not done says.
+fn init_reason(pod: &Value) -> Option<String> {
+    let total = entries(&pod["spec"]["initContainers"]);
+    for (index, container) in list(&pod["status"]["initContainerStatuses"]).enumerate() {
+        let state = &container["state"];
+        if state["terminated"]["exitCode"] == 0 || is_sidecar(pod, &container["name"]) && container["started"] == true {
+            continue;
+        }
+        let terminated = &state["terminated"];
+        let reason = |value: &Value| value["reason"].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+        let waiting = reason(&state["waiting"]).filter(|text| text != "PodInitializing");
+        return Some(if terminated.is_object() {
+            format!("Init:{}", reason(terminated).unwrap_or_else(|| exit(terminated)))
+        } else if let Some(reason) = waiting {
+            format!("Init:{reason}")
+        } else {
+            format!("Init:{index}/{total}")
+        });
+    }
+    None
+}
+
+fn exit(terminated: &Value) -> String {
+    match int(&terminated["signal"]) {
+        0 => format!("ExitCode:{}", int(&terminated["exitCode"])),
+        signal => format!("Signal:{signal}"),
+    }
+}
+
+/// The most telling of the pod's reasons.
+fn status(pod: &Value) -> String {
+    let state = &pod["status"];
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut reason = text(&state["reason"]).or_else(|| text(&state["phase"])).unwrap_or_else(|| "Unknown".to_owned());
+    if condition(state, "PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated") {
+        "SchedulingGated".clone_into(&mut reason);
+    }
+    let initializing = init_reason(pod);
+    let is_initialized = initializing.is_none() || holds(state, "Initialized");
+    if let Some(init) = initializing {
+        reason = init;
+    }
+    if is_initialized {
+        let mut running = false;
+        // The first container's word counts most, so it is asked last.
+        for container in state["containerStatuses"].as_array().into_iter().flatten().rev() {
+            let (waiting, terminated) = (&container["state"]["waiting"], &container["state"]["terminated"]);
+            if let Some(why) = text(&waiting["reason"]) {
+                reason = why;
+            } else if terminated.is_object() {
+                reason = text(&terminated["reason"]).unwrap_or_else(|| exit(terminated));
+            } else if container["ready"] == true && container["state"]["running"].is_object() {
+                running = true;
+            }
+        }
+        if reason == "Completed" && running {
+            reason = if holds(state, "Ready") { "Running" } else { "NotReady" }.to_owned();
+        }
+    }
+    match (pod["metadata"]["deletionTimestamp"].is_string(), state["reason"].as_str()) {
+        (true, Some("NodeLost")) => "Unknown".to_owned(),
+        // A pod that has ended is not ending any more.
+        (true, _) if !matches!(state["phase"].as_str(), Some("Succeeded" | "Failed")) => "Terminating".to_owned(),
+        _ => reason,
+    }
+}
+
+fn gates(pod: &Value) -> String {
+    let gates = entries(&pod["spec"]["readinessGates"]);
+    if gates == 0 {
+        return "<none>".to_owned();
+    }
+    let met = list(&pod["spec"]["readinessGates"])
+        .filter(|gate| gate["conditionType"].as_str().is_some_and(|type_| holds(&pod["status"], type_)));
+    format!("{}/{gates}", met.count())
+}

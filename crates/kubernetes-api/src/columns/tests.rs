@@ -1,0 +1,162 @@
+use serde_json::json;
+
+use super::*;
+
+fn row(group: &str, kind: &str, mut object: Value) -> String {
+    object["metadata"]["name"] = "x".into();
+    object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let now = Time::new("2026-01-01T00:05:00Z".parse().expect("a time"));
+    let shown = cells(group, kind, &object, now);
+    assert_eq!(shown.len(), columns(group, kind).len());
+    let text = |cell: &Value| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned);
+    shown.iter().map(text).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_line_is_read() {
+    for line in TABLE.lines().filter_map(|line| line.strip_prefix(' ')) {
+        assert!(row_is_known(line), "{line}");
+    }
+}
+
+fn row_is_known(line: &'static str) -> bool {
+    super::row(line).is_some()
+}
+
+#[test]
+fn every_kind_is_one() {
+    let resources = crate::resources();
+    for (group, kind) in table().keys() {
+        let known = resources.iter().any(|resource| {
+            let named = &resource.info.resource;
+            named.group == *group && named.kind == *kind
+        });
+        assert!(known, "{group} {kind}");
+    }
+}
+
+#[test]
+fn rows_read_as_kubectl_shows_them() {
+    let template = json!({"spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let at = |minutes: u32| format!("2026-01-01T00:0{minutes}:00Z");
+    for (group, kind, object, expected) in [
+        (
+            "apps",
+            "Deployment",
+            json!({"spec": {"replicas": 3, "selector": {"matchLabels": {"a": "b"},
+                "matchExpressions": [{"key": "c", "operator": "In", "values": ["d", "e"]}]}, "template": template},
+                "status": {"readyReplicas": 2, "updatedReplicas": 3, "availableReplicas": 2}}),
+            "x 2/3 3 2 5m c nginx a=b,c in (d,e)",
+        ),
+        (
+            "",
+            "Pod",
+            json!({"spec": {"containers": [{}], "nodeName": "n"}, "status": {"phase": "Running", "podIP": "10.0.0.1",
+                "containerStatuses": [{"ready": true, "restartCount": 2,
+                    "lastState": {"terminated": {"finishedAt": at(3)}}}]}}),
+            "x 1/1 Running 2 (2m ago) 5m 10.0.0.1 n <none> <none>",
+        ),
+        (
+            "",
+            "Service",
+            json!({"spec": {"clusterIP": "10.1.1.1", "ports": [{"port": 80}, {"port": 53, "nodePort": 3, "protocol": "UDP"}]}}),
+            "x ClusterIP 10.1.1.1 <none> 80/TCP,53:3/UDP 5m <none>",
+        ),
+        ("", "ConfigMap", json!({"data": {"a": "1"}, "binaryData": {"b": ""}}), "x 2 5m"),
+        ("", "Node", json!({}), "x Unknown <none> 5m  <none> <none> <unknown> <unknown> <unknown>"),
+        ("rbac.authorization.k8s.io", "Role", json!({}), "x 2026-01-01T00:00:00Z"),
+        (
+            "rbac.authorization.k8s.io",
+            "RoleBinding",
+            json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"},
+                {"kind": "ServiceAccount", "namespace": "n", "name": "s"}, {"kind": "User", "name": "v"}]}),
+            "x Role/r 5m u, v  n/s",
+        ),
+        (
+            "batch",
+            "CronJob",
+            json!({"spec": {"schedule": "@daily", "suspend": false}, "status": {"active": [{}], "lastScheduleTime": at(4)}}),
+            "x @daily <none> False 1 60s 5m   <none>",
+        ),
+        (
+            "batch",
+            "Job",
+            json!({"spec": {"completions": 3}, "status": {"succeeded": 1, "startTime": at(1)}}),
+            "x Running 1/3 4m 5m   <none>",
+        ),
+        (
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            json!({"spec": {"scaleTargetRef": {"kind": "Deployment", "name": "d"}, "minReplicas": 1, "maxReplicas": 5,
+                "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}}]}}),
+            "x Deployment/d cpu: <unknown>/80% 1 5 0 5m",
+        ),
+        ("policy", "PodDisruptionBudget", json!({"spec": {"minAvailable": 2}}), "x 2 N/A 0 5m"),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            json!({"spec": {"rules": [{"host": "a"}, {"host": "b"}, {"host": "c"}, {"host": "d"}], "tls": [{}]}}),
+            "x <none> a,b,c + 1 more...  80, 443 5m",
+        ),
+        ("networking.k8s.io", "NetworkPolicy", json!({"spec": {"podSelector": {}}}), "x <none> 5m"),
+        (
+            "",
+            "PersistentVolumeClaim",
+            json!({"spec": {"volumeName": "v", "volumeMode": "Filesystem", "storageClassName": "s"}, "status": {"phase":
+                "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}}),
+            "x Bound v 1Gi RWO s <unset> 5m Filesystem",
+        ),
+        (
+            "",
+            "Event",
+            json!({"type": "Normal", "reason": "R", "involvedObject": {"kind": "Pod", "name": "p"}, "message": "m\n",
+                "firstTimestamp": at(1), "lastTimestamp": at(4), "count": 3, "source": {"component": "c", "host": "h"}}),
+            "60s Normal R pod/p  c, h m 4m 3 x",
+        ),
+        (
+            "",
+            "Endpoints",
+            json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"port": 80}, {"port": 81}]}]}),
+            "x 10.0.0.1:80,10.0.0.1:81,10.0.0.2:80 + 1 more... 5m",
+        ),
+        (
+            "storage.k8s.io",
+            "StorageClass",
+            json!({"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "p"}),
+            "x (default) p Delete Immediate false 5m",
+        ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            json!({"spec": {"signerName": "s", "username": "u"}}),
+            "x 5m s u <none> Pending",
+        ),
+        ("apiregistration.k8s.io", "APIService", json!({}), "x Local Unknown 5m"),
+        (
+            "",
+            "ResourceQuota",
+            json!({"status": {"hard": {"cpu": "2", "limits.cpu": "4"}, "used": {"cpu": "1"}}}),
+            "x cpu: 1/2 limits.cpu: 0/4 5m",
+        ),
+    ] {
+        assert_eq!(row(group, kind, object), expected, "{kind}");
+    }
+}
+
+#[test]
+fn pods_say_what_they_are_doing() {
+    let pod = |spec: Value, status: Value| row("", "Pod", json!({"spec": spec, "status": status}));
+    let started = |line: &str, expected: &str| assert!(line.starts_with(expected), "{line}");
+    let one = json!({"containers": [{}]});
+    let waiting =
+        json!({"phase": "Pending", "containerStatuses": [{"state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
+    started(&pod(one.clone(), waiting), "x 0/1 ImagePullBackOff 0 5m");
+    let done = json!({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated": {"reason": "Completed"}}}]});
+    started(&pod(one.clone(), done), "x 0/1 Completed 0 5m");
+    let inits = json!({"containers": [{}], "initContainers": [{"name": "a"}, {"name": "b"}]});
+    let initializing = json!({"phase": "Pending", "initContainerStatuses": [
+        {"name": "a", "state": {"terminated": {"exitCode": 0}}}, {"name": "b", "state": {"running": {}}, "restartCount": 1}]});
+    started(&pod(inits, initializing), "x 0/1 Init:1/2 1 5m");
+    let leaving = json!({"metadata": {"deletionTimestamp": "t"}, "spec": one, "status": {"phase": "Running"}});
+    started(&row("", "Pod", leaving), "x 0/1 Terminating 0 5m");
+}

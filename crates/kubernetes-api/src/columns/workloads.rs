@@ -1,0 +1,133 @@
+//! What makes pods, and what scales and guards it.
+
+use apimachinery::age::human_duration;
+use apimachinery::meta::Time;
+use serde_json::Value;
+
+use super::{Function, holds, int, joined, list, pairs, plain, seconds_between, selector_text};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("containers", |object, _| of_containers(&object["spec"]["template"], "name")),
+    ("controller", |object, _| controller(object).into()),
+    ("current_pods", |object, _| int(&object["status"]["currentReplicas"]).to_string().into()),
+    ("images", |object, _| of_containers(&object["spec"]["template"], "image")),
+    ("job_completions", |object, _| job_completions(object).into()),
+    ("job_containers", |object, _| of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "name")),
+    ("job_duration", |object, now| job_duration(&object["status"], now).into()),
+    ("job_images", |object, _| of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "image")),
+    ("job_selector", |object, _| selector_text(&object["spec"]["jobTemplate"]["spec"]["selector"]).into()),
+    ("job_status", |object, _| job_status(object).into()),
+    ("least_pods", |object, _| plain(&object["spec"]["minReplicas"], "<unset>")),
+    ("max_unavailable", |object, _| plain(&object["spec"]["maxUnavailable"], "N/A")),
+    ("min_available", |object, _| plain(&object["spec"]["minAvailable"], "N/A")),
+    ("most_pods", |object, _| plain(&object["spec"]["maxReplicas"], "0")),
+    ("node_selector", |object, _| pairs(&object["spec"]["template"]["spec"]["nodeSelector"]).into()),
+    ("plain_selector", |object, _| pairs(&object["spec"]["selector"]).into()),
+    ("ready_of_desired", |object, _| ready_of_desired(object).into()),
+    ("scale_metrics", |object, _| scale_metrics(object).into()),
+    ("scale_target", |object, _| scale_target(object).into()),
+    ("selector", |object, _| selector_text(&object["spec"]["selector"]).into()),
+    ("suspended", |object, _| if object["spec"]["suspend"] == true { "True" } else { "False" }.into()),
+    ("template_containers", |object, _| of_containers(&object["template"], "name")),
+    ("template_images", |object, _| of_containers(&object["template"], "image")),
+    ("template_labels", |object, _| pairs(&object["template"]["metadata"]["labels"]).into()),
+];
+
+fn of_containers(template: &Value, field: &str) -> Value {
+    joined(list(&template["spec"]["containers"]).filter_map(|container| container[field].as_str()), "").into()
+}
+
+fn ready_of_desired(object: &Value) -> String {
+    format!("{}/{}", int(&object["status"]["readyReplicas"]), int(&object["spec"]["replicas"]))
+}
+
+fn controller(object: &Value) -> String {
+    let owner = list(&object["metadata"]["ownerReferences"]).find(|owner| owner["controller"] == true);
+    let Some(owner) = owner else { return "<none>".to_owned() };
+    let text = |field: &str| owner[field].as_str().unwrap_or_default();
+    let group = text("apiVersion").split_once('/').map_or("", |(group, _)| group);
+    let kind = text("kind").to_lowercase();
+    let separator = if group.is_empty() { "" } else { "." };
+    format!("{kind}{separator}{group}/{}", text("name"))
+}
+
+fn job_status(job: &Value) -> &'static str {
+    let status = &job["status"];
+    let deleted = job["metadata"]["deletionTimestamp"].is_string();
+    for state in ["Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet"] {
+        if holds(status, state) || state == "Terminating" && deleted {
+            return state;
+        }
+    }
+    "Running"
+}
+
+fn job_completions(job: &Value) -> String {
+    let (spec, done) = (&job["spec"], int(&job["status"]["succeeded"]));
+    match (spec["completions"].as_i64(), int(&spec["parallelism"])) {
+        (Some(wanted), _) => format!("{done}/{wanted}"),
+        (None, parallel) if parallel > 1 => format!("{done}/1 of {parallel}"),
+        (None, _) => format!("{done}/1"),
+    }
+}
+
+fn job_duration(status: &Value, now: Time) -> String {
+    let end = status["completionTime"].as_str().and_then(|text| text.parse().ok()).map_or(now, Time::new);
+    seconds_between(&status["startTime"], end).map(human_duration).unwrap_or_default()
+}
+
+fn scale_target(object: &Value) -> String {
+    let target = &object["spec"]["scaleTargetRef"];
+    format!("{}/{}", target["kind"].as_str().unwrap_or_default(), target["name"].as_str().unwrap_or_default())
+}
+
+/// Metrics shown before the rest is only counted.
+const SHOWN_METRICS: usize = 2;
+
+fn scale_metrics(object: &Value) -> String {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    if let Some(wanted) = spec["targetCPUUtilizationPercentage"].as_i64() {
+        let now = status["currentCPUUtilizationPercentage"].as_i64();
+        return format!("cpu: {}/{wanted}%", percent(now));
+    }
+    let current: Vec<&Value> = list(&status["currentMetrics"]).collect();
+    let mut texts: Vec<String> = list(&spec["metrics"])
+        .enumerate()
+        .map(|(index, metric)| metric_text(metric, current.get(index).copied()))
+        .collect();
+    if texts.is_empty() {
+        return "<none>".to_owned();
+    }
+    let more = texts.len().saturating_sub(SHOWN_METRICS);
+    texts.truncate(SHOWN_METRICS);
+    let shown = texts.join(", ");
+    if more > 0 { format!("{shown} + {more} more...") } else { shown }
+}
+
+fn percent(value: Option<i64>) -> String {
+    value.map_or_else(|| "<unknown>".to_owned(), |value| format!("{value}%"))
+}
+
+/// `cpu: 10%/80%`: what is, of what is wanted.
+fn metric_text(metric: &Value, current: Option<&Value>) -> String {
+    let (field, named) = match metric["type"].as_str().unwrap_or_default() {
+        "Resource" => ("resource", true),
+        "ContainerResource" => ("containerResource", true),
+        "Pods" => ("pods", false),
+        "Object" => ("object", false),
+        "External" => ("external", false),
+        _ => return "<unknown type>".to_owned(),
+    };
+    let source = &metric[field];
+    let (target, now) = (&source["target"], current.map_or(&Value::Null, |current| &current[field]["current"]));
+    let amount = |value: &Value| value.as_str().unwrap_or("<unknown>").to_owned();
+    let name = if named { format!("{}: ", source["name"].as_str().unwrap_or_default()) } else { String::new() };
+    if let Some(wanted) = target["averageUtilization"].as_i64() {
+        return format!("{name}{}/{wanted}%", percent(now["averageUtilization"].as_i64()));
+    }
+    if target["averageValue"].is_string() {
+        let suffix = if matches!(field, "object" | "external") { " (avg)" } else { "" };
+        return format!("{name}{}/{}{suffix}", amount(&now["averageValue"]), amount(&target["averageValue"]));
+    }
+    format!("{name}{}/{}", amount(&now["value"]), amount(&target["value"]))
+}

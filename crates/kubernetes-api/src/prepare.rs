@@ -1,0 +1,135 @@
+//! What the server itself writes into an object before it is checked: what is derived, and what clients may not choose.
+
+use apimachinery::resource::RequestContext;
+use serde_json::{Map, Value, json};
+
+use crate::{pods, services};
+
+type Object = Map<String, Value>;
+pub(crate) type Create = fn(&RequestContext, &mut Value);
+pub(crate) type Update = fn(&RequestContext, &Value, &mut Value);
+
+pub(crate) fn for_create(group: &str, kind: &str) -> Option<Create> {
+    Some(match (group, kind) {
+        ("", "Pod") => pod,
+        ("", "Service") => |_, service| services::normalize(service),
+        ("apps", "DaemonSet") => |_, set| set_template_generation(set, "1"),
+        ("batch", "Job") => |_, job| name_job_pods(job),
+        _ => return None,
+    })
+}
+
+pub(crate) fn for_update(group: &str, kind: &str) -> Option<Update> {
+    Some(match (group, kind) {
+        ("", "Service") => |_, old, service| services::carry_over(old, service),
+        ("apps", "DaemonSet") => |_, old, set| count_templates(old, set),
+        _ => return None,
+    })
+}
+
+/// The object at a place, made when nothing is there.
+fn made<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    let map = value.as_object_mut()?;
+    Some(map.entry(name).or_insert_with(|| Value::Object(Object::new())))
+}
+
+/// Seconds a pod stays on a node that stopped answering, unless it says otherwise.
+const TOLERATED_SECONDS: i64 = 300;
+
+fn pod(_context: &RequestContext, pod: &mut Value) {
+    let class = pods::qos_class(&pod["spec"]);
+    if let Some(Value::Object(status)) = made(pod, "status") {
+        status.insert("qosClass".into(), class.into());
+    }
+    let Some(spec) = pod["spec"].as_object_mut() else { return };
+    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerated = tolerations.iter().any(|toleration| {
+            let of = |field: &str| toleration[field].as_str().unwrap_or_default();
+            (of("key") == key || of("key").is_empty()) && matches!(of("effect"), "" | "NoExecute")
+        });
+        if !tolerated {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS,
+            }));
+        }
+    }
+    spec.insert("tolerations".into(), tolerations.into());
+}
+
+/// The pods of a job are found by labels made of the job's uid and name.
+fn name_job_pods(job: &mut Value) {
+    let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (uid, name) = (text("uid"), text("name"));
+    if job["spec"]["manualSelector"] != true {
+        let labels = [
+            ("batch.kubernetes.io/controller-uid", &uid),
+            ("batch.kubernetes.io/job-name", &name),
+            ("controller-uid", &uid),
+            ("job-name", &name),
+        ];
+        let template = made(job, "spec").and_then(|spec| made(spec, "template"));
+        let found = template.and_then(|template| made(template, "metadata")).and_then(|meta| made(meta, "labels"));
+        if let Some(Value::Object(found)) = found {
+            found.extend(labels.map(|(key, value)| (key.to_owned(), value.as_str().into())));
+        }
+        let selector = made(job, "spec").and_then(|spec| made(spec, "selector"));
+        if let Some(Value::Object(wanted)) = selector.and_then(|selector| made(selector, "matchLabels")) {
+            wanted.insert("batch.kubernetes.io/controller-uid".into(), uid.into());
+        }
+    }
+    // A job without labels of its own carries its template's.
+    let labels = job["spec"]["template"]["metadata"]["labels"].clone();
+    let own = job["metadata"]["labels"].as_object().is_some_and(|labels| !labels.is_empty());
+    if let Some(metadata) = job["metadata"].as_object_mut().filter(|_| labels.is_object() && !own) {
+        metadata.insert("labels".into(), labels);
+    }
+}
+
+/// Clients of long ago tell the templates of a daemon set apart by it.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+fn set_template_generation(set: &mut Value, generation: &str) {
+    if let Some(Value::Object(annotations)) = made(set, "metadata").and_then(|metadata| made(metadata, "annotations")) {
+        annotations.insert(TEMPLATE_GENERATION.into(), generation.into());
+    }
+}
+
+fn count_templates(old: &Value, set: &mut Value) {
+    let before = old["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().unwrap_or("0");
+    let before: i64 = before.parse().unwrap_or(0);
+    let changed = old["spec"]["template"] != set["spec"]["template"];
+    set_template_generation(set, &(before + i64::from(changed)).to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_are_labelled() {
+        let mut job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"template": {"metadata": {}}}});
+        name_job_pods(&mut job);
+        let labels = json!({"batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "j",
+            "controller-uid": "u", "job-name": "j"});
+        assert_eq!(job["spec"]["template"]["metadata"]["labels"], labels);
+        assert_eq!(job["metadata"]["labels"], labels);
+        assert_eq!(job["spec"]["selector"], json!({"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}));
+        let manual = json!({"metadata": {"name": "j", "labels": {"a": "b"}}, "spec": {"manualSelector": true}});
+        let mut same = manual.clone();
+        name_job_pods(&mut same);
+        assert_eq!(same, manual);
+    }
+
+    #[test]
+    fn daemon_sets_count_their_templates() {
+        let mut old = json!({"spec": {"template": 1}});
+        set_template_generation(&mut old, "1");
+        let mut new = old.clone();
+        count_templates(&old, &mut new);
+        assert_eq!(new, old);
+        new["spec"]["template"] = 2.into();
+        count_templates(&old, &mut new);
+        assert_eq!(new["metadata"]["annotations"][TEMPLATE_GENERATION], "2");
+    }
+}

@@ -1,0 +1,245 @@
+//! Who has which address and node port.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::{ObjectKey, Status};
+use serde_json::{Value, json};
+
+use super::{Range, Ranges, as_text, families, has_addresses, has_node_ports, ports, text};
+
+/// A request ends within a minute; what it took and never wrote is free after that.
+const PENDING_SECONDS: i64 = 90;
+/// Node ports before this offset are left to services that name theirs.
+const STATIC_PORTS: u16 = 86;
+
+#[derive(Clone, Debug)]
+struct Holder {
+    key: ObjectKey,
+    /// When a claim that was never written lapses, in seconds since 1970; `None` once it is written.
+    until: Option<i64>,
+}
+
+/// The addresses and ports in use. One process writes; two servers on one store could hand out the same address.
+#[derive(Debug)]
+pub struct Book {
+    ranges: Ranges,
+    addresses: HashMap<IpAddr, Holder>,
+    ports: HashMap<u16, Holder>,
+    /// Where the search for a free address begins, primary and secondary: behind the last one given out, so that an
+    /// address rests before it is given out again.
+    next: [u128; 2],
+    next_port: u16,
+}
+
+/// A failed request for an address or port.
+enum Taken {
+    Already,
+    Outside,
+}
+
+fn take<T: Eq + Hash>(held: &mut HashMap<T, Holder>, what: T, claim: &Holder, now: i64) -> Result<(), Taken> {
+    match held.get(&what) {
+        Some(holder) if holder.key != claim.key && holder.until.is_none_or(|until| until > now) => Err(Taken::Already),
+        // A written claim stays written.
+        Some(Holder { until: None, key }) if *key == claim.key => Ok(()),
+        _ => {
+            held.insert(what, claim.clone());
+            Ok(())
+        }
+    }
+}
+
+impl Book {
+    pub fn new(ranges: Ranges) -> Self {
+        let next = [ranges.primary.dynamic(), ranges.secondary.as_ref().map_or(1, Range::dynamic)];
+        let next_port = ranges.node_ports.start().saturating_add(STATIC_PORTS);
+        Self { ranges, addresses: HashMap::new(), ports: HashMap::new(), next, next_port }
+    }
+
+    /// Takes note of what the store says of a service; `current` is `None` when it is gone.
+    pub fn absorb(&mut self, key: &ObjectKey, previous: Option<&Value>, current: Option<&Value>) {
+        let holder = Holder { key: key.clone(), until: None };
+        let (old_addresses, old_ports) = previous.map(held).unwrap_or_default();
+        for address in old_addresses {
+            if self.addresses.get(&address).is_some_and(|holder| holder.key == *key) {
+                self.addresses.remove(&address);
+            }
+        }
+        for port in old_ports {
+            if self.ports.get(&port).is_some_and(|holder| holder.key == *key) {
+                self.ports.remove(&port);
+            }
+        }
+        let (addresses, ports) = current.map(held).unwrap_or_default();
+        self.addresses.extend(addresses.into_iter().map(|address| (address, holder.clone())));
+        self.ports.extend(ports.into_iter().map(|port| (port, holder.clone())));
+    }
+
+    /// Gives a service what it needs and does not have; `now` in seconds since 1970. With `dry_run` nothing is remembered.
+    ///
+    /// # Errors
+    /// 422 when it asks for what is taken or outside the ranges, 500 when nothing is left.
+    pub fn assign(&mut self, key: &ObjectKey, service: &mut Value, now: i64, dry_run: bool) -> Result<(), Status> {
+        let Some(spec) = service.get_mut("spec").filter(|spec| spec.is_object()) else { return Ok(()) };
+        if !has_addresses(spec) {
+            return Ok(());
+        }
+        let refuse = |errors: &ErrorList| Status::invalid("", "Service", &key.name, errors);
+        let errors = families(spec, &self.ranges);
+        if !errors.is_empty() {
+            return Err(refuse(&errors));
+        }
+        let claim = Holder { key: key.clone(), until: Some(if dry_run { now } else { now + PENDING_SECONDS }) };
+        self.assign_addresses(spec, &claim, now, &refuse)?;
+        if has_node_ports(spec) {
+            self.assign_ports(spec, &claim, now, &refuse)?;
+        }
+        Ok(())
+    }
+
+    fn assign_addresses(
+        &mut self,
+        spec: &mut Value,
+        claim: &Holder,
+        now: i64,
+        refuse: &dyn Fn(&ErrorList) -> Status,
+    ) -> Result<(), Status> {
+        if text(spec, "clusterIP") == "None" {
+            spec["clusterIPs"] = json!(["None"]);
+            return Ok(());
+        }
+        let mut list: Vec<String> = spec["clusterIPs"].as_array().into_iter().flatten().filter_map(as_text).collect();
+        let families: Vec<String> = spec["ipFamilies"].as_array().into_iter().flatten().filter_map(as_text).collect();
+        for (index, family) in families.iter().enumerate() {
+            match list.get(index) {
+                None => {
+                    let found = self.free_address(family, claim, now);
+                    let free =
+                        found.ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))?;
+                    list.push(free.to_string());
+                }
+                Some(given) => {
+                    // Text that is no address is told by validation.
+                    let Ok(address) = given.parse::<IpAddr>() else { continue };
+                    if let Err(taken) = self.take_address(address, claim, now) {
+                        let why = match taken {
+                            Taken::Already => "provided IP is already allocated".to_owned(),
+                            Taken::Outside => format!(
+                                "the provided IP ({address}) is not in the valid range. The range of valid IPs is {}",
+                                self.range(family).map_or(self.ranges.primary, |(range, _)| range)
+                            ),
+                        };
+                        let detail = format!("failed to allocate IP {address}: {why}");
+                        let path = Path::new("spec").child("clusterIPs");
+                        return Err(refuse(&vec![Error::invalid(&path, list.clone(), detail)]));
+                    }
+                }
+            }
+        }
+        spec["clusterIP"] = list.first().cloned().into();
+        spec["clusterIPs"] = list.into();
+        Ok(())
+    }
+
+    fn range(&self, family: &str) -> Option<(Range, usize)> {
+        let both = [Some(self.ranges.primary), self.ranges.secondary];
+        both.into_iter().flatten().zip(0..).find(|(range, _)| range.family() == family)
+    }
+
+    fn take_address(&mut self, address: IpAddr, claim: &Holder, now: i64) -> Result<(), Taken> {
+        let held = self.addresses.get(&address).is_some_and(|holder| holder.key == claim.key);
+        let inside = |range: &Range| range.contains(&address);
+        // A service keeps an address of a range the server had before.
+        if !held && !inside(&self.ranges.primary) && !self.ranges.secondary.as_ref().is_some_and(inside) {
+            return Err(Taken::Outside);
+        }
+        take(&mut self.addresses, address, claim, now)
+    }
+
+    /// The next free address, starting over at the bottom of the range once its end is reached.
+    fn free_address(&mut self, family: &str, claim: &Holder, now: i64) -> Option<IpAddr> {
+        let (range, index) = self.range(family)?;
+        let start = self.next[index].min(range.last());
+        // Among one more than are in use there is a free one, so a large range is never walked to its end.
+        let bound = self.addresses.len() as u128 + 1;
+        let offsets = (start..=range.last()).take(bound as usize).chain((1..start).take(bound as usize));
+        for offset in offsets {
+            let address = range.at(offset);
+            if take(&mut self.addresses, address, claim, now).is_ok() {
+                self.next[index] = if offset >= range.last() { range.dynamic() } else { offset + 1 };
+                return Some(address);
+            }
+        }
+        None
+    }
+
+    fn assign_ports(
+        &mut self,
+        spec: &mut Value,
+        claim: &Holder,
+        now: i64,
+        refuse: &dyn Fn(&ErrorList) -> Status,
+    ) -> Result<(), Status> {
+        for (index, port) in ports(spec).enumerate() {
+            let given = port.get("nodePort").and_then(Value::as_u64).filter(|port| *port != 0);
+            let Some(given) = given else {
+                let free = self.free_port(claim, now).ok_or_else(no_ports)?;
+                port.insert("nodePort".into(), free.into());
+                continue;
+            };
+            let path = Path::new("spec").child("ports").index(index).child("nodePort");
+            let detail = match self.take_port(given, claim, now) {
+                Ok(()) => continue,
+                Err(Taken::Already) => "provided port is already allocated".to_owned(),
+                Err(Taken::Outside) => format!(
+                    "provided port is not in the valid range. The range of valid ports is {}-{}",
+                    self.ranges.node_ports.start(),
+                    self.ranges.node_ports.end()
+                ),
+            };
+            return Err(refuse(&vec![Error::invalid(&path, given, detail)]));
+        }
+        let local = text(spec, "type") == "LoadBalancer" && text(spec, "externalTrafficPolicy") == "Local";
+        if local && spec["healthCheckNodePort"].as_u64().unwrap_or(0) == 0 {
+            spec["healthCheckNodePort"] = self.free_port(claim, now).ok_or_else(no_ports)?.into();
+        }
+        Ok(())
+    }
+
+    fn take_port(&mut self, port: u64, claim: &Holder, now: i64) -> Result<(), Taken> {
+        let port =
+            u16::try_from(port).ok().filter(|port| self.ranges.node_ports.contains(port)).ok_or(Taken::Outside)?;
+        take(&mut self.ports, port, claim, now)
+    }
+
+    fn free_port(&mut self, claim: &Holder, now: i64) -> Option<u16> {
+        let range = self.ranges.node_ports.clone();
+        let start = self.next_port.clamp(*range.start(), *range.end());
+        let own =
+            |held: &HashMap<u16, Holder>, port: &u16| held.get(port).is_some_and(|holder| holder.key == claim.key);
+        for port in (start..=*range.end()).chain(*range.start()..start) {
+            if !own(&self.ports, &port) && take(&mut self.ports, port, claim, now).is_ok() {
+                self.next_port = port.checked_add(1).unwrap_or(*range.start());
+                return Some(port);
+            }
+        }
+        None
+    }
+}
+
+fn no_ports() -> Status {
+    Status::internal("failed to allocate a nodePort: range is full")
+}
+
+/// The addresses and ports a service holds.
+fn held(service: &Value) -> (Vec<IpAddr>, Vec<u16>) {
+    let spec = &service["spec"];
+    let addresses = spec["clusterIPs"].as_array().into_iter().flatten().filter_map(|ip| ip.as_str()?.parse().ok());
+    let ports = spec["ports"].as_array().into_iter().flatten().map(|port| &port["nodePort"]);
+    let ports = ports.chain([&spec["healthCheckNodePort"]]);
+    let ports = ports.filter_map(|port| u16::try_from(port.as_u64()?).ok().filter(|port| *port != 0));
+    (addresses.collect(), ports.collect())
+}

@@ -1,0 +1,128 @@
+//! What kube-apiserver refuses in built-in kinds, in its words. One walk over object and types runs the checks that
+//! `data/validation.txt` lists for each definition; checks that a table cannot say are functions in the modules below.
+//! Metadata is checked by the caller, for all kinds alike.
+
+use std::sync::OnceLock;
+
+use apimachinery::field::{Error, ErrorList};
+use apimachinery::schema::SchemaId;
+use serde_json::{Map, Value};
+
+mod at;
+mod autoscaling;
+mod checks;
+mod cluster;
+mod config;
+mod network;
+mod pods;
+mod rbac;
+mod resources;
+mod services;
+mod table;
+mod update;
+mod workloads;
+
+use at::At;
+use table::{Node, Rule};
+
+type Object = Map<String, Value>;
+
+/// Deeper parts are not looked at; no built-in kind but the JSON schemas of definitions is half as deep.
+const MAX_DEPTH: usize = 64;
+
+fn nodes() -> &'static [Node] {
+    static NODES: OnceLock<Vec<Node>> = OnceLock::new();
+    NODES.get_or_init(table::read)
+}
+
+/// What is wrong with an object of the type at `root`.
+pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    visit(root, object, &At::root(), &mut errors, 0);
+    if !errors.is_empty() {
+        workloads::forgive_claims(object, &mut errors);
+    }
+    errors
+}
+
+/// What an update may not do: leave an invalid object, or change what is fixed.
+pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Value) -> ErrorList {
+    // Only the main endpoint writes the parts that are checked here; on others they are the stored object's own.
+    if !subresource.is_empty() {
+        return ErrorList::new();
+    }
+    let mut errors = create(root, object);
+    update::compare(&nodes()[root.0 as usize], old, object, &mut errors);
+    errors
+}
+
+fn visit(id: SchemaId, value: &Value, at: &At<'_>, errors: &mut ErrorList, depth: usize) {
+    let node = &nodes()[id.0 as usize];
+    if !node.has_rules_below || depth > MAX_DEPTH {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for rule in &node.rules {
+                run(rule, map, at, errors);
+            }
+            for (name, value) in map {
+                if let Some(child) = node.values {
+                    visit(child, value, &at.key(name), errors, depth + 1);
+                } else if let Some(child) = node.field(name) {
+                    visit(child, value, &at.child(name), errors, depth + 1);
+                }
+            }
+        }
+        Value::Array(list) => {
+            let Some(child) = node.items else { return };
+            for (index, value) in list.iter().enumerate() {
+                visit(child, value, &at.index(index), errors, depth + 1);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn run(rule: &Rule, map: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    match rule {
+        Rule::Run(function) => function(map, at, errors),
+        Rule::Field { name, checks } => {
+            let at = at.child(name);
+            let value = map.get(*name).filter(|value| !value.is_null());
+            for check in checks {
+                let before = errors.len();
+                check.run(value, &at, errors);
+                if errors.len() > before {
+                    return;
+                }
+            }
+        }
+        Rule::Compare(_) | Rule::Fixed { .. } => {}
+    }
+}
+
+/// The text of a field; empty when it is absent or no text.
+fn text<'a>(map: &'a Object, name: &str) -> &'a str {
+    map.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn list<'a>(map: &'a Object, name: &str) -> &'a [Value] {
+    map.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn object<'a>(map: &'a Object, name: &str) -> Option<&'a Object> {
+    map.get(name).and_then(Value::as_object)
+}
+
+fn invalid(errors: &mut ErrorList, at: &At<'_>, value: &Value, detail: &str) {
+    errors.push(Error::invalid(&at.path(), value.clone(), detail));
+}
+
+fn required(errors: &mut ErrorList, at: &At<'_>, detail: &str) {
+    errors.push(Error::required(&at.path(), detail));
+}
+
+fn forbidden(errors: &mut ErrorList, at: &At<'_>, detail: &str) {
+    errors.push(Error::forbidden(&at.path(), detail));
+}

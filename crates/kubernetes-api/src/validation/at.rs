@@ -1,0 +1,44 @@
+//! Where in an object a check stands. Paths live on the stack; their text is made only for an error.
+
+use apimachinery::field::Path;
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Field(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+pub(super) struct At<'a> {
+    parent: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+impl<'a> At<'a> {
+    pub(super) fn root() -> Self {
+        Self { parent: None, step: Step::Root }
+    }
+
+    pub(super) fn child(&'a self, name: &'a str) -> At<'a> {
+        At { parent: Some(self), step: Step::Field(name) }
+    }
+
+    pub(super) fn index(&'a self, index: usize) -> At<'a> {
+        At { parent: Some(self), step: Step::Index(index) }
+    }
+
+    pub(super) fn key(&'a self, key: &'a str) -> At<'a> {
+        At { parent: Some(self), step: Step::Key(key) }
+    }
+
+    pub(super) fn path(&self) -> Path {
+        let parent = self.parent.map_or_else(Path::root, At::path);
+        match self.step {
+            Step::Root => parent,
+            Step::Field(name) => parent.child(name),
+            Step::Index(index) => parent.index(index),
+            Step::Key(key) => parent.key(key),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Ingresses and network policies.
+
+use apimachinery::field::ErrorList;
+use serde_json::Value;
+
+use super::at::At;
+use super::table::Function;
+use super::{Object, forbidden, invalid, list, required, text};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("ingress_backend", ingress_backend),
+    ("ingress_path", ingress_path),
+    ("ingress_rule", ingress_rule),
+    ("ingress_spec", ingress_spec),
+    ("ip_block", ip_block),
+    ("policy_peer", policy_peer),
+    ("policy_port", policy_port),
+];
+
+fn ingress_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if list(spec, "rules").is_empty() && !spec.contains_key("defaultBackend") {
+        let value = Value::Object(spec.clone());
+        invalid(errors, at, &value, "either `defaultBackend` or `rules` must be specified");
+    }
+}
+
+fn ingress_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let host = text(rule, "host");
+    if host.is_empty() {
+        return;
+    }
+    let at_host = at.child("host");
+    if host.parse::<std::net::IpAddr>().is_ok() {
+        return invalid(errors, &at_host, &host.into(), "must be a DNS name, not an IP address");
+    }
+    if host.contains('*') {
+        let rest = host.strip_prefix("*.").filter(|rest| !rest.is_empty());
+        if rest.is_none_or(|rest| !apimachinery::names::is_dns1123_subdomain(rest).is_empty()) {
+            let detail = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which \
+                          must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric \
+                          character (e.g. '*.example.com', regex used for validation is \
+                          '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+            invalid(errors, &at_host, &host.into(), detail);
+        }
+        return;
+    }
+    for complaint in apimachinery::names::is_dns1123_subdomain(host) {
+        invalid(errors, &at_host, &host.into(), &complaint);
+    }
+}
+
+fn ingress_path(path: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let given = text(path, "path");
+    let at_path = at.child("path");
+    let value = Value::from(given);
+    if matches!(text(path, "pathType"), "Exact" | "Prefix") {
+        if !given.starts_with('/') {
+            return invalid(errors, &at_path, &value, "must be an absolute path");
+        }
+        for part in ["//", "/./", "/../", "%2f", "%2F"] {
+            if given.contains(part) {
+                invalid(errors, &at_path, &value, &format!("must not contain '{part}'"));
+            }
+        }
+        for part in ["/..", "/."] {
+            if given.ends_with(part) {
+                invalid(errors, &at_path, &value, &format!("cannot end with '{part}'"));
+            }
+        }
+    } else if !given.is_empty() && !given.starts_with('/') {
+        invalid(errors, &at_path, &value, "must be an absolute path");
+    }
+}
+
+fn ingress_backend(backend: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    match (backend.get("service"), backend.contains_key("resource")) {
+        (Some(_), true) => invalid(errors, at, &"".into(), "cannot set both resource and service backends"),
+        (None, false) => required(errors, at, "resource or service backend is required"),
+        (None, true) => {}
+        (Some(service), false) => {
+            let at = at.child("service");
+            match service["name"].as_str().unwrap_or_default() {
+                "" => required(errors, &at.child("name"), ""),
+                name => {
+                    for complaint in apimachinery::names::is_dns1035_label(name) {
+                        invalid(errors, &at.child("name"), &name.into(), &complaint);
+                    }
+                }
+            }
+            let name = service["port"]["name"].as_str().unwrap_or_default();
+            let number = service["port"]["number"].as_i64().unwrap_or(0);
+            match (name.is_empty(), number) {
+                (true, 0) => required(errors, &at, "port name or number is required"),
+                (false, 0) | (true, _) => {}
+                (false, _) => invalid(errors, &at, &"".into(), "cannot set both port name & port number"),
+            }
+        }
+    }
+}
+
+fn policy_peer(peer: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if peer.is_empty() {
+        required(errors, at, "must specify a peer");
+    }
+    if peer.contains_key("ipBlock") && peer.len() > 1 {
+        forbidden(errors, at, "may not specify both ipBlock and another peer");
+    }
+}
+
+fn policy_port(port: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(end) = port.get("endPort") else { return };
+    let at_end = at.child("endPort");
+    match port.get("port").map(Value::as_i64) {
+        None => invalid(errors, &at_end, end, "must not be specified when `port` is not specified"),
+        Some(None) => invalid(errors, &at_end, end, "must not be specified when `port` is non-numeric"),
+        Some(Some(first)) if end.as_i64().is_some_and(|end| end < first) => {
+            invalid(errors, &at_end, end, "must be greater than or equal to `port`");
+        }
+        _ => {}
+    }
+}
+
+/// An address and the length of its prefix.
+fn is_block(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let bits = match address.parse::<std::net::IpAddr>() {
+        Ok(ip) if ip.is_ipv4() => 32,
+        Ok(_) => 128,
+        Err(_) => return false,
+    };
+    length.parse::<u8>().is_ok_and(|length| length <= bits)
+}
+
+fn ip_block(block: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    const DETAIL: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+    match text(block, "cidr") {
+        "" => required(errors, &at.child("cidr"), ""),
+        cidr if !is_block(cidr) => invalid(errors, &at.child("cidr"), &cidr.into(), DETAIL),
+        _ => {}
+    }
+    let at_list = at.child("except");
+    for (index, value) in list(block, "except").iter().enumerate() {
+        if !value.as_str().is_some_and(is_block) {
+            invalid(errors, &at_list.index(index), value, DETAIL);
+        }
+    }
+}

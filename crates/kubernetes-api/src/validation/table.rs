@@ -1,0 +1,179 @@
+//! Reads `data/validation.txt` into one node for each type of the built-in kinds.
+
+use std::collections::HashMap;
+
+use apimachinery::field::ErrorList;
+use apimachinery::schema::{Schema, SchemaId};
+
+use super::at::At;
+use super::checks::Check;
+use super::{Object, autoscaling, cluster, config, network, pods, rbac, resources, services, update, workloads};
+
+const TABLE: &str = include_str!("../../data/validation.txt");
+
+pub(super) type Function = fn(&Object, &At<'_>, &mut ErrorList);
+
+pub(super) struct Node {
+    pub rules: Vec<Rule>,
+    pub has_rules_below: bool,
+    pub items: Option<SchemaId>,
+    pub values: Option<SchemaId>,
+    /// Only those with rules below, sorted by name.
+    fields: Vec<(Box<str>, SchemaId)>,
+}
+
+impl Node {
+    pub(super) fn field(&self, name: &str) -> Option<SchemaId> {
+        let found = self.fields.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
+        Some(self.fields[found].1)
+    }
+}
+
+pub(super) enum Rule {
+    Field {
+        name: &'static str,
+        checks: Vec<Check>,
+    },
+    Run(Function),
+    Compare(update::Compare),
+    /// A dotted path that updates may not change.
+    Fixed {
+        path: Vec<&'static str>,
+        refusal: Refusal,
+    },
+}
+
+pub(super) enum Refusal {
+    /// `Invalid value: ...: field is immutable`.
+    Immutable,
+    Invalid(&'static str),
+    Forbidden(&'static str),
+}
+
+pub(super) fn read() -> Vec<Node> {
+    let mut sections = sections();
+    let schemas = crate::schemas();
+    let mut nodes: Vec<Node> = schemas
+        .iter()
+        .map(|(_, schema)| {
+            let rules = schema.definition.as_deref().and_then(|name| sections.remove(name)).unwrap_or_default();
+            node(schema, rules)
+        })
+        .collect();
+    mark_paths_to_rules(&mut nodes);
+    let reaches: Vec<bool> = nodes.iter().map(|node| node.has_rules_below).collect();
+    for node in &mut nodes {
+        node.fields.retain(|(_, id)| reaches[id.0 as usize]);
+    }
+    nodes
+}
+
+fn node(schema: &Schema, rules: Vec<Rule>) -> Node {
+    Node {
+        has_rules_below: !rules.is_empty(),
+        rules,
+        items: schema.items,
+        values: schema.additional_properties,
+        fields: schema.properties.iter().map(|(name, property)| (name.clone(), property.schema)).collect(),
+    }
+}
+
+/// Types may contain themselves, so this goes round until nothing changes.
+fn mark_paths_to_rules(nodes: &mut [Node]) {
+    let mut changed = true;
+    while changed {
+        changed = false;
+        for at in 0..nodes.len() {
+            let node = &nodes[at];
+            let mut parts = node.items.iter().chain(&node.values).chain(node.fields.iter().map(|(_, id)| id));
+            if !node.has_rules_below && parts.any(|id| nodes[id.0 as usize].has_rules_below) {
+                nodes[at].has_rules_below = true;
+                changed = true;
+            }
+        }
+    }
+}
+
+fn sections() -> HashMap<String, Vec<Rule>> {
+    let mut sections: HashMap<String, Vec<Rule>> = HashMap::new();
+    let mut current = String::new();
+    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+        match line.strip_prefix(' ') {
+            None if line.starts_with("io.") => line.clone_into(&mut current),
+            None => current = format!("io.k8s.api.{line}"),
+            Some(text) => sections.entry(current.clone()).or_default().extend(rule(text)),
+        }
+    }
+    sections
+}
+
+/// `None` for a line that cannot be read; a test finds those.
+fn rule(text: &'static str) -> Option<Rule> {
+    if let Some(name) = text.strip_prefix(": ") {
+        return function(name).map(Rule::Run);
+    }
+    if let Some(name) = text.strip_prefix("~ ") {
+        return update::named(name).map(Rule::Compare);
+    }
+    let (name, rest) = text.split_once(": ")?;
+    if let Some(refusal) = rest.strip_prefix("fixed") {
+        let refusal = match refusal.trim_start().split_once(' ') {
+            None => Refusal::Immutable,
+            Some(("invalid", text)) => Refusal::Invalid(text),
+            Some(("forbidden", text)) => Refusal::Forbidden(text),
+            Some(_) => return None,
+        };
+        return Some(Rule::Fixed { path: name.split('.').collect(), refusal });
+    }
+    let checks = rest.split(", ").map(Check::parse).collect::<Option<Vec<_>>>()?;
+    Some(Rule::Field { name, checks })
+}
+
+fn function(name: &str) -> Option<Function> {
+    let tables = [
+        pods::FUNCTIONS,
+        workloads::FUNCTIONS,
+        resources::FUNCTIONS,
+        services::FUNCTIONS,
+        config::FUNCTIONS,
+        rbac::FUNCTIONS,
+        network::FUNCTIONS,
+        autoscaling::FUNCTIONS,
+        cluster::FUNCTIONS,
+    ];
+    tables.into_iter().flatten().find(|(known, _)| *known == name).map(|(_, function)| *function)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_read() {
+        for text in TABLE.lines().filter_map(|line| line.strip_prefix(' ')) {
+            assert!(rule(text).is_some(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_line_speaks_of_something_that_exists() {
+        let schemas = crate::schemas();
+        let names: HashMap<&str, &Schema> =
+            schemas.iter().filter_map(|(_, schema)| Some((schema.definition.as_deref()?, schema))).collect();
+        for (name, rules) in sections() {
+            let schema = names.get(name.as_str()).unwrap_or_else(|| panic!("{name} is no definition"));
+            for rule in rules {
+                let path = match rule {
+                    Rule::Run(_) | Rule::Compare(_) => continue,
+                    Rule::Field { name, .. } => vec![name],
+                    Rule::Fixed { path, .. } => path,
+                };
+                let mut at = *schema;
+                for field in &path {
+                    let property = at.properties.get(*field);
+                    at = schemas.get(property.unwrap_or_else(|| panic!("{name}: {path:?} leads nowhere")).schema);
+                }
+            }
+        }
+    }
+}
