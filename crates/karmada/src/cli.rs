@@ -126,6 +126,9 @@ struct NodeArgs {
     /// How many pods a node takes.
     #[arg(long, default_value_t = 110)]
     pods: u32,
+    /// The provider in the nodes' spec.providerID.
+    #[arg(long)]
+    provider: Option<String>,
     /// The nodes' label topology.kubernetes.io/region.
     #[arg(long)]
     region: Option<String>,
@@ -138,7 +141,8 @@ impl NodeArgs {
     fn shapes(self) -> Vec<NodeShape> {
         let labels = [("topology.kubernetes.io/region", self.region), ("topology.kubernetes.io/zone", self.zone)];
         let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
-        let shape = NodeShape { cpu: self.cpu, memory: self.memory, pods: self.pods, labels };
+        let Self { cpu, memory, pods, provider, .. } = self;
+        let shape = NodeShape { cpu, memory, pods, provider, labels };
         vec![shape; self.nodes.into()]
     }
 }

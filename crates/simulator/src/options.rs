@@ -12,6 +12,8 @@ pub struct NodeShape {
     /// In bytes.
     pub memory: Quantity,
     pub pods: u32,
+    /// What `spec.providerID` begins with; without it there is none.
+    pub provider: Option<String>,
     /// Besides those every node has (`kubernetes.io/hostname`, ...).
     pub labels: BTreeMap<String, String>,
 }
@@ -23,6 +25,7 @@ impl Default for NodeShape {
             cpu: Quantity::new(4, Format::DecimalSi),
             memory: Quantity::new(16 << 30, Format::BinarySi),
             pods: 110,
+            provider: None,
             labels: BTreeMap::new(),
         }
     }

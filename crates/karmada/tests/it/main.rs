@@ -8,6 +8,7 @@ mod karmada_kinds;
 mod karmadactl_get;
 mod karmadactl_join;
 mod kubectl;
+mod member;
 mod names;
 mod plane;
 mod process;

@@ -25,9 +25,14 @@ impl Karmada {
 
     /// Starts `karmada member`; it takes the port of its last start again.
     pub fn member(name: &str, data_dir: &Path) -> Self {
+        Self::member_with(name, data_dir, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn member_with(name: &str, data_dir: &Path, more: &[&str]) -> Self {
         let kubeconfig = format!("{name}.config");
         let port = port_in(&data_dir.join(&kubeconfig)).unwrap_or_else(|| "0".into());
-        let args = ["member", name, "--secure-port", port.as_str()];
+        let args = [&["member", name, "--secure-port", port.as_str()], more].concat();
         Self::start(&args, data_dir, &kubeconfig, &format!("Member {name} is ready on https://"))
     }
 
@@ -91,6 +96,12 @@ impl Karmada {
         let output = self.kubectl(args);
         assert!(!output.status.success(), "kubectl {args:?} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    /// Ends the process as a service manager would; answers whether it ended with 0.
+    pub fn terminate(mut self) -> bool {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
+        asked.success() && self.child.wait().expect("the process is ours").success()
     }
 
     /// Ends the process as a power cut would.

@@ -90,12 +90,14 @@ pub(crate) fn object(member: &str, index: usize, shape: &NodeShape, now: Time) -
     for (key, value) in &shape.labels {
         labels[key.as_str()] = value.as_str().into();
     }
+    let provider = shape.provider.as_ref();
+    let spec = provider.map_or_else(|| json!({}), |provider| json!({"providerID": format!("{provider}://{name}")}));
     let resources = json!({"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods.to_string(),
         "ephemeral-storage": "100Gi"});
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "spec": {},
+        "spec": spec,
         "status": {
             "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
             "allocatable": resources,
