@@ -48,7 +48,7 @@ pub(crate) struct DeploymentSpec {
     strategy: Strategy,
     #[serde(deserialize_with = "null_as_default")]
     pub min_ready_seconds: i64,
-    revision_history_limit: Option<i64>,
+    pub revision_history_limit: Option<i64>,
     pub progress_deadline_seconds: Option<i64>,
     #[serde(deserialize_with = "null_as_default")]
     pub paused: bool,
@@ -259,13 +259,13 @@ fn caught_up(deployment: &Deployment, sets: &Sets<'_>, new: &Owned) -> Option<Ac
     differs.then(|| Action::Patch(Kind::ReplicaSet, set.metadata.key(), patch))
 }
 
-/// Patches of the ReplicaSets whose size, or whose record of the Deployment's size, changes. Sets not named keep
-/// their size.
+/// Patches of the ReplicaSets whose size, or whose record of the Deployment's size, changes. Sets not named are
+/// left alone.
 fn resize(deployment: &Deployment, sets: &Sets<'_>, sizes_by_uid: &BTreeMap<String, i64>) -> Vec<Action> {
     let records = sizes(deployment);
     let patch = |owned: &Owned| {
         let metadata = &owned.set.metadata;
-        let size = sizes_by_uid.get(&metadata.uid).copied().unwrap_or_else(|| owned.set.replicas());
+        let size = *sizes_by_uid.get(&metadata.uid)?;
         let recorded = size == 0 || records.iter().all(|(key, value)| metadata.annotations.get(*key) == Some(value));
         (size != owned.set.replicas() || !recorded).then(|| {
             let annotations: BTreeMap<_, _> = records.iter().cloned().collect();

@@ -18,6 +18,8 @@ pub(crate) mod rollout;
 pub(crate) mod scheduling;
 pub(crate) mod service;
 pub(crate) mod stateful_set;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

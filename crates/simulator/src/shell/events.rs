@@ -25,8 +25,9 @@ impl Engine {
             Kind::EndpointSlice => self.on_endpoint_slice(event.object()),
             Kind::ControllerRevision => self.tell_owner(event.object()),
             Kind::PersistentVolumeClaim => {}
-            Kind::ReplicaSet | Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job | Kind::Service => {
-                self.on_workload(kind, event)
+            Kind::Service => self.on_service(event),
+            Kind::ReplicaSet | Kind::Deployment | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                self.on_workload(kind, event);
             }
         }
         // Last: who waits for the revision finds the books in order.
@@ -103,6 +104,20 @@ impl Engine {
         self.tell_owner(object);
     }
 
+    fn on_service(&self, event: &Event) {
+        let object = event.object();
+        self.services.lock().remove(&object.key());
+        if matches!(event, Event::Deleted(_)) {
+            return;
+        }
+        match object.decode::<Service>() {
+            Ok(service) if service.selects_any() => drop(self.services.lock().insert(object.key(), service)),
+            Ok(_) => {}
+            Err(error) => return undecodable(object, &error),
+        }
+        self.queue.add(Key::Object(Kind::Service, object.key()));
+    }
+
     fn on_endpoint_slice(&self, object: &Object) {
         if let Some(service) = object.label(SERVICE_NAME) {
             let key = ObjectKey::namespaced(object.namespace().unwrap_or_default(), service);
@@ -120,9 +135,12 @@ impl Engine {
     /// A pod concerns its controller, and the services that select it.
     fn tell_others(&self, pod: &Object) {
         self.tell_owner(pod);
-        for object in self.watched(Kind::Service).informer.cache().list(pod.namespace()) {
-            if object.decode::<Service>().is_ok_and(|service| service.selects(pod)) {
-                self.queue.add_after(Key::Object(Kind::Service, object.key()), GATHER);
+        let namespace = pod.namespace().unwrap_or_default();
+        let services = self.services.lock();
+        let here = services.range(ObjectKey::namespaced(namespace, "")..);
+        for (key, service) in here.take_while(|(key, _)| key.namespace() == pod.namespace()) {
+            if service.selects(pod) {
+                self.queue.add_after(Key::Object(Kind::Service, key.clone()), GATHER);
             }
         }
     }
@@ -144,8 +162,8 @@ fn concerns_itself(kind: Kind, event: &Event) -> bool {
         annotations
     };
     match kind {
-        // Services keep no generation, and a Job's deadline counts from a status we write.
-        Kind::Service | Kind::Job => true,
+        // Its deadline counts from a status we write.
+        Kind::Job => true,
         Kind::Deployment => event.changes_generation() || annotations(old) != annotations(new),
         _ => event.changes_generation(),
     }

@@ -5,7 +5,7 @@ mod events;
 mod passes;
 mod writes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use apimachinery::ObjectKey;
@@ -20,7 +20,7 @@ use world::World;
 use crate::plan::Kind;
 use crate::plan::kubelet::Pace;
 use crate::plan::ledger::Ledger;
-use crate::plan::service::SERVICE_NAME;
+use crate::plan::service::{SERVICE_NAME, Service};
 
 /// Passes at once. In memory two would do; with a durable store they share its group commits.
 const WORKERS: usize = 16;
@@ -45,6 +45,8 @@ struct Engine {
     ledger: Mutex<Ledger>,
     /// The pods that found no node. They try again when there may be room.
     waiting: Mutex<BTreeSet<ObjectKey>>,
+    /// Every service with a selector: each change of a pod asks which of its namespace select it.
+    services: Mutex<BTreeMap<ObjectKey, Service>>,
 }
 
 /// One kind's cache, in the order of [`Kind::WATCHED`].
@@ -78,6 +80,7 @@ impl Shell {
             watched,
             ledger: Mutex::default(),
             waiting: Mutex::default(),
+            services: Mutex::default(),
         });
         for kind in [Kind::ReplicaSet, Kind::ControllerRevision] {
             engine.watched(kind).informer.cache().add_index(OWNER, passes::owner);

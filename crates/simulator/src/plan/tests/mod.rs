@@ -1,0 +1,3 @@
+//! Deployments as tables: sets in, sizes and conditions out.
+
+mod deployments;
