@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use bytes::Bytes;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, ffi};
 
 use crate::{Change, Error, KeyRange, KeyValue, LeaseId, Result, Revision};
@@ -77,6 +78,8 @@ pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Resu
             role == Role::Reader
         ))?;
         db.set_prepared_statement_cache_capacity(32);
+        // Plans do not depend on the values bound; without this, statements are compiled anew for each of them.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if let Some(quota) = quota_bytes {
             let page_size: i64 = db.query_row("PRAGMA page_size", (), |row| row.get(0))?;
             db.query_row(&format!("PRAGMA max_page_count={}", quota / page_size.max(1).cast_unsigned()), (), |_| {
