@@ -1,0 +1,104 @@
+//! What users get wrong on the way of the main job: a clear answer, and nothing left half done.
+
+use std::net::TcpListener;
+
+use crate::process::{Karmada, eventually};
+
+fn file(directory: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = directory.path().join(name);
+    std::fs::write(&path, text).expect("a temporary directory is writable");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn manifests_that_are_wrong_are_refused_with_the_place() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let plane = Karmada::up(&directory.path().join("up"));
+    let broken = file(&directory, "broken.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: [\n");
+    assert!(plane.refused(&["apply", "-f", &broken]).contains("error converting YAML to JSON"));
+    // Past kubectl, straight to the server.
+    let raw = plane.refused(&["create", "--raw", "/api/v1/namespaces/default/configmaps", "-f", &broken]);
+    assert!(raw.starts_with("Error from server (BadRequest)"), "{raw}");
+
+    let policy = r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "typo"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+                 "placement": {"clusterAffinity": {"clusterName": ["member1"]}}}}"#;
+    let typo = file(&directory, "typo.json", policy);
+    let refused = plane.refused(&["create", "--validate=strict", "-f", &typo]);
+    assert!(refused.contains(r#"unknown field "spec.placement.clusterAffinity.clusterName""#), "{refused}");
+    let no_selector = file(
+        &directory,
+        "empty.json",
+        r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "empty"},
+            "spec": {"resourceSelectors": [], "placement": {}}}"#,
+    );
+    let refused = plane.refused(&["create", "-f", &no_selector]);
+    assert!(refused.contains("spec.resourceSelectors"), "{refused}");
+    assert_eq!(plane.ok(&["get", "propagationpolicies", "-A", "-o", "name"]), "");
+}
+
+#[test]
+fn joining_a_member_that_refuses_connections_leaves_nothing_behind() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let plane = Karmada::up(&directory.path().join("up"));
+    let member = Karmada::member("gone", &directory.path().join("gone"));
+    let kubeconfig = member.kubeconfig().to_owned();
+    member.kill();
+    let output = plane.karmadactl(&["join", "gone", "--cluster-kubeconfig", &kubeconfig]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("kube-system of the member cluster") && said.contains("refused"), "{said}");
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_member_that_disappears_midway_holds_up_nobody_and_catches_up() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let paths = ["m1", "m2"].map(|name| directory.path().join(name));
+    let steady = Karmada::member("m1", &paths[0]);
+    let leaving = Karmada::member("m2", &paths[1]);
+    let plane = Karmada::up(&directory.path().join("up"));
+    for (name, member) in [("m1", &steady), ("m2", &leaving)] {
+        plane.karmadactl_ok(&["join", name, "--cluster-kubeconfig", member.kubeconfig()]);
+    }
+    plane.ok(&["wait", "--for=condition=Ready", "clusters", "--all", "--timeout=60s"]);
+    plane.ok(&["create", "deployment", "before", "--image=nginx"]);
+    let policy = file(
+        &directory,
+        "policy.json",
+        r#"{"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": "all"},
+            "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+                     "placement": {"clusterAffinity": {"clusterNames": ["m1", "m2"]}}}}"#,
+    );
+    plane.ok(&["create", "-f", &policy]);
+    leaving.ok(&["get", "namespace", "default"]);
+    let holds = |member: &Karmada, name: &str| {
+        eventually(&format!("Deployment {name}"), || {
+            let output = member.kubectl(&["get", "deployment", name]);
+            if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+        });
+    };
+    holds(&leaving, "before");
+    leaving.kill();
+    plane.ok(&["create", "deployment", "meanwhile", "--image=nginx"]);
+    holds(&steady, "meanwhile");
+    let leaving = Karmada::member("m2", &paths[1]);
+    holds(&leaving, "meanwhile");
+    holds(&leaving, "before");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("bound").port().to_string();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_karmada"))
+        .args(["up", "--secure-port", &port, "--data-dir"])
+        .arg(directory.path())
+        .output()
+        .expect("the binary starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("listening on 127.0.0.1:{port}")), "{said}");
+}
