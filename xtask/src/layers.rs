@@ -83,6 +83,7 @@ pub const LAYERS: &[Layer] = &[
             "apiextensions",
             "karmada-api",
             "kubernetes-api",
+            "interpreter",
             "transport",
             "storage",
             "client",
@@ -99,7 +100,17 @@ pub const LAYERS: &[Layer] = &[
     ),
     shell(
         "xtask",
-        &["apimachinery", "client", "controller-runtime", "karmada", "karmada-api", "storage", "transport", "world"],
+        &[
+            "apimachinery",
+            "karmada-api",
+            "scheduling",
+            "transport",
+            "storage",
+            "client",
+            "controller-runtime",
+            "karmada",
+            "world",
+        ],
     ),
 ];
 
