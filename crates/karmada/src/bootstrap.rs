@@ -4,32 +4,39 @@ use anyhow::Context as _;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use apiserver::bootstrap_policy;
 use client::{Client, Patch, PatchOptions};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
+
+/// Writes under way at once: the store makes them durable together.
+const AT_ONCE: usize = 32;
 
 /// Creates what is missing and completes what falls short; nothing is taken away.
 pub async fn run(client: &Client) -> anyhow::Result<()> {
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
-    for name in bootstrap_policy::NAMESPACES {
+    let wanted = bootstrap_policy::NAMESPACES.map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        ensure(client, &namespaces, &object).await?;
-    }
+        (namespaces.clone(), object)
+    });
+    ensure_all(client, wanted.into()).await?;
     let rbac = "rbac.authorization.k8s.io";
     let roles = ApiResource::cluster(rbac, "v1", "ClusterRole", "clusterroles");
-    for role in bootstrap_policy::cluster_roles() {
-        ensure(client, &roles, &role).await?;
-    }
     let bindings = ApiResource::cluster(rbac, "v1", "ClusterRoleBinding", "clusterrolebindings");
-    for binding in bootstrap_policy::cluster_role_bindings() {
-        ensure(client, &bindings, &binding).await?;
-    }
-    for object in bootstrap_policy::namespaced() {
+    let mut wanted: Vec<(ApiResource, Value)> = Vec::new();
+    wanted.extend(bootstrap_policy::cluster_roles().into_iter().map(|role| (roles.clone(), role)));
+    wanted.extend(bootstrap_policy::cluster_role_bindings().into_iter().map(|binding| (bindings.clone(), binding)));
+    wanted.extend(bootstrap_policy::namespaced().into_iter().map(|object| {
         let (kind, plural) = match object["kind"].as_str() {
             Some("RoleBinding") => ("RoleBinding", "rolebindings"),
             _ => ("Role", "roles"),
         };
-        ensure(client, &ApiResource::namespaced(rbac, "v1", kind, plural), &object).await?;
-    }
-    Ok(())
+        (ApiResource::namespaced(rbac, "v1", kind, plural), object)
+    }));
+    ensure_all(client, wanted).await
+}
+
+async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyhow::Result<()> {
+    let ensured = stream::iter(wanted).map(async |(resource, object)| ensure(client, &resource, &object).await);
+    ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
 /// Lets the administrators of a control plane reach members through it: a member impersonates a user only when a

@@ -10,6 +10,7 @@ use apimachinery::ObjectKey;
 use client::{Client, Endpoint, Patch, PatchOptions};
 use controllers::Connector;
 use futures::future::try_join_all;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmadactl::join::{self, JoinOptions};
@@ -21,6 +22,9 @@ use world::World;
 use crate::access::Listen;
 use crate::engine::Kind;
 use crate::member::{Options, RunningMember};
+
+/// A join is a dozen small requests, half of them to the member.
+const JOINED_AT_ONCE: usize = 16;
 
 /// The members of one process.
 pub struct SimulatedMembers(Vec<RunningMember>);
@@ -54,10 +58,10 @@ impl SimulatedMembers {
 
     /// Joins those that are not members yet, and tells the control plane where the others listen now.
     pub async fn join(&self, control: &Client) -> anyhow::Result<()> {
-        for member in self.iter() {
-            join_or_move(control, member).await.with_context(|| format!("joining member {}", member.name()))?;
-        }
-        Ok(())
+        let joined = stream::iter(self.iter()).map(async |member| {
+            join_or_move(control, member).await.with_context(|| format!("joining member {}", member.name()))
+        });
+        joined.buffer_unordered(JOINED_AT_ONCE).try_collect().await
     }
 
     pub async fn stop(self) -> anyhow::Result<()> {

@@ -18,7 +18,8 @@ const SYSTEM_LABEL: &str = "karmada.io/system";
 const IMPERSONATOR: &str = "karmada-impersonator";
 /// How long the member's token controller may take to fill a token Secret.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(30);
-const TOKEN_POLL: Duration = Duration::from_millis(200);
+/// The first pause before it is looked for again, and the longest; each is twice the one before.
+const TOKEN_POLL: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(200)];
 
 /// The flags of `join`.
 #[derive(Clone, Debug)]
@@ -190,6 +191,7 @@ fn member_objects(ns: &str, name: &str, account: &str) -> Vec<(&'static ApiResou
 async fn token_secret(member: &Client, ns: &str, name: &str) -> Result<Value, String> {
     let key = ObjectKey::namespaced(ns, name);
     let deadline = tokio::time::Instant::now() + TOKEN_TIMEOUT;
+    let [mut pause, longest] = TOKEN_POLL;
     loop {
         let mut why = "context deadline exceeded".to_owned();
         match member.get_opt(&resources::SECRET, &key).await {
@@ -209,7 +211,8 @@ async fn token_secret(member: &Client, ns: &str, name: &str) -> Result<Value, St
                 TOKEN_TIMEOUT.as_secs()
             ));
         }
-        tokio::time::sleep(TOKEN_POLL).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(longest);
     }
 }
 
