@@ -5,7 +5,6 @@ mod journey;
 mod screen;
 mod view;
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use crate::engine::Kind;
 use crate::up::{self, ControlPlane};
 use crate::{apiserver, demo::journey::Observed};
 use screen::Screen;
+use view::View;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -85,7 +85,8 @@ async fn show(
     screen.say(&format!("Control plane and {} simulated clusters started in {}", options.clusters, since(begun)));
     let observed = Observed::new(plane, world);
     plane.members().join(plane.client()).await?;
-    screen.say(&format!("Clusters joined after {}", since(begun)));
+    follow(&observed, options, begun, screen, View::unready).await?;
+    screen.say(&format!("Clusters joined and ready after {}", since(begun)));
     let chosen = journey::chosen(plane.members());
     journey::create(plane.client(), &chosen).await.context("creating the nginx Deployment and its policy")?;
     let names: Vec<&str> = chosen.iter().map(String::as_str).collect();
@@ -93,7 +94,7 @@ async fn show(
         "Created Deployment nginx with 2 replicas and a PropagationPolicy that divides it over {}\n",
         names.join(" and ")
     ));
-    follow(&observed, options, &chosen, begun, screen).await?;
+    follow(&observed, options, begun, screen, |view| view.missing(&chosen)).await?;
     screen.say(&format!("\nnginx is ready in exactly {} after {}", names.join(" and "), since(begun)));
     if options.exit {
         return Ok(());
@@ -106,15 +107,15 @@ async fn show(
 async fn follow(
     observed: &Observed,
     options: &Options,
-    chosen: &BTreeSet<String>,
     begun: Instant,
     screen: &mut Screen,
+    missing: impl Fn(&View) -> Option<String>,
 ) -> anyhow::Result<()> {
     let deadline = Instant::now() + options.timeout;
     loop {
         let view = observed.view();
         screen.show(view.table(), begun.elapsed());
-        let Some(missing) = view.missing(chosen) else { return Ok(()) };
+        let Some(missing) = missing(&view) else { return Ok(()) };
         if tokio::time::timeout_at(deadline, observed.changed.notified()).await.is_err() {
             bail!("after {} s {missing}", options.timeout.as_secs());
         }

@@ -27,10 +27,17 @@ pub struct View {
 }
 
 impl View {
+    /// The first member that is not Ready. Replicas are not moved later to a cluster that was not ready when they were
+    /// divided, so nothing is divided before all are.
+    pub fn unready(&self) -> Option<String> {
+        let member = self.members.iter().find(|member| !member.ready)?;
+        Some(format!("cluster {} is not Ready", member.name))
+    }
+
     /// What is still missing until the application is ready in exactly the chosen members, or nothing.
     pub fn missing(&self, chosen: &BTreeSet<String>) -> Option<String> {
-        if let Some(member) = self.members.iter().find(|member| !member.ready) {
-            return Some(format!("cluster {} is not Ready", member.name));
+        if let Some(unready) = self.unready() {
+            return Some(unready);
         }
         let Some((ready, wanted)) = self.template else {
             return Some("the control plane holds no Deployment default/nginx".into());

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, ObjectKey};
-use client::{Client, Patch, PatchOptions};
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Client, ListOptions, Patch, PatchOptions};
 use karmada::access::Listen;
 use karmada::engine::Kind;
 use karmada::up::{ControlPlane, Options};
@@ -46,7 +46,23 @@ impl Plane {
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await);
         plane.members().join(plane.client()).await.expect("the members join");
-        Self { plane, _directory: directory }
+        let plane = Self { plane, _directory: directory };
+        // Replicas are not moved later to a cluster that was not ready when they were divided.
+        while plane.ready_members().await < 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        plane
+    }
+
+    async fn ready_members(&self) -> usize {
+        let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+        let list = self.client().list(&clusters, None, &ListOptions::default()).await.expect("the server answers");
+        let is_ready = |object: &std::sync::Arc<Object>| {
+            let tree = object.to_value().expect("an object of the server");
+            let conditions = tree["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        };
+        list.items.iter().filter(|object| is_ready(object)).count()
     }
 
     pub fn client(&self) -> &Client {
