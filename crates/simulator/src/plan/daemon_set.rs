@@ -12,6 +12,7 @@ use super::node::NodeFacts;
 use super::pod::{self, PodFacts, PodSpec};
 use super::revision::{self, ControllerRevision, HASH_LABEL};
 use super::scheduling::{accepts, untolerated};
+use super::strategy::Strategy;
 use super::{Action, Kind, Plan};
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -27,19 +28,10 @@ pub(crate) struct DaemonSet {
 pub(crate) struct Spec {
     template: Value,
     #[serde(deserialize_with = "null_as_default")]
-    update_strategy: UpdateStrategy,
+    update_strategy: Strategy<RollingUpdate>,
     #[serde(deserialize_with = "null_as_default")]
     min_ready_seconds: i64,
     revision_history_limit: Option<i64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct UpdateStrategy {
-    #[serde(rename = "type", deserialize_with = "null_as_default")]
-    type_: String,
-    #[serde(deserialize_with = "null_as_default")]
-    rolling_update: RollingUpdate,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::meta::Meta;
 use super::replica_set::ReplicaSet;
+use super::strategy::Strategy;
 use super::{Action, Kind, Plan, deployment_status, rollout};
 
 pub(crate) const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -45,22 +46,13 @@ pub(crate) struct DeploymentSpec {
     pub selector: Value,
     pub template: Value,
     #[serde(deserialize_with = "null_as_default")]
-    strategy: Strategy,
+    strategy: Strategy<RollingUpdate>,
     #[serde(deserialize_with = "null_as_default")]
     pub min_ready_seconds: i64,
     pub revision_history_limit: Option<i64>,
     pub progress_deadline_seconds: Option<i64>,
     #[serde(deserialize_with = "null_as_default")]
     pub paused: bool,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Strategy {
-    #[serde(rename = "type", deserialize_with = "null_as_default")]
-    type_: String,
-    #[serde(deserialize_with = "null_as_default")]
-    rolling_update: RollingUpdate,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -18,6 +18,7 @@ pub(crate) mod rollout;
 pub(crate) mod scheduling;
 pub(crate) mod service;
 pub(crate) mod stateful_set;
+mod strategy;
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::meta::Meta;
 use super::pod::{self, PodFacts};
 use super::revision::{self, ControllerRevision, HASH_LABEL};
+use super::strategy::Strategy;
 use super::{Action, Kind, Plan};
 
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
@@ -36,7 +37,7 @@ pub(crate) struct Spec {
     #[serde(deserialize_with = "null_as_default")]
     pod_management_policy: String,
     #[serde(deserialize_with = "null_as_default")]
-    update_strategy: UpdateStrategy,
+    update_strategy: Strategy<RollingUpdate>,
     #[serde(deserialize_with = "null_as_default")]
     volume_claim_templates: Vec<Value>,
     #[serde(deserialize_with = "null_as_default")]
@@ -44,15 +45,6 @@ pub(crate) struct Spec {
     #[serde(deserialize_with = "null_as_default")]
     ordinals: Ordinals,
     revision_history_limit: Option<i64>,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct UpdateStrategy {
-    #[serde(rename = "type", deserialize_with = "null_as_default")]
-    type_: String,
-    #[serde(deserialize_with = "null_as_default")]
-    rolling_update: RollingUpdate,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -183,7 +175,7 @@ impl View<'_> {
     }
 
     fn replace_one(&self) -> Vec<Action> {
-        let UpdateStrategy { type_, rolling_update } = &self.set.spec.update_strategy;
+        let Strategy { type_, rolling_update } = &self.set.spec.update_strategy;
         if type_ == "OnDelete" {
             return Vec::new();
         }
