@@ -98,20 +98,8 @@ pub const LAYERS: &[Layer] = &[
             "world",
         ],
     ),
-    shell(
-        "xtask",
-        &[
-            "apimachinery",
-            "karmada-api",
-            "scheduling",
-            "transport",
-            "storage",
-            "client",
-            "controller-runtime",
-            "karmada",
-            "world",
-        ],
-    ),
+    shell("bench", &["apimachinery", "client", "controller-runtime", "world"]),
+    shell("xtask", &["apimachinery", "karmada-api", "scheduling"]),
 ];
 
 /// What a pure crate may never pull in directly.

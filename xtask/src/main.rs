@@ -14,17 +14,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Measure.
-    #[command(subcommand)]
     Bench(Bench),
     GenProblems(GenProblems),
     Solve(Solve),
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
-        Task::Bench(bench) => bench.run().await,
+        Task::Bench(bench) => bench.run(),
         Task::GenProblems(task) => task.run(),
         Task::Solve(task) => task.run(),
     }

@@ -52,6 +52,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let engine = Engine::open(options.store, &data.store()).await?;
     let mut config = server_config(options, &data, engine.store(), world)?;
     config.routes.push(Arc::new(ClusterProxy::new(connector)));
+    config.routes.extend(engine.metrics());
     let server = ApiServer::start(config).await.context("reading the store")?;
     let opened = Opened { server, data, engine };
     let client = opened.client("apiserver");

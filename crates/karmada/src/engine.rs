@@ -4,9 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use apiserver::Route;
 use storage::Store;
 use storage::embedded::{EmbeddedStore, Options};
 use storage::memory::MemoryStore;
+
+use crate::metrics::StoreMetrics;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -39,6 +42,14 @@ impl Engine {
         match self {
             Self::Embedded(store) => Arc::new(store.clone()),
             Self::Memory(store) => store.clone(),
+        }
+    }
+
+    /// `/metrics`; the store in memory counts nothing.
+    pub fn metrics(&self) -> Option<Arc<dyn Route>> {
+        match self {
+            Self::Embedded(store) => Some(Arc::new(StoreMetrics(store.clone()))),
+            Self::Memory(_) => None,
         }
     }
 

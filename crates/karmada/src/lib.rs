@@ -10,6 +10,7 @@ pub mod data_dir;
 pub mod demo;
 pub mod engine;
 pub mod member;
+pub mod metrics;
 pub mod simulated;
 pub mod up;
 

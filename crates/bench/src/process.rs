@@ -6,6 +6,23 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub cpu_seconds: f64,
+    /// Sent to the disk, or to be sent.
+    pub written_bytes: u64,
+}
+
+impl Usage {
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_seconds: self.cpu_seconds - before.cpu_seconds,
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+        }
+    }
+}
+
 /// Ends with its owner.
 pub struct Process {
     child: Child,
@@ -26,6 +43,11 @@ impl Process {
             bail!("{} {} ended before it was ready", binary.display(), args.join(" "));
         }
         Ok(process)
+    }
+
+    pub fn usage(&self) -> anyhow::Result<Usage> {
+        let written = self.proc("io")?.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+        Ok(Usage { cpu_seconds: self.cpu_seconds()?, written_bytes: written.context("reading io")? })
     }
 
     /// Seconds of CPU in user and kernel mode so far.

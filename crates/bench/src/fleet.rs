@@ -44,7 +44,7 @@ impl Fleet {
 
     /// Starts a control plane and two members of the release build, and joins them.
     pub async fn start() -> anyhow::Result<Self> {
-        let binary = build()?;
+        let binary = built()?;
         let directory = tempfile::tempdir().context("creating a data directory")?;
         let begun = Instant::now();
         let args = ["up", "--secure-port", "0"];
@@ -70,14 +70,12 @@ pub async fn connect(kubeconfig: &Path) -> anyhow::Result<Client> {
     client.with_context(|| format!("connecting with {}", kubeconfig.display()))
 }
 
-/// The release build of the binary.
-pub fn build() -> anyhow::Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo).args(["build", "--release", "--package", "karmada"]).status();
-    ensure!(status.context("running cargo")?.success(), "the release build failed");
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
-    Ok(target.join("release/karmada"))
+/// The binary that was built together with this program.
+pub fn built() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("finding this program")?;
+    let binary = own.with_file_name("karmada");
+    ensure!(binary.exists(), "{} is not built; cargo xtask bench builds both", binary.display());
+    Ok(binary)
 }
 
 fn join(binary: &Path, plane: &Process, name: &str, member: &Process) -> anyhow::Result<()> {

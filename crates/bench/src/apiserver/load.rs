@@ -1,0 +1,116 @@
+//! A closed loop of requests against the server, what it cost, and the row that says so.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use tokio::time::Instant;
+
+use super::connection::{Call, Connection, Target};
+use super::upstream;
+use crate::figures::Latencies;
+use crate::process::{Process, Usage};
+
+/// The measured server and a connection to it.
+pub struct Load {
+    pub server: Process,
+    pub target: Target,
+    pub connection: Connection,
+}
+
+/// What the server has used since a moment.
+pub struct Meter {
+    begun: Instant,
+    usage: Usage,
+    syncs: Option<f64>,
+}
+
+impl Load {
+    pub async fn on(server: Process) -> anyhow::Result<Self> {
+        let target = Target::of(&server.kubeconfig)?;
+        let connection = target.connect().await?;
+        Ok(Self { server, target, connection })
+    }
+
+    /// `make` says the `n`th request; `connections` are under way at once.
+    pub async fn phase(
+        &self,
+        scenario: &str,
+        count: usize,
+        connections: usize,
+        make: impl Fn(usize) -> Call,
+    ) -> anyhow::Result<()> {
+        let meter = self.meter().await?;
+        let samples: Vec<Duration> = stream::iter(0..count)
+            .map(|n| {
+                let call = make(n);
+                async move {
+                    let begun = Instant::now();
+                    self.connection.count(call).await.with_context(|| format!("{scenario} {n}"))?;
+                    anyhow::Ok(begun.elapsed())
+                }
+            })
+            .buffer_unordered(connections)
+            .try_collect()
+            .await?;
+        self.report(scenario, count, samples, meter).await
+    }
+
+    pub async fn meter(&self) -> anyhow::Result<Meter> {
+        Ok(Meter { syncs: self.syncs().await, usage: self.server.usage()?, begun: Instant::now() })
+    }
+
+    /// `count` operations since the meter was read; they may be others than those whose latencies are given.
+    pub async fn report(
+        &self,
+        scenario: &str,
+        count: usize,
+        samples: Vec<Duration>,
+        since: Meter,
+    ) -> anyhow::Result<()> {
+        let wall = since.begun.elapsed().as_secs_f64();
+        let used = self.server.usage()?.since(&since.usage);
+        let syncs = self.syncs().await.zip(since.syncs).map(|(now, before)| now - before);
+        let operations = count.max(1) as f64;
+        let latencies = Latencies::new(samples);
+        let millis = |percent| latencies.percentile(percent).map(|d| d.as_secs_f64() * 1000.0);
+        let upstream = upstream::of(scenario);
+        let beside = |ours: Option<f64>, theirs: Option<f64>, digits: usize| match (ours, theirs) {
+            (Some(ours), Some(theirs)) => format!("{ours:.digits$} ({:.2})", ours / theirs),
+            (Some(ours), None) => format!("{ours:.digits$}"),
+            (None, _) => "-".into(),
+        };
+        println!(
+            "| {scenario:<32} | {:>16} | {:>16} | {:>9} | {:>14} | {:>14} | {:>6} | {:>7.1} |",
+            beside(Some(operations / wall), upstream.and_then(|u| u.per_second), 0),
+            beside(Some(used.cpu_seconds * 1000.0 / operations), upstream.and_then(|u| u.cpu_ms), 4),
+            upstream.and_then(|u| u.cpu_ms).map_or("-".into(), |ms| ms.to_string()),
+            beside(millis(50), upstream.and_then(|u| u.p50_ms), 2),
+            beside(millis(99), upstream.and_then(|u| u.p99_ms), 2),
+            syncs.map_or("-".into(), |syncs| format!("{:.3}", syncs / operations)),
+            used.written_bytes as f64 / 1024.0 / operations,
+        );
+        Ok(())
+    }
+
+    pub fn memory(&self, when: &str) -> anyhow::Result<()> {
+        let (now, most) = self.server.resident_mib()?;
+        crate::figures::line(&format!("{when}: resident, at most (MiB)"), format!("{now:.1}, {most:.1}"));
+        Ok(())
+    }
+
+    /// How often the server has told the disk to sync, if it counts that.
+    async fn syncs(&self) -> Option<f64> {
+        let text = self.connection.call(Call::get("/metrics")).await.ok()?;
+        let text = String::from_utf8_lossy(&text);
+        text.lines().find_map(|line| line.strip_prefix("karmada_store_syncs_total "))?.trim().parse().ok()
+    }
+}
+
+/// The columns of [`Load::report`]; in parentheses what that is of upstream's figure.
+pub fn heading() {
+    println!(
+        "| scenario | operations/s | server CPU ms/operation | upstream's | p50 ms | p99 ms | syncs/operation | KiB written/operation |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|--:|");
+}

@@ -1,0 +1,96 @@
+//! The API server alone, over TLS as clients reach it: operations a second, latency, and what each costs the server.
+//! Client and server share the machine, so rates are lower bounds; the server's CPU is what to compare.
+
+mod connection;
+mod load;
+mod many;
+mod objects;
+mod reads;
+mod upstream;
+mod watches;
+mod writes;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use http::Method;
+use tokio::time::Instant;
+
+use crate::figures::line;
+use crate::fleet::built;
+use crate::process::Process;
+use connection::{Call, Connection, JSON};
+use load::Load;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// A binary to measure instead of the one built with this program.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+    #[arg(long, default_value_t = 3000)]
+    config_maps: usize,
+    #[arg(long, default_value_t = 1500)]
+    deployments: usize,
+    /// Watches that are open while objects are created, in turn.
+    #[arg(long, value_delimiter = ',', default_value = "1,100,1000")]
+    watchers: Vec<usize>,
+    /// Objects of the last part, which starts the server on a full store; 0 leaves it out.
+    #[arg(long, default_value_t = 100_000)]
+    many: usize,
+    /// Only that last part.
+    #[arg(long)]
+    only_many: bool,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    let binary = args.binary.clone().map_or_else(built, Ok)?;
+    line("load of the machine over the last minute", load_average()?);
+    if !args.only_many {
+        small(&binary, &args).await?;
+    }
+    if args.many > 0 {
+        many::run(&binary, args.many).await?;
+    }
+    line("load of the machine over the last minute", load_average()?);
+    Ok(())
+}
+
+async fn small(binary: &Path, args: &Args) -> anyhow::Result<()> {
+    let directory = tempfile::tempdir().context("creating a data directory")?;
+    let load = start(binary, directory.path(), "first start").await?;
+    load.memory("idle")?;
+    load::heading();
+    writes::run(&load, args.config_maps, args.deployments).await?;
+    reads::run(&load).await?;
+    for count in &args.watchers {
+        watches::run(&load, *count).await?;
+    }
+    load.memory("loaded")?;
+    load::heading();
+    writes::deletes(&load, args.config_maps).await?;
+    load.memory("emptied")
+}
+
+/// Starts a server and says how long that took.
+async fn start(binary: &Path, directory: &Path, what: &str) -> anyhow::Result<Load> {
+    let begun = Instant::now();
+    let server = Process::start(binary, &["apiserver", "--secure-port", "0"], directory, "karmada-apiserver.config")?;
+    line(&format!("{what}: process to ready (s)"), format!("{:.3}", begun.elapsed().as_secs_f64()));
+    line(&format!("{what}: CPU until ready (s)"), format!("{:.2}", server.cpu_seconds()?));
+    Load::on(server).await
+}
+
+async fn namespace(connection: &Connection, name: &str) -> anyhow::Result<()> {
+    let body = format!(r#"{{"metadata":{{"name":"{name}"}}}}"#);
+    connection.call(Call::send(Method::POST, "/api/v1/namespaces", JSON, body)).await.map(drop)
+}
+
+/// Of runnable and waiting tasks; other work on the machine makes every figure worse.
+fn load_average() -> anyhow::Result<String> {
+    let text = std::fs::read_to_string("/proc/loadavg").context("reading the load")?;
+    Ok(text.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+fn config_maps(namespace: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/configmaps")
+}

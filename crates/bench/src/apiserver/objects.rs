@@ -1,0 +1,62 @@
+//! The objects of the load, encoded by hand: the client is not what is measured.
+
+use bytes::Bytes;
+
+/// Bytes of data in a ConfigMap.
+const DATA: usize = 1024;
+
+pub fn name(n: usize) -> String {
+    format!("object-{n:06}")
+}
+
+/// `group` is the value of a label.
+pub fn config_map(n: usize, group: &str) -> Bytes {
+    format!(
+        r#"{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"{}","labels":{{"app":"bench","group":"{group}"}}}},"data":{{"k":"{}"}}}}"#,
+        name(n),
+        "x".repeat(DATA)
+    )
+    .into()
+}
+
+pub fn deployment(n: usize, replicas: usize) -> Bytes {
+    let name = name(n);
+    format!(
+        concat!(
+            r#"{{"apiVersion":"apps/v1","kind":"Deployment","metadata":{{"name":"{name}","labels":{{"app":"{name}","group":"bench"}}}},"#,
+            r#""spec":{{"replicas":{replicas},"selector":{{"matchLabels":{{"app":"{name}"}}}},"template":{{"metadata":{{"labels":{{"app":"{name}"}}}},"#,
+            r#""spec":{{"containers":[{{"name":"main","image":"nginx:1.29","ports":[{{"containerPort":80,"name":"http"}}],"#,
+            r#""env":[{{"name":"MODE","value":"production"}},{{"name":"LEVEL","value":"info"}}],"#,
+            r#""resources":{{"requests":{{"cpu":"100m","memory":"64Mi"}},"limits":{{"cpu":"500m","memory":"256Mi"}}}},"#,
+            r#""readinessProbe":{{"httpGet":{{"path":"/healthz","port":80}},"periodSeconds":5}}}}]}}}}}}}}"#
+        ),
+        name = name,
+        replicas = replicas,
+    )
+    .into()
+}
+
+/// What a controller reports of a Deployment.
+pub fn status(replicas: usize) -> Bytes {
+    format!(
+        concat!(
+            r#"{{"status":{{"observedGeneration":1,"replicas":{replicas},"readyReplicas":{replicas},"conditions":["#,
+            r#"{{"type":"Available","status":"True","reason":"MinimumReplicasAvailable","message":"Deployment has minimum availability."}}]}}}}"#
+        ),
+        replicas = replicas,
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    #[test]
+    fn the_texts_are_json() {
+        for text in [super::config_map(1, "g"), super::deployment(1, 2), super::status(3)] {
+            let tree: Value = serde_json::from_slice(&text).expect("valid JSON");
+            assert!(tree.is_object());
+        }
+    }
+}
