@@ -20,6 +20,7 @@ pub mod scope;
 pub mod work;
 
 mod api_type;
+mod url;
 
 pub use api_type::ApiType;
 pub use cluster::resources;

@@ -2,6 +2,7 @@
 
 use apimachinery::hash::{fnv1a32, safe_encode};
 
+use crate::constants::labels::DEPENDED_BY_PREFIX;
 use crate::constants::namespaces::EXECUTION_PREFIX;
 
 /// The name of a Work (or part of a binding's) is made of an object's name without the colons RBAC allows.
@@ -44,6 +45,49 @@ pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
     format!("{}-{hash}", dotted(name)).to_lowercase()
 }
 
+/// An EndpointSlice of a member, as the control plane holds it for a ServiceImport.
+pub fn imported_slice(cluster: &str, slice: &str) -> String {
+    format!("imported-{cluster}-{slice}")
+}
+
+/// An EndpointSlice of a provider, as it is handed to the consumers of a MultiClusterService.
+pub fn dispatched_slice(provider: &str, slice: &str) -> String {
+    format!("{provider}-{slice}")
+}
+
+/// The Service that stands for a ServiceImport.
+pub fn derived_service(service: &str) -> String {
+    format!("derived-{service}")
+}
+
+/// The impersonation ServiceAccount, ClusterRole and ClusterRoleBinding of a member.
+pub const IMPERSONATOR: &str = "karmada-impersonator";
+
+/// The ServiceAccount the control plane uses in a member.
+pub fn member_account(cluster: &str) -> String {
+    format!("karmada-{cluster}")
+}
+
+/// The ClusterRole and ClusterRoleBinding of such an account.
+pub fn member_role(account: &str) -> String {
+    format!("karmada-controller-manager:{account}")
+}
+
+/// The Secret with a member's impersonation token; the credential Secret has the cluster's own name.
+pub fn impersonator_secret(cluster: &str) -> String {
+    format!("{cluster}-impersonator")
+}
+
+/// The Service of a cluster's estimator; `prefix` is `--scheduler-estimator-service-prefix`.
+pub fn estimator_service(prefix: &str, cluster: &str) -> String {
+    format!("{prefix}-{cluster}")
+}
+
+/// The label that says which binding needs this one, by [`binding_reference_key`].
+pub fn depended_by_label(key: &str) -> String {
+    format!("{DEPENDED_BY_PREFIX}{key}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,5 +123,12 @@ mod tests {
         assert_eq!(execution_namespace("m1"), "karmada-es-m1");
         assert_eq!(cluster_of_namespace("karmada-es-m1"), Some("m1"));
         assert_eq!(cluster_of_namespace("default"), None);
+        assert_eq!(imported_slice("m1", "web-x1"), "imported-m1-web-x1");
+        assert_eq!(dispatched_slice("m1", "web-x1"), "m1-web-x1");
+        assert_eq!(derived_service("web"), "derived-web");
+        assert_eq!(member_role(&member_account("m1")), "karmada-controller-manager:karmada-m1");
+        assert_eq!(impersonator_secret("m1"), "m1-impersonator");
+        assert_eq!(estimator_service("karmada-scheduler-estimator", "m1"), "karmada-scheduler-estimator-m1");
+        assert_eq!(depended_by_label("5bdc5c4dcf"), "resourcebinding.karmada.io/depended-by-5bdc5c4dcf");
     }
 }

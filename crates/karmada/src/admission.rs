@@ -17,6 +17,7 @@ impl KarmadaAdmission {
     /// Runs a rule on a request's object, if there are rules for its kind. Subresources have none.
     fn apply<T>(
         &self,
+        mutating: bool,
         request: &AdmissionRequest<'_>,
         rule: impl FnOnce(&admission::Request<'_>) -> Result<T, admission::Denied>,
     ) -> Result<Option<T>, Status> {
@@ -26,9 +27,10 @@ impl KarmadaAdmission {
             Operation::Update => admission::Operation::Update,
             Operation::Delete => admission::Operation::Delete,
         };
-        if !request.subresource.is_empty() || !admission::has_rules(operation, &named.group, &named.kind) {
+        if !request.subresource.is_empty() {
             return Ok(None);
         }
+        let Some(webhook) = admission::webhook(mutating, operation, &named.group, &named.kind) else { return Ok(None) };
         let uuid = self.world.uuid();
         let asked = admission::Request {
             operation,
@@ -37,10 +39,10 @@ impl KarmadaAdmission {
             namespace: request.key.namespace().unwrap_or_default(),
             old: request.old,
             uuid: &uuid,
+            customizations: &[],
             options: self.options,
         };
-        let webhook = || admission::webhook_name(operation, &named.group, &named.kind);
-        rule(&asked).map(Some).map_err(|denied| denied.to_status(&webhook()))
+        rule(&asked).map(Some).map_err(|denied| denied.to_status(webhook.name))
     }
 }
 
@@ -49,7 +51,7 @@ impl Admission for KarmadaAdmission {
         Box::pin(async move {
             let Some(object) = request.object.as_deref() else { return Ok(()) };
             let mut changed = object.clone();
-            let ran = self.apply(request, |asked| admission::mutate(asked, &mut changed))?;
+            let ran = self.apply(true, request, |asked| admission::mutate(asked, &mut changed))?;
             if let (Some(()), Some(object)) = (ran, request.object.as_deref_mut()) {
                 *object = changed;
             }
@@ -61,7 +63,7 @@ impl Admission for KarmadaAdmission {
         Box::pin(async move {
             let gone = Value::Null;
             let object = request.object.as_deref().or(request.old).unwrap_or(&gone);
-            self.apply(request, |asked| admission::validate(asked, object)).map(drop)
+            self.apply(false, request, |asked| admission::validate(asked, object)).map(drop)
         })
     }
 }

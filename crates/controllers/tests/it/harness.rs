@@ -55,6 +55,7 @@ impl Admission for KarmadaAdmission {
             namespace: request.key.namespace().unwrap_or_default(),
             old: request.old,
             uuid: &uuid,
+            customizations: &[],
             options: Options::default(),
         };
         let result = match request.object.as_deref_mut() {

@@ -2,23 +2,48 @@
 //!
 //! Nothing here draws a UUID or reads another object; what a rule needs comes in the [`Request`].
 
+mod autoscaling;
+mod cron;
 mod deletion;
+mod interpreters;
 mod mutating;
+mod network;
 mod overrides;
 mod policies;
+pub mod quota_usage;
+mod quotas;
+mod schedule;
 mod taints;
+pub mod webhooks;
 
 use apimachinery::field::ErrorList;
 use apimachinery::status::{Status, StatusReason};
 use serde_json::Value;
 
 pub use mutating::mutate;
+pub use webhooks::webhook;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Create,
     Update,
     Delete,
+}
+
+impl Operation {
+    /// As an AdmissionReview spells it.
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Reads the spelling of an AdmissionReview.
+    pub fn from_wire(text: &str) -> Option<Self> {
+        [Self::Create, Self::Update, Self::Delete].into_iter().find(|it| it.wire() == text)
+    }
 }
 
 /// What a rule may look at besides the object.
@@ -33,8 +58,13 @@ pub struct Request<'a> {
     pub old: Option<&'a Value>,
     /// A fresh UUID (version 4), used where an object gets a permanent id.
     pub uuid: &'a str,
+    /// Every stored ResourceInterpreterCustomization, when one is validated.
+    pub customizations: &'a [Value],
     pub options: Options,
 }
+
+/// Answers with the complaint of a compiler.
+pub type CompileScript = fn(&str) -> Result<(), String>;
 
 /// Capabilities an administrator switches on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,6 +73,10 @@ pub struct Options {
     pub allow_no_execute_taint_policy: bool,
     /// Feature gate MultiplePodTemplatesScheduling.
     pub multiple_pod_templates: bool,
+    /// Feature gate FederatedQuotaEnforcement.
+    pub quota_enforcement: bool,
+    /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every text.
+    pub compile_script: Option<CompileScript>,
 }
 
 /// Why a request is refused.
@@ -56,16 +90,33 @@ pub enum Denied {
     /// The object cannot be read as its kind.
     #[error("{0}")]
     Undecodable(String),
+    /// A quota of the namespace does not allow it.
+    #[error("{0}")]
+    QuotaExceeded(String),
 }
 
 impl Denied {
-    /// The answer to the client; `webhook` is the name clients know the rules by, see [`webhook_name`].
+    /// The code, reason and message a webhook answers with.
+    pub fn answer(&self) -> (u16, &'static str, String) {
+        let (code, reason) = match self {
+            Self::Undecodable(_) => (400, "BadRequest"),
+            Self::Rule(_) | Self::Fields(_) => (403, "Forbidden"),
+            Self::QuotaExceeded(_) => (403, "QuotaExceeded"),
+        };
+        (code, reason, self.to_string())
+    }
+
+    /// The answer to the client; `webhook` is the name clients know the rules by.
     pub fn to_status(&self, webhook: &str) -> Status {
         let message = format!("admission webhook \"{webhook}\" denied the request: {self}");
-        match self {
+        let mut status = match self {
             Self::Undecodable(_) => Status::failure(StatusReason::BadRequest, message),
-            Self::Rule(_) | Self::Fields(_) => Status::failure(StatusReason::Forbidden, message),
+            _ => Status::failure(StatusReason::Forbidden, message),
+        };
+        if let Self::QuotaExceeded(_) = self {
+            status.reason = "QuotaExceeded".into();
         }
+        status
     }
 
     /// `Ok` if no field is wrong.
@@ -89,35 +140,6 @@ fn text(errors: &ErrorList) -> String {
     }
 }
 
-/// The name of the webhook that holds a kind's rules, as it stands in refusals.
-pub fn webhook_name(operation: Operation, group: &str, kind: &str) -> String {
-    if operation == Operation::Delete {
-        return "resourcedeletionprotection.karmada.io".to_owned();
-    }
-    match (group, kind) {
-        ("multicluster.x-k8s.io", _) => "karmada.io".to_owned(),
-        _ => format!("{}.karmada.io", kind.to_lowercase()),
-    }
-}
-
-/// Whether [`mutate`] or [`validate`] has rules for a request, so that others need not be decoded. Deletions of every
-/// kind have one.
-pub fn has_rules(operation: Operation, group: &str, kind: &str) -> bool {
-    let ours = matches!(
-        (group, kind),
-        (
-            "policy.karmada.io",
-            "PropagationPolicy"
-                | "ClusterPropagationPolicy"
-                | "OverridePolicy"
-                | "ClusterOverridePolicy"
-                | "ClusterTaintPolicy"
-        ) | ("work.karmada.io", "ResourceBinding" | "ClusterResourceBinding" | "Work")
-            | ("networking.karmada.io", "MultiClusterService")
-    );
-    ours || operation == Operation::Delete
-}
-
 /// Checks an object after it was mutated and validated against its schema. On delete, `object` is the stored one.
 pub fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     if request.operation == Operation::Delete {
@@ -127,7 +149,14 @@ pub fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
         ("policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy") => policies::validate(request, object),
         ("policy.karmada.io", "OverridePolicy" | "ClusterOverridePolicy") => overrides::validate(request, object),
         ("policy.karmada.io", "ClusterTaintPolicy") => taints::validate(request, object),
+        ("policy.karmada.io", "FederatedResourceQuota") => quotas::validate(object),
         ("work.karmada.io", "ResourceBinding") => bindings(request, object),
+        ("autoscaling.karmada.io", "FederatedHPA") => autoscaling::validate(object),
+        ("autoscaling.karmada.io", "CronFederatedHPA") => cron::validate(object),
+        ("networking.karmada.io", "MultiClusterIngress") => network::ingress(request, object),
+        ("networking.karmada.io", "MultiClusterService") => network::service(request, object),
+        ("config.karmada.io", "ResourceInterpreterWebhookConfiguration") => interpreters::webhooks(object),
+        ("config.karmada.io", "ResourceInterpreterCustomization") => interpreters::customization(request, object),
         _ => Ok(()),
     }
 }

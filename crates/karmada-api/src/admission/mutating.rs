@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Denied, Operation, Request};
+use super::{Denied, Operation, Request, autoscaling};
 use crate::Scope;
 use crate::constants::labels;
 use crate::manifest::{self, metadata_map};
@@ -44,6 +44,7 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
         ("networking.karmada.io", "MultiClusterService") => {
             identify(labels::MULTI_CLUSTER_SERVICE_ID, request.uuid, object);
         }
+        ("autoscaling.karmada.io", "FederatedHPA") => autoscaling::mutate(object),
         _ => {}
     }
     Ok(())
@@ -134,7 +135,16 @@ mod tests {
     use super::*;
 
     fn request<'a>(operation: Operation, group: &'a str, kind: &'a str) -> Request<'a> {
-        Request { operation, group, kind, namespace: "ns", old: None, uuid: "uuid-1", options: Options::default() }
+        Request {
+            operation,
+            group,
+            kind,
+            namespace: "ns",
+            old: None,
+            uuid: "uuid-1",
+            customizations: &[],
+            options: Options::default(),
+        }
     }
 
     fn check(operation: Operation, group: &str, kind: &str, before: Value, after: Value) {

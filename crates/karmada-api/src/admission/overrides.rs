@@ -161,6 +161,7 @@ mod tests {
                 namespace: "ns",
                 old: None,
                 uuid: "",
+                customizations: &[],
                 options: Options::default(),
             };
             let object = json!({ "spec": spec });

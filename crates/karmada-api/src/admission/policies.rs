@@ -286,6 +286,7 @@ mod tests {
             namespace: "ns",
             old: None,
             uuid: "",
+            customizations: &[],
             options: Options::default(),
         };
         validate(&request, &object).map_or_else(|denied| denied.to_string(), |()| "ok".to_owned())
@@ -369,6 +370,7 @@ mod tests {
                 namespace: "",
                 old: Some(&old),
                 uuid: "",
+                customizations: &[],
                 options: Options::default(),
             };
             let refusal = validate(&request, &new).map_or_else(|denied| denied.to_string(), |()| "ok".to_owned());

@@ -50,6 +50,7 @@ mod tests {
                 namespace: "",
                 old: None,
                 uuid: "",
+                customizations: &[],
                 options: Options { allow_no_execute_taint_policy: allow, ..Options::default() },
             };
             let found = match validate(&request, &json!({"spec": {"taints": taints}})) {

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::models;
 use super::types::ResourceModel;
 use crate::constants::taints::{NO_EXECUTE, NO_SCHEDULE};
+use crate::url::parse;
 
 /// 63, less what prefixes such as that of execution namespaces need.
 const NAME_MAX: usize = 48;
@@ -21,10 +22,18 @@ pub(super) fn name(object: &Value) -> ErrorList {
         // The server says itself that a name is required.
         return ErrorList::new();
     }
-    if name.len() > NAME_MAX {
-        return vec![Error::invalid(&path, name, format!("must be no more than {NAME_MAX} characters"))];
+    name_complaints(name).into_iter().map(|detail| Error::invalid(&path, name, detail)).collect()
+}
+
+/// What is wrong with the name of a cluster, wherever it is written.
+pub(crate) fn name_complaints(name: &str) -> Vec<String> {
+    if name.is_empty() {
+        return vec!["must be not empty".to_owned()];
     }
-    is_dns1123_label(name).into_iter().map(|detail| Error::invalid(&path, name, detail)).collect()
+    if name.len() > NAME_MAX {
+        return vec![format!("must be no more than {NAME_MAX} characters")];
+    }
+    is_dns1123_label(name)
 }
 
 pub(super) fn spec(object: &Value) -> ErrorList {
@@ -60,41 +69,6 @@ pub(super) fn spec(object: &Value) -> ErrorList {
 
 fn label_value(value: &str, path: &Path) -> ErrorList {
     is_label_value(value).into_iter().map(|detail| Error::invalid(path, value, detail)).collect()
-}
-
-/// The parts of a URL, as far as they are checked.
-struct Url<'a> {
-    scheme: &'a str,
-    /// Absent without `//`.
-    authority: Option<&'a str>,
-    has_query: bool,
-    has_fragment: bool,
-}
-
-fn parse(text: &str) -> Result<Url<'_>, String> {
-    let fail = |why: &str| Err(format!("parse {text:?}: {why}"));
-    if text.chars().any(|c| c.is_ascii_control()) {
-        return fail("net/url: invalid control character in URL");
-    }
-    let (rest, has_fragment) =
-        text.split_once('#').map_or((text, false), |(rest, fragment)| (rest, !fragment.is_empty()));
-    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    let (scheme, rest) = match rest.split_once(':') {
-        Some((scheme, tail)) if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(word) => {
-            (scheme, tail)
-        }
-        Some(("", _)) => return fail("missing protocol scheme"),
-        Some((first, _)) if !first.contains('/') => return fail("first path segment in URL cannot contain colon"),
-        _ => ("", rest),
-    };
-    let (rest, has_query) = rest.split_once('?').map_or((rest, false), |(rest, _)| (rest, true));
-    let authority = rest.strip_prefix("//").map(|rest| rest.split('/').next().unwrap_or_default());
-    if let Some(host) = authority
-        && host.contains([' ', '<', '>', '"'])
-    {
-        return fail("invalid character in host name");
-    }
-    Ok(Url { scheme, authority, has_query, has_fragment })
 }
 
 fn endpoint(text: &str, path: &Path) -> ErrorList {

@@ -1,0 +1,304 @@
+//! FederatedHPA: what is filled in and what it must hold to. The rules are those of Kubernetes' HorizontalPodAutoscaler
+//! (autoscaling/v2) without metrics of type External and without scaling to zero.
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::names::{is_dns1123_label, is_path_segment, is_qualified_name, subdomain_rule, validate_object_meta};
+use apimachinery::quantity::Quantity;
+use serde_json::{Map, Value, json};
+
+use super::Denied;
+
+/// autoscaling/v2's bounds, in seconds.
+const MAX_STABILIZATION: i64 = 3600;
+const MAX_PERIOD: i64 = 1800;
+
+const METRIC_TYPES: &[&str] = &["ContainerResource", "Object", "Pods", "Resource"];
+const SOURCES: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
+
+/// Fills in replicas, the metric and the missing members of a behavior.
+pub(super) fn mutate(object: &mut Value) {
+    let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    fill(spec, "minReplicas", json!(1));
+    if spec.get("metrics").and_then(Value::as_array).is_none_or(Vec::is_empty) && !is_wrong(spec.get("metrics")) {
+        let target = json!({ "type": "Utilization", "averageUtilization": 80 });
+        spec.insert("metrics".into(), json!([{ "type": "Resource", "resource": { "name": "cpu", "target": target } }]));
+    }
+    let Some(behavior) = spec.get_mut("behavior").and_then(Value::as_object_mut) else { return };
+    let percent = json!({ "type": "Percent", "value": 100, "periodSeconds": 15 });
+    let up = direction(behavior, "scaleUp");
+    if let Some(up) = up {
+        fill(up, "stabilizationWindowSeconds", json!(0));
+        fill(up, "selectPolicy", json!("Max"));
+        fill(up, "policies", json!([{ "type": "Pods", "value": 4, "periodSeconds": 15 }, percent]));
+    }
+    if let Some(down) = direction(behavior, "scaleDown") {
+        fill(down, "selectPolicy", json!("Max"));
+        fill(down, "policies", json!([percent]));
+    }
+}
+
+/// Present, and neither null nor a list: left for the schema to refuse.
+fn is_wrong(value: Option<&Value>) -> bool {
+    value.is_some_and(|value| !value.is_null() && !value.is_array())
+}
+
+fn fill(map: &mut Map<String, Value>, key: &str, default: Value) {
+    if map.get(key).is_none_or(Value::is_null) {
+        map.insert(key.to_owned(), default);
+    }
+}
+
+fn direction<'a>(behavior: &'a mut Map<String, Value>, key: &str) -> Option<&'a mut Map<String, Value>> {
+    fill(behavior, key, json!({}));
+    behavior.get_mut(key)?.as_object_mut()
+}
+
+pub(super) fn validate(object: &Value) -> Result<(), Denied> {
+    let mut errors = validate_object_meta(&object["metadata"], true, subdomain_rule, &Path::new("metadata"));
+    let (spec, path) = (&object["spec"], Path::new("spec"));
+    let least = spec["minReplicas"].as_i64();
+    if let Some(least) = least.filter(|least| *least < 1) {
+        errors.push(Error::invalid(&path.child("minReplicas"), least, "must be greater than or equal to 1"));
+    }
+    let most = spec["maxReplicas"].as_i64().unwrap_or_default();
+    if most < 1 {
+        errors.push(Error::invalid(&path.child("maxReplicas"), most, "must be greater than 0"));
+    }
+    if least.is_some_and(|least| most < least) {
+        let detail = "must be greater than or equal to `minReplicas`";
+        errors.push(Error::invalid(&path.child("maxReplicas"), most, detail));
+    }
+    errors.extend(reference(&spec["scaleTargetRef"], &path.child("scaleTargetRef")));
+    for (index, metric) in list(&spec["metrics"]).iter().enumerate() {
+        errors.extend(self::metric(metric, &path.child("metrics").index(index)));
+    }
+    for name in ["scaleUp", "scaleDown"] {
+        let rules = &spec["behavior"][name];
+        if rules.is_object() {
+            errors.extend(scaling_rules(rules, &path.child("behavior").child(name)));
+        }
+    }
+    for name in ["currentReplicas", "desiredReplicas"] {
+        if let Some(count) = object["status"][name].as_i64().filter(|count| *count < 0) {
+            errors.push(Error::invalid(&Path::new("status").child(name), count, "must be greater than or equal to 0"));
+        }
+    }
+    Denied::unless_empty(errors)
+}
+
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+pub(super) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// Kind and name of a `CrossVersionObjectReference`: they become part of a path.
+pub(super) fn reference(target: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for key in ["kind", "name"] {
+        errors.extend(segment(text(target, key), &path.child(key), ""));
+    }
+    errors
+}
+
+fn segment(value: &str, path: &Path, missing: &str) -> ErrorList {
+    if value.is_empty() {
+        return vec![Error::required(path, missing)];
+    }
+    is_path_segment(value).into_iter().map(|detail| Error::invalid(path, value, detail)).collect()
+}
+
+fn metric(metric: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let type_ = text(metric, "type");
+    if type_.is_empty() {
+        errors.push(Error::required(&path.child("type"), "must specify a metric source type"));
+    }
+    if !METRIC_TYPES.contains(&type_) {
+        errors.push(Error::not_supported(&path.child("type"), type_, METRIC_TYPES));
+    }
+    let present: Vec<&str> = SOURCES.iter().copied().filter(|source| metric[*source].is_object()).collect();
+    if let Some(first) = present.first() {
+        errors.extend(source(first, &metric[*first], &path.child(first)));
+    }
+    let expected = match type_ {
+        "ContainerResource" => "containerResource",
+        "Object" => "object",
+        "Pods" => "pods",
+        "Resource" => "resource",
+        _ => "",
+    };
+    if !expected.is_empty() && !present.contains(&expected) {
+        errors.push(Error::required(&path.child(expected), "must populate information for the given metric source"));
+    }
+    if present.len() != 1 {
+        for other in present.into_iter().filter(|source| *source != expected) {
+            errors.push(Error::forbidden(&path.child(other), "must populate the given metric source only"));
+        }
+    }
+    errors
+}
+
+fn source(name: &str, source: &Value, path: &Path) -> ErrorList {
+    let target = path.child("target");
+    let (amount, utilization) = (&source["target"]["averageValue"], &source["target"]["averageUtilization"]);
+    let mut errors = ErrorList::new();
+    match name {
+        "object" => {
+            errors.extend(reference(&source["describedObject"], &path.child("describedObject")));
+            errors.extend(identifier(source, path));
+            errors.extend(metric_target(&source["target"], &target));
+            if amount.is_null() && source["target"]["value"].is_null() {
+                let detail = "must set either a target value or averageValue";
+                errors.push(Error::required(&target.child("averageValue"), detail));
+            }
+        }
+        "pods" => {
+            errors.extend(identifier(source, path));
+            errors.extend(metric_target(&source["target"], &target));
+            if !is_positive(amount) {
+                let detail = "must specify a positive target averageValue";
+                errors.push(Error::required(&target.child("averageValue"), detail));
+            }
+        }
+        "resource" | "containerResource" => {
+            errors.extend(resource(name == "containerResource", source, path));
+            errors.extend(metric_target(&source["target"], &target));
+            match (amount.is_null(), utilization.is_null()) {
+                (true, true) => {
+                    let detail = "must set either a target raw value or a target utilization";
+                    errors.push(Error::required(&target.child("averageUtilization"), detail));
+                }
+                (false, false) => {
+                    let detail = "may not set both a target raw value and a target utilization";
+                    errors.push(Error::forbidden(&target.child("averageValue"), detail));
+                }
+                _ => {}
+            }
+        }
+        _ => {}
+    }
+    errors
+}
+
+fn resource(of_container: bool, source: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let name = text(source, "name");
+    if name.is_empty() {
+        errors.push(Error::required(&path.child("name"), "must specify a resource name"));
+    } else if of_container {
+        errors.extend(container_resource(name, &path.child("name")));
+    }
+    if of_container {
+        let (container, path) = (text(source, "container"), path.child("container"));
+        if container.is_empty() {
+            errors.push(Error::required(&path, "must specify a container"));
+        } else {
+            errors.extend(is_dns1123_label(container).into_iter().map(|it| Error::invalid(&path, container, it)));
+        }
+    }
+    errors
+}
+
+/// A resource a container may ask for: a standard one, or one with a domain that is not Kubernetes' own.
+fn container_resource(name: &str, path: &Path) -> ErrorList {
+    let mut errors: ErrorList =
+        is_qualified_name(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
+    let standard = matches!(name, "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-");
+    if !name.contains('/') {
+        if !standard {
+            errors.push(Error::invalid(path, name, "must be a standard resource for containers"));
+        }
+    } else if !is_extended(name) {
+        errors.push(Error::invalid(path, name, "doesn't follow extended resource name standard"));
+    }
+    errors
+}
+
+/// Whether a name is an extended resource's: qualified, outside `kubernetes.io/`, not a quota name.
+pub(super) fn is_extended(name: &str) -> bool {
+    name.contains('/')
+        && !name.contains("kubernetes.io/")
+        && !name.starts_with("requests.")
+        && is_qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+fn identifier(source: &Value, path: &Path) -> ErrorList {
+    segment(text(&source["metric"], "name"), &path.child("metric").child("name"), "must specify a metric name")
+}
+
+fn metric_target(target: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let type_ = text(target, "type");
+    if type_.is_empty() {
+        errors.push(Error::required(&path.child("type"), "must specify a metric target type"));
+    }
+    if !matches!(type_, "Utilization" | "Value" | "AverageValue") {
+        let detail = "must be either Utilization, Value, or AverageValue";
+        errors.push(Error::invalid(&path.child("type"), type_, detail));
+    }
+    for key in ["value", "averageValue"] {
+        if !target[key].is_null() && !is_positive(&target[key]) {
+            errors.push(Error::invalid(&path.child(key), target[key].clone(), "must be positive"));
+        }
+    }
+    if let Some(share) = target["averageUtilization"].as_i64().filter(|share| *share < 1) {
+        errors.push(Error::invalid(&path.child("averageUtilization"), share, "must be greater than 0"));
+    }
+    errors
+}
+
+fn is_positive(value: &Value) -> bool {
+    quantity(value).is_some_and(|amount| amount > Quantity::ZERO)
+}
+
+/// An amount as it may be written: a text or a number.
+pub(super) fn quantity(value: &Value) -> Option<Quantity> {
+    match value {
+        Value::String(text) => text.parse().ok(),
+        Value::Number(number) => number.to_string().parse().ok(),
+        _ => None,
+    }
+}
+
+fn scaling_rules(rules: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if let Some(window) = rules["stabilizationWindowSeconds"].as_i64() {
+        let path = path.child("stabilizationWindowSeconds");
+        if window < 0 {
+            errors.push(Error::invalid(&path, window, "must be greater than or equal to zero"));
+        }
+        if window > MAX_STABILIZATION {
+            errors.push(Error::invalid(&path, window, format!("must be less than or equal to {MAX_STABILIZATION}")));
+        }
+    }
+    if let Some(select) = rules["selectPolicy"].as_str().filter(|it| !matches!(*it, "Disabled" | "Max" | "Min")) {
+        errors.push(Error::not_supported(&path.child("selectPolicy"), select, &["Disabled", "Max", "Min"]));
+    }
+    let policies = list(&rules["policies"]);
+    if policies.is_empty() {
+        errors.push(Error::required(&path.child("policies"), "must specify at least one Policy"));
+    }
+    for (index, policy) in policies.iter().enumerate() {
+        let path = path.child("policies").index(index);
+        let type_ = text(policy, "type");
+        if !matches!(type_, "Percent" | "Pods") {
+            errors.push(Error::not_supported(&path.child("type"), type_, &["Percent", "Pods"]));
+        }
+        let number = |key: &str| policy[key].as_i64().unwrap_or_default();
+        let (value, period) = (number("value"), number("periodSeconds"));
+        if value <= 0 {
+            errors.push(Error::invalid(&path.child("value"), value, "must be greater than zero"));
+        }
+        let path = path.child("periodSeconds");
+        if period <= 0 {
+            errors.push(Error::invalid(&path, period, "must be greater than zero"));
+        }
+        if period > MAX_PERIOD {
+            errors.push(Error::invalid(&path, period, format!("must be less than or equal to {MAX_PERIOD}")));
+        }
+    }
+    errors
+}

@@ -1,0 +1,93 @@
+//! What a CronFederatedHPA must hold to.
+
+use std::collections::BTreeSet;
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::names::{subdomain_rule, validate_object_meta};
+use jiff::tz::TimeZoneDatabase;
+use serde_json::Value;
+
+use super::Denied;
+use super::autoscaling::{list, reference, text};
+use super::schedule;
+
+const FEDERATED_HPA: (&str, &str) = ("autoscaling.karmada.io/v1alpha1", "FederatedHPA");
+
+pub(super) fn validate(object: &Value) -> Result<(), Denied> {
+    let mut errors = validate_object_meta(&object["metadata"], true, subdomain_rule, &Path::new("metadata"));
+    errors.extend(spec(&object["spec"], &Path::new("spec")));
+    Denied::unless_empty(errors)
+}
+
+fn spec(spec: &Value, path: &Path) -> ErrorList {
+    let target = &spec["scaleTargetRef"];
+    let kind = text(target, "kind");
+    let of_hpa = text(target, "apiVersion") == FEDERATED_HPA.0;
+    let target_path = path.child("scaleTargetRef");
+    if of_hpa && kind != FEDERATED_HPA.1 {
+        let detail = format!("invalid scaleTargetRef kind: {kind}, only support FederatedHPA");
+        return vec![Error::invalid(&target_path.child("kind"), kind, detail)];
+    }
+    let mut errors = reference(target, &target_path);
+    let mut names = BTreeSet::new();
+    for (index, rule) in list(&spec["rules"]).iter().enumerate() {
+        let path = path.child("rules").index(index);
+        let name = text(rule, "name");
+        if !names.insert(name) {
+            errors.push(Error::duplicate(&path.child("name"), name));
+        }
+        let when = text(rule, "schedule");
+        if !schedule::is_valid(when) {
+            errors.push(Error::invalid(&path.child("schedule"), when, "invalid cron format"));
+        }
+        if let Some(zone) = rule["timeZone"].as_str().filter(|zone| !is_time_zone(zone)) {
+            errors.push(Error::invalid(&path.child("timeZone"), zone, format!("unknown time zone {zone}")));
+        }
+        errors.extend(if of_hpa { bounds(rule, &path) } else { replicas(rule, kind, &path) });
+    }
+    errors
+}
+
+/// The database is the program's own: what is accepted does not depend on the machine.
+fn is_time_zone(name: &str) -> bool {
+    matches!(name, "" | "UTC" | "Local") || TimeZoneDatabase::bundled().get(name).is_ok()
+}
+
+/// A rule for a FederatedHPA sets its bounds.
+fn bounds(rule: &Value, path: &Path) -> ErrorList {
+    let (least, most) = (rule["targetMinReplicas"].as_i64(), rule["targetMaxReplicas"].as_i64());
+    let (least_path, most_path) = (path.child("targetMinReplicas"), path.child("targetMaxReplicas"));
+    let mut errors = ErrorList::new();
+    if least.is_none() && most.is_none() {
+        let detail =
+            "targetMinReplicas and targetMaxReplicas cannot be nil at the same time if you want to scale FederatedHPA";
+        errors.push(Error::invalid(&most_path, "", detail));
+    }
+    if let Some(least) = least.filter(|least| *least <= 0) {
+        errors.push(Error::invalid(&least_path, least, "targetMinReplicas should be larger than 0"));
+    }
+    if let Some(most) = most.filter(|most| *most <= 0) {
+        errors.push(Error::invalid(&most_path, most, "targetMaxReplicas should be larger than 0"));
+    }
+    let lower = least.unwrap_or(1);
+    if lower > most.unwrap_or(i64::from(i32::MAX)) {
+        let detail = "targetMaxReplicas should be larger than or equal to targetMinReplicas";
+        errors.push(Error::invalid(&least_path, lower, detail));
+    }
+    errors
+}
+
+/// A rule for a workload sets its replicas.
+fn replicas(rule: &Value, kind: &str, path: &Path) -> ErrorList {
+    let path = path.child("targetReplicas");
+    match rule["targetReplicas"].as_i64() {
+        None => {
+            let detail = format!("targetReplicas cannot be nil if you want to scale {kind}");
+            vec![Error::invalid(&path, "", detail)]
+        }
+        Some(count) if count < 0 => {
+            vec![Error::invalid(&path, count, "targetReplicas should be larger than or equal to 0")]
+        }
+        Some(_) => ErrorList::new(),
+    }
+}

@@ -1,0 +1,244 @@
+//! What the configurations of the resource interpreter must hold to: webhooks and customizations.
+
+use std::collections::BTreeSet;
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::names::{is_dns1035_label, is_dns1123_subdomain};
+use serde_json::Value;
+
+use super::autoscaling::{list, text};
+use super::{Denied, Request};
+use crate::url;
+
+/// Those a rule may name, `*` first.
+const OPERATIONS: &[&str] = &[
+    "*",
+    "AggregateStatus",
+    "InterpretComponent",
+    "InterpretDependency",
+    "InterpretHealth",
+    "InterpretReplica",
+    "InterpretStatus",
+    "Retain",
+    "ReviseReplica",
+];
+
+pub(super) fn webhooks(object: &Value) -> Result<(), Denied> {
+    let mut errors = ErrorList::new();
+    let mut names = BTreeSet::new();
+    for (index, hook) in list(&object["webhooks"]).iter().enumerate() {
+        let path = Path::new("webhooks").index(index);
+        let (name, name_path) = (text(hook, "name"), path.child("name"));
+        errors.extend(qualified_name(name, &name_path));
+        if !names.insert(name) {
+            errors.push(Error::duplicate(&name_path, name));
+        }
+        for (index, rule) in list(&hook["rules"]).iter().enumerate() {
+            errors.extend(self::rule(rule, &path.child("rules").index(index)));
+        }
+        if let Some(seconds) = hook["timeoutSeconds"].as_i64().filter(|seconds| !(1..=30).contains(seconds)) {
+            let detail = "the timeout value must be between 1 and 30 seconds";
+            errors.push(Error::invalid(&path.child("timeoutSeconds"), seconds, detail));
+        }
+        errors.extend(client(&hook["clientConfig"], &path.child("clientConfig")));
+        errors.extend(versions(list(&hook["interpreterContextVersions"]), &path.child("interpreterContextVersions")));
+    }
+    Denied::unless_empty(errors)
+}
+
+fn qualified_name(name: &str, path: &Path) -> ErrorList {
+    if name.is_empty() {
+        return vec![Error::required(path, "")];
+    }
+    let mut errors: ErrorList =
+        is_dns1123_subdomain(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
+    if errors.is_empty() && !name.contains('.') {
+        let detail = "should be a domain with at least two segments separated by dots";
+        errors.push(Error::invalid(path, name, detail));
+    }
+    errors
+}
+
+fn rule(rule: &Value, path: &Path) -> ErrorList {
+    let mut errors = alone(rule, path, "operations", "operations", true);
+    for (index, operation) in list(&rule["operations"]).iter().enumerate() {
+        if !operation.as_str().is_some_and(|it| OPERATIONS.contains(&it)) {
+            let path = path.child("operations").index(index);
+            errors.push(Error::not_supported(&path, operation.clone(), OPERATIONS));
+        }
+    }
+    errors.extend(alone(rule, path, "apiGroups", "API groups", true));
+    errors.extend(alone(rule, path, "apiVersions", "API versions", false));
+    errors.extend(alone(rule, path, "kinds", "kinds", false));
+    errors
+}
+
+/// A list with at least one item, in which `*` stands alone.
+fn alone(rule: &Value, path: &Path, field: &str, words: &str, may_be_empty_text: bool) -> ErrorList {
+    let (items, path) = (list(&rule[field]), path.child(field));
+    let mut errors = ErrorList::new();
+    if items.is_empty() {
+        errors.push(Error::required(&path, ""));
+    }
+    if items.len() > 1 && items.iter().any(|item| item == "*") {
+        let detail = format!("if '*' is present, must not specify other {words}");
+        errors.push(Error::invalid(&path, items.to_vec(), detail));
+    }
+    if !may_be_empty_text {
+        let empty = items.iter().enumerate().filter(|(_, item)| *item == "");
+        errors.extend(empty.map(|(index, _)| Error::required(&path.index(index), "")));
+    }
+    errors
+}
+
+fn client(config: &Value, path: &Path) -> ErrorList {
+    match (config["url"].as_str(), config["service"].is_object()) {
+        (Some(text), false) => address(text, &path.child("url")),
+        (None, true) => service(&config["service"], &path.child("service")),
+        _ => vec![Error::required(path, "exactly one of url or service is required")],
+    }
+}
+
+fn address(text: &str, path: &Path) -> ErrorList {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let parsed = match url::parse(text) {
+        Ok(parsed) => parsed,
+        Err(why) => return vec![Error::required(path, format!("url must be a valid URL: {why}{FORM}"))],
+    };
+    let mut errors = ErrorList::new();
+    let mut refuse = |value: &str, detail: String| errors.push(Error::invalid(path, value, detail));
+    if parsed.scheme != "https" {
+        refuse(parsed.scheme, format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    let authority = parsed.authority.unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if host.is_empty() {
+        refuse(host, format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = user {
+        refuse(user, "user information is not permitted in the URL".to_owned());
+    }
+    if parsed.has_fragment {
+        refuse(text.split_once('#').map_or("", |(_, rest)| rest), "fragments are not permitted in the URL".to_owned());
+    }
+    if parsed.has_query {
+        refuse(
+            text.split_once('?').map_or("", |(_, rest)| rest),
+            "query parameters are not permitted in the URL".to_owned(),
+        );
+    }
+    errors
+}
+
+/// Kubernetes' rules for the Service of a webhook.
+fn service(service: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if text(service, "name").is_empty() {
+        errors.push(Error::required(&path.child("name"), "service name is required"));
+    }
+    if text(service, "namespace").is_empty() {
+        errors.push(Error::required(&path.child("namespace"), "service namespace is required"));
+    }
+    if let Some(given) = service["path"].as_str() {
+        errors.extend(url_path(given, &path.child("path")));
+    }
+    let port = service["port"].as_i64().unwrap_or(443);
+    if !(1..=65535).contains(&port) {
+        let detail = "port is not valid: must be between 1 and 65535, inclusive";
+        errors.push(Error::invalid(&path.child("port"), port, detail));
+    }
+    errors
+}
+
+fn url_path(given: &str, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mut refuse = |detail: String| errors.push(Error::invalid(path, given, detail));
+    if given.is_empty() || given == "/" {
+        return errors;
+    }
+    if given == "//" {
+        refuse("segment[0] may not be empty".to_owned());
+        return errors;
+    }
+    if !given.starts_with('/') {
+        refuse("must start with a '/'".to_owned());
+    }
+    let trimmed = given.strip_prefix('/').unwrap_or(given);
+    let trimmed = trimmed.strip_suffix('/').unwrap_or(trimmed);
+    for (index, step) in trimmed.split('/').enumerate() {
+        if step.is_empty() {
+            refuse(format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for detail in is_dns1123_subdomain(step) {
+            refuse(format!("segment[{index}]: {detail}"));
+        }
+    }
+    errors
+}
+
+fn versions(versions: &[Value], path: &Path) -> ErrorList {
+    if versions.is_empty() {
+        return vec![Error::required(path, "must specify one of v1alpha1")];
+    }
+    let mut errors = ErrorList::new();
+    let mut seen = BTreeSet::new();
+    for (index, version) in versions.iter().enumerate() {
+        let (name, path) = (version.as_str().unwrap_or_default(), path.index(index));
+        if !seen.insert(name) {
+            errors.push(Error::invalid(&path, name, "duplicate version"));
+            continue;
+        }
+        errors.extend(is_dns1035_label(name).into_iter().map(|detail| Error::invalid(&path, name, detail)));
+    }
+    if !seen.contains("v1alpha1") {
+        errors.push(Error::invalid(path, versions.to_vec(), "must include at least one of v1alpha1"));
+    }
+    errors
+}
+
+/// Operations and where their scripts are, in the order they are looked at.
+const SCRIPTS: &[(&str, &str)] = &[
+    ("Retain", "retention"),
+    ("InterpretReplica", "replicaResource"),
+    ("InterpretComponent", "componentResource"),
+    ("ReviseReplica", "replicaRevision"),
+    ("InterpretStatus", "statusReflection"),
+    ("AggregateStatus", "statusAggregation"),
+    ("InterpretHealth", "healthInterpretation"),
+    ("InterpretDependency", "dependencyInterpretation"),
+];
+
+fn script<'a>(object: &'a Value, field: &str) -> &'a str {
+    object["spec"]["customizations"][field]["luaScript"].as_str().unwrap_or_default()
+}
+
+/// A kind has one script for an operation, over all customizations; only dependencies add up. Scripts must compile.
+pub(super) fn customization(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
+    let name = &object["metadata"]["name"];
+    for other in request.customizations.iter().filter(|it| it["metadata"]["name"] != *name) {
+        let (ours, theirs) = (&object["spec"]["target"], &other["spec"]["target"]);
+        if text(ours, "apiVersion") != text(theirs, "apiVersion") || text(ours, "kind") != text(theirs, "kind") {
+            continue;
+        }
+        let exclusive = SCRIPTS.iter().filter(|(operation, _)| *operation != "InterpretDependency");
+        for (operation, field) in exclusive {
+            if !script(object, field).is_empty() && !script(other, field).is_empty() {
+                let other = text(&other["metadata"], "name");
+                return Err(Denied::Rule(format!(
+                    "conflicting with InterpreterOperation({operation}) of existing \
+                     ResourceInterpreterCustomization({other})"
+                )));
+            }
+        }
+    }
+    let Some(compile) = request.options.compile_script else { return Ok(()) };
+    for (operation, field) in SCRIPTS {
+        let script = script(object, field);
+        if !script.is_empty() {
+            compile(script)
+                .map_err(|why| Denied::Rule(format!("InterpreterOperation({operation}) Lua script error: {why}")))?;
+        }
+    }
+    Ok(())
+}

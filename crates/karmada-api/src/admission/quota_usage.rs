@@ -1,0 +1,215 @@
+//! What a binding uses of the quotas of its namespace, and whether they allow it (feature gate
+//! FederatedQuotaEnforcement). The caller reads the quotas and writes the charges.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use apimachinery::quantity::Quantity;
+use serde_json::{Map, Value};
+
+use super::autoscaling::{is_extended, list, quantity, text};
+use super::{Denied, Request};
+
+type Amounts = BTreeMap<String, Quantity>;
+
+/// A quota's new `status.overallUsed`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Charge {
+    pub namespace: String,
+    pub name: String,
+    pub overall_used: Value,
+}
+
+/// Whether quotas have to be read for a request at all: it changes what the binding uses.
+pub fn changes_usage(request: &Request<'_>, binding: &Value) -> bool {
+    !delta(request.old, binding).is_empty()
+}
+
+/// What the quotas of the namespace, in their order, are charged for the new state of a binding; or the first limit
+/// that would be exceeded. A resource of which the binding takes no more than before never makes it fail.
+pub fn charge(request: &Request<'_>, binding: &Value, quotas: &[Value]) -> Result<Vec<Charge>, Denied> {
+    let delta = delta(request.old, binding);
+    let mut charges = Vec::new();
+    for quota in quotas {
+        let overall = amounts(&quota["spec"]["overall"]);
+        let relevant: Amounts = delta
+            .iter()
+            .filter(|(name, _)| overall.contains_key(*name))
+            .map(|(name, it)| (name.clone(), *it))
+            .collect();
+        if relevant.is_empty() {
+            continue;
+        }
+        let mut used = amounts(&quota["status"]["overallUsed"]);
+        for (name, amount) in &relevant {
+            add(&mut used, name, *amount);
+        }
+        used.retain(|name, amount| is_counted(name) && *amount > Quantity::ZERO);
+        let (namespace, name) = (text(&quota["metadata"], "namespace"), text(&quota["metadata"], "name"));
+        let growing = relevant.iter().filter(|(_, amount)| **amount > Quantity::ZERO);
+        for (resource, _) in growing {
+            if let (Some(sum), Some(limit)) = (used.get(resource), overall.get(resource))
+                && sum > limit
+            {
+                return Err(Denied::QuotaExceeded(format!(
+                    "FederatedResourceQuota({namespace}/{name}) exceeded for resource {resource}: requested sum {sum}, \
+                     limit {limit}."
+                )));
+            }
+        }
+        let overall_used = used.into_iter().map(|(name, amount)| (name, amount.to_string().into()));
+        charges.push(Charge {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            overall_used: Value::Object(overall_used.collect::<Map<_, _>>()),
+        });
+    }
+    Ok(charges)
+}
+
+/// Names arithmetic is done with; a quota on another name is never charged.
+fn is_counted(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || is_extended(name)
+}
+
+fn amounts(list: &Value) -> Amounts {
+    let entries = list.as_object().into_iter().flat_map(Map::iter);
+    entries.filter_map(|(name, amount)| Some((name.clone(), quantity(amount)?))).collect()
+}
+
+fn add(sum: &mut Amounts, name: &str, amount: Quantity) {
+    let slot = sum.entry(name.to_owned()).or_insert(Quantity::ZERO);
+    *slot = *slot + amount;
+}
+
+/// What the new state uses more than the old one; nothing is zero.
+fn delta(old: Option<&Value>, new: &Value) -> Amounts {
+    match old {
+        None if list(&new["spec"]["clusters"]).is_empty() => return Amounts::new(),
+        Some(old) if !is_affected(old, new) => return Amounts::new(),
+        _ => {}
+    }
+    let mut delta = usage(new);
+    for (name, amount) in old.map(usage).unwrap_or_default() {
+        add(&mut delta, &name, Quantity::ZERO - amount);
+    }
+    delta.retain(|_, amount| !amount.is_zero());
+    delta
+}
+
+/// Whether an update touches what usage is computed from.
+fn is_affected(old: &Value, new: &Value) -> bool {
+    let names = |binding: &Value| -> BTreeSet<String> {
+        list(&binding["spec"]["clusters"]).iter().map(|it| text(it, "name").to_owned()).collect()
+    };
+    let components = |binding: &Value| -> Vec<(i64, Option<Amounts>)> {
+        let each = list(&binding["spec"]["components"]).iter();
+        each.map(|it| {
+            let needs = &it["replicaRequirements"];
+            (it["replicas"].as_i64().unwrap_or_default(), needs.is_object().then(|| amounts(&needs["resourceRequest"])))
+        })
+        .collect()
+    };
+    let (before, after) = (components(old), components(new));
+    request_of(old) != request_of(new)
+        || replicas(old) != replicas(new)
+        || before != after
+        || (!(before.is_empty() && after.is_empty()) && names(old) != names(new))
+}
+
+fn request_of(binding: &Value) -> Amounts {
+    amounts(&binding["spec"]["replicaRequirements"]["resourceRequest"])
+}
+
+/// Over all clusters.
+fn replicas(binding: &Value) -> i64 {
+    let each = list(&binding["spec"]["clusters"]).iter().map(|it| it["replicas"].as_i64().unwrap_or_default());
+    each.fold(0, i64::saturating_add)
+}
+
+fn usage(binding: &Value) -> Amounts {
+    let mut sum = Amounts::new();
+    let components = list(&binding["spec"]["components"]);
+    if components.is_empty() {
+        let count = replicas(binding);
+        for (name, amount) in request_of(binding) {
+            add(&mut sum, &name, amount.times(count));
+        }
+    }
+    let clusters = i64::try_from(list(&binding["spec"]["clusters"]).len()).unwrap_or(i64::MAX);
+    for component in components {
+        let count = component["replicas"].as_i64().unwrap_or_default().saturating_mul(clusters);
+        for (name, amount) in amounts(&component["replicaRequirements"]["resourceRequest"]) {
+            add(&mut sum, &name, amount.times(count));
+        }
+    }
+    sum.retain(|_, amount| !amount.is_zero());
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::{Operation, Options};
+    use super::*;
+
+    fn binding(cpu: &str, replicas: &[i64]) -> Value {
+        let clusters: Vec<Value> =
+            replicas.iter().enumerate().map(|(n, count)| json!({"name": format!("m{n}"), "replicas": count})).collect();
+        json!({"spec": {"clusters": clusters, "replicaRequirements": {"resourceRequest": {"cpu": cpu, "foo": "1"}}}})
+    }
+
+    fn quota(limit: &str, used: &str) -> Value {
+        json!({"metadata": {"namespace": "ns", "name": "q"}, "spec": {"overall": {"cpu": limit}}, "status": {"overallUsed": {"cpu": used}}})
+    }
+
+    #[test]
+    fn cases() {
+        let components = |replicas: i64, clusters: &[&str]| {
+            let clusters: Vec<Value> = clusters.iter().map(|name| json!({"name": name})).collect();
+            json!({"spec": {"clusters": clusters, "components": [{"name": "a", "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}]}})
+        };
+        let exceeded = "FederatedResourceQuota(ns/q) exceeded for resource cpu: requested sum 6, limit 5.";
+        for (what, old, new, quota, expected) in [
+            ("created without a result", None, binding("1", &[]), quota("5", "0"), Ok(None)),
+            ("created", None, binding("500m", &[2, 3]), quota("5", "1"), Ok(Some("3500m"))),
+            ("created with components", None, components(2, &["m1", "m2"]), quota("5", "0"), Ok(Some("4"))),
+            (
+                "one cluster more",
+                Some(components(2, &["m1"])),
+                components(2, &["m1", "m2"]),
+                quota("9", "2"),
+                Ok(Some("4")),
+            ),
+            ("too much", None, binding("1", &[3]), quota("5", "3"), Err(exceeded)),
+            ("moved", Some(binding("1", &[3, 0])), binding("1", &[0, 3]), quota("1", "3"), Ok(None)),
+            (
+                "fewer, while the limit is exceeded",
+                Some(binding("1", &[4])),
+                binding("1", &[3]),
+                quota("2", "4"),
+                Ok(Some("3")),
+            ),
+            ("back to nothing", Some(binding("1", &[4])), binding("1", &[0]), quota("2", "4"), Ok(Some(""))),
+        ] {
+            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+            let request = Request {
+                operation,
+                group: "work.karmada.io",
+                kind: "ResourceBinding",
+                namespace: "ns",
+                old: old.as_ref(),
+                uuid: "",
+                customizations: &[],
+                options: Options::default(),
+            };
+            let found = charge(&request, &new, &[quota]);
+            let found = found.map(|charges| charges.first().map(|it| text(&it.overall_used, "cpu").to_owned()));
+            let found = found.map_err(|denied| denied.to_string());
+            assert_eq!(found, expected.map(|it| it.map(str::to_owned)).map_err(str::to_owned), "{what}");
+        }
+    }
+}

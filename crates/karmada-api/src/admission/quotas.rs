@@ -1,0 +1,138 @@
+//! What a FederatedResourceQuota must hold to.
+
+use std::collections::BTreeMap;
+
+use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::names::is_qualified_name;
+use apimachinery::quantity::Quantity;
+use serde_json::{Map, Value};
+
+use super::Denied;
+use super::autoscaling::{is_extended, list, quantity, text};
+use crate::cluster::name_complaints;
+
+/// What a quota may speak of; the first nine are counted in whole objects.
+const STANDARD: &[&str] = &[
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+];
+const COUNTED: usize = 9;
+const PREFIXES: &[&str] = &["hugepages-", "requests.hugepages-"];
+
+pub(super) fn validate(object: &Value) -> Result<(), Denied> {
+    let mut errors = ErrorList::new();
+    let name = text(&object["metadata"], "name");
+    if name.len() > 63 {
+        let path = Path::new("metadata").child("name");
+        errors.push(Error::invalid(&path, name, "must be no more than 63 characters"));
+    }
+    let (spec, path) = (&object["spec"], Path::new("spec"));
+    errors.extend(resources(&spec["overall"], &path.child("overall")));
+    let assignments_path = path.child("staticAssignments");
+    for (index, assignment) in list(&spec["staticAssignments"]).iter().enumerate() {
+        let path = assignments_path.index(index);
+        errors.extend(cluster_name(assignment, &path));
+        errors.extend(resources(&assignment["hard"], &path.child("hard")));
+    }
+    errors.extend(sums(spec, &path));
+    let (status, path) = (&object["status"], Path::new("status"));
+    for field in ["overall", "overallUsed"] {
+        errors.extend(resources(&status[field], &path.child(field)));
+    }
+    for (index, cluster) in list(&status["aggregatedStatus"]).iter().enumerate() {
+        let path = path.child("aggregatedStatus").index(index);
+        errors.extend(cluster_name(cluster, &path));
+        for field in ["hard", "used"] {
+            errors.extend(resources(&cluster[field], &path.child(field)));
+        }
+    }
+    Denied::unless_empty(errors)
+}
+
+fn cluster_name(holder: &Value, path: &Path) -> Option<Error> {
+    let name = text(holder, "clusterName");
+    let complaints = name_complaints(name);
+    (!complaints.is_empty()).then(|| Error::invalid(&path.child("clusterName"), name, complaints.join(",")))
+}
+
+fn entries(list: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    list.as_object().into_iter().flat_map(Map::iter)
+}
+
+/// Names and amounts of one list.
+fn resources(amounts: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    for (name, amount) in entries(amounts) {
+        let path = path.key(name);
+        errors.extend(resource_name(name, &path));
+        let Some(quantity) = quantity(amount) else {
+            errors.push(Error::invalid(&path, amount.clone(), "must be a quantity"));
+            continue;
+        };
+        if quantity.is_negative() {
+            errors.push(Error::invalid(&path, amount.clone(), "must be greater than or equal to 0"));
+        }
+        let is_fraction = quantity.milli_value() % 1000 != 0;
+        if is_fraction && (STANDARD[..COUNTED].contains(&name.as_str()) || is_extended(name)) {
+            errors.push(Error::invalid(&path, amount.clone(), "must be an integer"));
+        }
+    }
+    errors
+}
+
+fn resource_name(name: &str, path: &Path) -> ErrorList {
+    let mut errors: ErrorList =
+        is_qualified_name(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
+    if !errors.is_empty() || name.contains('/') {
+        return errors;
+    }
+    let for_quota = STANDARD.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    if !for_quota && name != "storage" {
+        errors.push(Error::invalid(path, name, "must be a standard resource type or fully qualified"));
+    }
+    if !for_quota {
+        errors.push(Error::invalid(path, name, "must be a standard resource for quota"));
+    }
+    errors
+}
+
+/// What is assigned to clusters must fit in the whole.
+fn sums(spec: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mut assigned: BTreeMap<&str, Quantity> = BTreeMap::new();
+    for (index, assignment) in list(&spec["staticAssignments"]).iter().enumerate() {
+        for (name, amount) in entries(&assignment["hard"]) {
+            if spec["overall"][name].is_null() {
+                let path = path.child("staticAssignments").index(index).child("hard").key(name);
+                errors.push(Error::invalid(&path, amount.clone(), "assignment resourceName is not exist in overall"));
+            }
+            let sum = assigned.entry(name).or_insert(Quantity::ZERO);
+            *sum = *sum + quantity(amount).unwrap_or(Quantity::ZERO);
+        }
+    }
+    for (name, limit) in entries(&spec["overall"]) {
+        let too_much = assigned.get(name.as_str()).zip(quantity(limit)).is_some_and(|(sum, limit)| limit < *sum);
+        if too_much {
+            let path = path.child("overall").key(name);
+            errors.push(Error::invalid(&path, limit.clone(), "overall is less than assignments"));
+        }
+    }
+    errors
+}
