@@ -1,6 +1,7 @@
 //! Project tasks as a library: what `cargo xtask` runs and what its tests check.
 
 pub mod bench;
+pub mod cases;
 pub mod layers;
 pub mod problems;
 pub mod solve;

@@ -1,4 +1,5 @@
-//! `cargo xtask gen-problems`: scheduling problems at random, the same for the same seed.
+//! `cargo xtask gen-problems`: scheduling problems at random, the same for the same seed: as a document of cases for
+//! `solve`, or as the objects of a control plane.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::Binding;
 use serde_json::{Value, json};
 
-use crate::solve;
+use crate::{cases, solve};
 
 /// Print random scheduling problems, or what comes of them.
 #[derive(Args)]
@@ -21,13 +22,20 @@ pub struct GenProblems {
     /// Most clusters of a problem.
     #[arg(long, default_value_t = 12)]
     clusters: usize,
-    /// A line with the decision for each, instead of the problem: for comparing two builds.
+    /// Clusters and a binding as YAML, with labels, taints and requests, instead of a document of cases.
+    #[arg(long)]
+    objects: bool,
+    /// A line with the decision for each of the objects, instead of the problem: for comparing two builds.
     #[arg(long)]
     solve: bool,
 }
 
 impl GenProblems {
     pub fn run(&self) -> anyhow::Result<()> {
+        if !self.objects && !self.solve {
+            println!("{}", serde_json::to_string_pretty(&cases::generate(self.seed, self.count, self.clusters))?);
+            return Ok(());
+        }
         for seed in (0..self.count).map(|offset| self.seed.wrapping_add(offset)) {
             let problem = generate(seed, self.clusters);
             if self.solve {
@@ -57,7 +65,7 @@ impl GivenProblem {
 }
 
 /// Steele, Lea and Flood's generator: enough for test data, and in our hands for good, so that a seed keeps its meaning.
-struct SplitMix(u64);
+pub struct SplitMix(pub u64);
 
 impl SplitMix {
     fn next(&mut self) -> u64 {
@@ -68,15 +76,15 @@ impl SplitMix {
     }
 
     /// Below `end`, which is not 0.
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap_or(0)
     }
 
-    fn one_in(&mut self, count: usize) -> bool {
+    pub fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
-    fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+    pub fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())].clone()
     }
 }

@@ -14,10 +14,11 @@ use serde_json::Value;
 
 use crate::problems::GivenProblem;
 
-/// Print where a binding goes, and why, cluster by cluster.
+/// Print a document of cases with every `expect` filled in; or where a binding goes, and why, cluster by cluster.
 #[derive(Args)]
 pub struct Solve {
-    /// YAML documents: Clusters, and one ResourceBinding or ClusterResourceBinding; `-` is the standard input.
+    /// A JSON document of cases, as `gen-problems` writes them. Or YAML documents: Clusters, and one ResourceBinding or
+    /// ClusterResourceBinding. `-` is the standard input.
     file: PathBuf,
     /// Keep clusters that get no replicas.
     #[arg(long)]
@@ -25,20 +26,29 @@ pub struct Solve {
     /// Place components of a workload together.
     #[arg(long)]
     multiple_pod_templates: bool,
-    /// Fail where upstream does: do not look for other regions when the chosen ones lack room.
+    /// Decide as the product does, not as upstream: look for other regions when the chosen ones lack room, spread over
+    /// providers, zones and labels, take no `maxGroups` for no limit.
     #[arg(long)]
-    no_repair: bool,
+    ours: bool,
 }
 
 impl Solve {
     pub fn run(&self) -> anyhow::Result<()> {
-        let problem = parse(&self.read()?)?;
+        let text = self.read()?;
+        let base = if self.ours { Gates::default() } else { Gates::upstream() };
         let gates = Gates {
             empty_workload: self.enable_empty_workload_propagation,
             multiple_pod_templates: self.multiple_pod_templates,
-            repair_regions: !self.no_repair,
-            ..Gates::default()
+            ..base
         };
+        if let Ok(mut document) = serde_json::from_slice::<Value>(&text)
+            && document.get("kind").is_none()
+        {
+            scheduling::cases::solve(&mut document, &gates)?;
+            println!("{}", serde_json::to_string_pretty(&document)?);
+            return Ok(());
+        }
+        let problem = parse(&text)?;
         print!("{}", report(&problem, &gates)?);
         Ok(())
     }

@@ -184,7 +184,8 @@ proptest! {
         rank(&mut ranked);
         let count = count.min(ranked.len());
         let selection = Selection {
-            region: None,
+            group: None,
+            further: Vec::new(),
             cluster: Some(Bounds { min: 1, max: count }),
             constrained: true,
             duplicated: false,
@@ -257,7 +258,7 @@ proptest! {
             .zip(1_u32..)
             .map(|(rooms, region)| {
                 let mut members = candidates(rooms);
-                members.iter_mut().for_each(|it| (it.place, it.region) = (it.place + 100 * region, region));
+                members.iter_mut().for_each(|it| (it.place, it.group) = (it.place + 100 * region, region));
                 members
             })
             .collect();
@@ -265,7 +266,7 @@ proptest! {
         let (region_limits, cluster_limits) = (bounds(region_limits), bounds(cluster_limits));
         let chosen = repair(&regions, region_limits, cluster_limits, need);
         let size = chosen.as_ref().map(|chosen| {
-            let used: std::collections::BTreeSet<u32> = chosen.iter().map(|it| it.region).collect();
+            let used: std::collections::BTreeSet<u32> = chosen.iter().map(|it| it.group).collect();
             (used.len(), chosen.len())
         });
         prop_assert_eq!(size, repair_by_trying(&regions, region_limits, cluster_limits, need));

@@ -5,8 +5,8 @@
 pub struct Candidate {
     /// In the snapshot, which is in the order of names.
     pub place: u32,
-    /// See [`crate::Snapshot::region`].
-    pub region: u32,
+    /// By the property clusters are spread over first; 0 for none. See [`crate::Snapshot::region`].
+    pub group: u32,
     /// 0 for the affinity itself, then its overflow affinities.
     pub tier: u32,
     pub score: i64,

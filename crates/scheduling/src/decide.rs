@@ -127,7 +127,7 @@ fn run(
     }
     trace.iter_mut().for_each(|trace| trace.measured(&candidates));
     let replicas = i64::from(problem.spec.replicas);
-    let selection = Selection::of(problem.placement, replicas, sets, gates.repair_regions);
+    let selection = Selection::of(problem.placement, replicas, sets, gates, &mut candidates, snapshot);
     let selected = select(&selection, candidates)?;
     if selected.is_empty() {
         return Err(AssignError::NoClusters.into());
@@ -142,7 +142,7 @@ fn candidate(snapshot: &Snapshot, previous: &Previous, gates: &Gates, place: u32
     let scores = held.is_some() && gates.plugins.has(Plugin::ClusterLocality);
     Candidate {
         place,
-        region: snapshot.region(place as usize),
+        group: snapshot.region(place as usize),
         tier,
         score: if scores { HOSTING } else { 0 },
         allocatable: 0,

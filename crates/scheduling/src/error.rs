@@ -31,10 +31,14 @@ pub enum SelectError {
     /// No choice of this many clusters has room.
     #[error("no enough resource when selecting {0} clusters")]
     NoRoom(usize),
-    #[error("the number of feasible region is less than spreadConstraint.MinGroups")]
-    TooFewRegions,
+    /// Of this property.
+    #[error("the number of feasible {0} is less than spreadConstraint.MinGroups")]
+    TooFewGroups(&'static str),
     #[error("the number of clusters is less than the cluster spreadConstraint.MinGroups")]
     TooFewClustersInRegions,
+    /// Choices of groups for each constraint exist, but none was found that keeps all of them.
+    #[error("the spread constraints by {0} and {1} cannot be kept together")]
+    Irreconcilable(&'static str, &'static str),
     #[error("just support cluster and region spread constraint")]
     UnsupportedField,
 }

@@ -22,6 +22,8 @@ pub enum Rejection {
     NoAffinity,
     /// The cluster lacks what a spread constraint groups by.
     Lacks(SpreadField),
+    /// The label a spread constraint groups by, by the constraint's place.
+    LacksLabel(u32),
     /// Workloads of its group are elsewhere.
     NotTogether,
     /// A workload it must keep away from is there.
@@ -35,7 +37,7 @@ impl Rejection {
             Self::NotServed => Plugin::ApiEnablement,
             Self::Tainted(_) => Plugin::TaintToleration,
             Self::NoAffinity => Plugin::ClusterAffinity,
-            Self::Lacks(_) => Plugin::SpreadConstraint,
+            Self::Lacks(_) | Self::LacksLabel(_) => Plugin::SpreadConstraint,
             Self::NotTogether => Plugin::WorkloadAffinity,
             Self::NotApart => Plugin::WorkloadAntiAffinity,
         }
@@ -55,6 +57,7 @@ impl Rejection {
             Self::Lacks(SpreadField::Provider) => "cluster(s) did not have provider property",
             Self::Lacks(SpreadField::Region) => "cluster(s) did not have region property",
             Self::Lacks(_) => "cluster(s) did not have zones property",
+            Self::LacksLabel(_) => "cluster(s) did not have the label to spread by",
             Self::NotTogether => "ResourceBinding with the same affinity group does not target this cluster",
             Self::NotApart => "cluster already has workload with the same anti-affinity group",
         }
@@ -71,6 +74,9 @@ impl Rejection {
             Self::Lacks(SpreadField::Provider) => "cluster: spec.provider".to_owned(),
             Self::Lacks(SpreadField::Region) => "cluster: spec.region".to_owned(),
             Self::Lacks(_) => "cluster: spec.zones".to_owned(),
+            Self::LacksLabel(place) => {
+                format!("binding: spec.placement.spreadConstraints[{place}].spreadByLabel")
+            }
             Self::NotTogether => "binding: spec.workloadAffinityGroups.affinityGroup".to_owned(),
             Self::NotApart => "binding: spec.workloadAffinityGroups.antiAffinityGroup".to_owned(),
         }
@@ -214,7 +220,15 @@ impl<'a, 'b> Filter<'a, 'b> {
 
     fn properties(&self, member: &Member) -> Result<(), Rejection> {
         let spec = &member.cluster().spec;
-        for field in self.problem.placement.spread_constraints.iter().filter_map(|it| it.spread_by_field) {
+        for (place, constraint) in (0_u32..).zip(&self.problem.placement.spread_constraints) {
+            let label = &constraint.spread_by_label;
+            if self.gates.spread_by_all
+                && !label.is_empty()
+                && member.cluster().metadata.labels.get(label).is_none_or(String::is_empty)
+            {
+                return Err(Rejection::LacksLabel(place));
+            }
+            let Some(field) = constraint.spread_by_field else { continue };
             let lacks = match field {
                 SpreadField::Cluster => false,
                 SpreadField::Provider => spec.provider.is_empty(),

@@ -9,6 +9,7 @@ mod assign;
 mod brute;
 mod candidate;
 mod capacity;
+pub mod cases;
 mod choice;
 mod decide;
 pub mod error;
@@ -16,18 +17,25 @@ pub mod estimate;
 mod explain;
 mod filter;
 mod fingerprint;
+mod groups;
 mod labels;
 mod needed;
 mod nodes;
 pub mod outcome;
+#[cfg(test)]
+mod own;
 mod plugins;
 mod problem;
-mod regions;
+#[cfg(test)]
+mod reference;
 mod repair;
 mod select;
 mod snapshot;
+mod spread;
 #[cfg(test)]
 mod tables;
+#[cfg(test)]
+mod worlds;
 
 pub use capacity::Capacity;
 pub use decide::{Decision, TermFailure, decide, demand};

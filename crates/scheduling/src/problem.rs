@@ -2,7 +2,9 @@
 
 use apimachinery::meta::Time;
 use karmada_api::Scope;
-use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType, SpreadField};
+use karmada_api::policy::v1alpha1::{
+    Placement, ReplicaDivisionPreference, ReplicaSchedulingType, SpreadConstraint, SpreadField,
+};
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{Component, ResourceBindingSpec, TargetCluster};
 
@@ -22,6 +24,11 @@ pub struct Gates {
     /// Where the region constraint alone picks clusters without enough room, look for others that have it. Changes
     /// only decisions that would fail.
     pub repair_regions: bool,
+    /// Spread over providers, zones and values of labels too. Upstream accepts these constraints; alone they are an
+    /// error there, and beside others they only keep out clusters that lack the property.
+    pub spread_by_all: bool,
+    /// Constraints without `maxGroups` have no upper limit; upstream selects no cluster then, and fails.
+    pub unlimited_groups: bool,
     /// `--plugins`.
     pub plugins: Plugins,
 }
@@ -34,8 +41,17 @@ impl Default for Gates {
             workload_affinity: false,
             resource_models: true,
             repair_regions: true,
+            spread_by_all: true,
+            unlimited_groups: true,
             plugins: Plugins::ALL,
         }
+    }
+}
+
+impl Gates {
+    /// Without what we added: fails where upstream fails.
+    pub fn upstream() -> Self {
+        Self { repair_regions: false, spread_by_all: false, unlimited_groups: false, ..Self::default() }
     }
 }
 
@@ -174,8 +190,17 @@ pub struct Bounds {
 impl Bounds {
     pub fn of(placement: &Placement, field: SpreadField) -> Option<Self> {
         let constraint = placement.spread_constraints.iter().rfind(|it| it.spread_by_field == Some(field))?;
+        Some(Self::of_constraint(constraint))
+    }
+
+    pub fn of_constraint(constraint: &SpreadConstraint) -> Self {
         let count = |groups: i64| usize::try_from(groups).unwrap_or(0);
-        Some(Self { min: count(constraint.min_groups), max: count(constraint.max_groups) })
+        Self { min: count(constraint.min_groups), max: count(constraint.max_groups) }
+    }
+
+    /// What 0 at the upper end means: no limit.
+    pub fn or_unlimited(self, unlimited: bool) -> Self {
+        if unlimited && self.max == 0 { Self { max: usize::MAX, ..self } } else { self }
     }
 }
 

@@ -4,13 +4,18 @@ use karmada_api::policy::v1alpha1::{Placement, SpreadField};
 
 use crate::candidate::{Candidate, rank, total};
 use crate::error::SelectError;
-use crate::problem::{Bounds, Strategy, ignores_constraints};
-use crate::regions::by_region;
+use crate::groups::{self, GroupBy, Grouping};
+use crate::problem::{Bounds, Gates, Strategy, ignores_constraints};
+use crate::snapshot::Snapshot;
+use crate::spread::by_group;
 
 /// What the constraints ask for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Selection {
-    pub region: Option<Bounds>,
+    /// The property that decides first, and how many groups it may have.
+    pub group: Option<(&'static str, Bounds)>,
+    /// Others that have to be kept as well.
+    pub further: Vec<Grouping>,
     pub cluster: Option<Bounds>,
     /// Something is constrained, and the constraint counts.
     pub constrained: bool,
@@ -24,15 +29,38 @@ pub struct Selection {
 }
 
 impl Selection {
-    pub fn of(placement: &Placement, replicas: i64, sets: bool, repair: bool) -> Self {
+    /// Gives the candidates their groups by the property that decides first.
+    pub fn of(
+        placement: &Placement,
+        replicas: i64,
+        sets: bool,
+        gates: &Gates,
+        candidates: &mut [Candidate],
+        snapshot: &Snapshot,
+    ) -> Self {
+        let constrained = !placement.spread_constraints.is_empty() && !ignores_constraints(placement);
+        let asked = if constrained { groups::asked(placement, gates.spread_by_all) } else { Vec::new() };
+        let mut groupings = asked.into_iter().map(|(by, bounds)| (by, bounds.or_unlimited(gates.unlimited_groups)));
+        let group = groupings.next().map(|(by, bounds)| {
+            if by != GroupBy::Region {
+                let grouping = Grouping::new(by, bounds, candidates, snapshot);
+                candidates.iter_mut().for_each(|it| it.group = grouping.at(it.place));
+            }
+            (by.name(), bounds)
+        });
+        let further = groupings.map(|(by, bounds)| Grouping::new(by, bounds, candidates, snapshot)).collect();
+        let clusters = Bounds::of(placement, SpreadField::Cluster);
+        let alone = group.is_none();
         Self {
-            region: Bounds::of(placement, SpreadField::Region),
-            cluster: Bounds::of(placement, SpreadField::Cluster),
-            constrained: !placement.spread_constraints.is_empty() && !ignores_constraints(placement),
+            group,
+            further,
+            // Beside groups upstream reads no limit as "no more than one of each", and succeeds; that stays.
+            cluster: clusters.map(|bounds| bounds.or_unlimited(alone && gates.unlimited_groups)),
+            constrained,
             duplicated: !Strategy::of(placement).is_divided(),
             replicas,
             need: if sets { 1 } else { replicas },
-            repair,
+            repair: gates.repair_regions,
         }
     }
 }
@@ -42,7 +70,7 @@ pub fn select(selection: &Selection, mut candidates: Vec<Candidate>) -> Result<V
     rank(&mut candidates);
     match selection {
         Selection { constrained: false, .. } => Ok(candidates),
-        Selection { region: Some(bounds), .. } => by_region(selection, *bounds, &candidates),
+        Selection { group: Some(group), .. } => by_group(selection, *group, &candidates),
         Selection { cluster: Some(bounds), .. } => by_cluster(selection, *bounds, candidates),
         _ => Err(SelectError::UnsupportedField),
     }
@@ -57,7 +85,7 @@ fn by_cluster(
     if candidates.len() < bounds.min {
         return Err(SelectError::TooFewClusters);
     }
-    let count = if bounds.max == 0 { candidates.len() } else { candidates.len().min(bounds.max) };
+    let count = candidates.len().min(bounds.max);
     if !selection.duplicated {
         swap_in_room(&mut candidates, count, selection.need);
         if total(&candidates[..count]) < selection.need {

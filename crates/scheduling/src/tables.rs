@@ -14,6 +14,7 @@ use crate::candidate::Candidate;
 use crate::capacity::Capacity;
 use crate::choice::{Group, choose};
 use crate::decide::targets;
+use crate::error::AssignError;
 use crate::estimate::{Assumed, Demand, Estimator, UNLIMITED};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
@@ -22,12 +23,15 @@ use crate::snapshot::Snapshot;
 
 /// A cluster of a row: `m1=40/s20/t1/R1`.
 #[derive(Clone, Debug, Default)]
-struct Row {
-    name: String,
-    allocatable: i64,
+pub(crate) struct Row {
+    pub name: String,
+    pub allocatable: i64,
     score: i64,
-    tier: u32,
-    region: String,
+    pub tier: u32,
+    pub region: String,
+    provider: String,
+    zone: String,
+    label: String,
 }
 
 fn row(text: &str) -> Row {
@@ -39,6 +43,9 @@ fn row(text: &str) -> Row {
             ("s", score) => row.score = score.parse().unwrap(),
             ("t", tier) => row.tier = tier.parse().unwrap(),
             ("R", _) => row.region = part.to_owned(),
+            ("P", _) => row.provider = part.to_owned(),
+            ("Z", _) => row.zone = part.to_owned(),
+            ("L", _) => row.label = part.to_owned(),
             _ => panic!("{text}"),
         }
     }
@@ -80,16 +87,15 @@ fn scheduling(strategy: &str) -> Value {
 }
 
 /// One row of the table of decisions.
-struct Case {
-    clusters: Vec<Row>,
-    binding: Binding,
+pub(crate) struct Case {
+    pub clusters: Vec<Row>,
+    pub binding: Binding,
     overflow: bool,
-    empty: bool,
-    repair: bool,
+    pub gates: Gates,
     selects: bool,
 }
 
-fn case(how: &str, clusters: &str, previous: &str, constraints: &str, selects: bool) -> Case {
+pub(crate) fn case(how: &str, clusters: &str, previous: &str, constraints: &str, selects: bool) -> Case {
     let mut words = how.split(' ');
     let (strategy, replicas) = (words.next().unwrap(), words.next().unwrap().parse::<i64>().unwrap());
     let flags: Vec<&str> = words.collect();
@@ -98,8 +104,9 @@ fn case(how: &str, clusters: &str, previous: &str, constraints: &str, selects: b
     let constraint = |text: &str| {
         let (field, bounds) = text.split_once(' ').unwrap();
         let (least, most) = bounds.split_once("..").unwrap();
-        let field = (field != "-").then_some(field);
-        json!({"spreadByField": field, "minGroups": least.parse::<i64>().unwrap(), "maxGroups": most.parse::<i64>().unwrap()})
+        let label = field.strip_prefix("label:");
+        let field = (field != "-" && label.is_none()).then_some(field);
+        json!({"spreadByField": field, "spreadByLabel": label, "minGroups": least.parse::<i64>().unwrap(), "maxGroups": most.parse::<i64>().unwrap()})
     };
     let targets: Vec<Value> =
         pairs(previous, ':').into_iter().map(|(name, replicas)| json!({"name": name, "replicas": replicas})).collect();
@@ -119,8 +126,13 @@ fn case(how: &str, clusters: &str, previous: &str, constraints: &str, selects: b
         clusters: clusters.split(' ').filter(|text| !text.is_empty()).map(row).collect(),
         binding: Binding::from_value(Scope::Namespaced, &json!({"spec": spec, "status": status})).unwrap(),
         overflow: flag("overflow"),
-        empty: flag("empty"),
-        repair: flag("repair"),
+        gates: Gates {
+            empty_workload: flag("empty"),
+            repair_regions: flag("repair"),
+            spread_by_all: flag("all"),
+            unlimited_groups: flag("unlimited"),
+            ..Gates::default()
+        },
         selects,
     }
 }
@@ -131,6 +143,9 @@ impl Case {
             let mut cluster = Cluster::default();
             cluster.metadata.name.clone_from(&row.name);
             cluster.spec.region.clone_from(&row.region);
+            cluster.spec.provider.clone_from(&row.provider);
+            cluster.spec.zones.extend([row.zone.clone()].into_iter().filter(|zone| !zone.is_empty()));
+            cluster.metadata.labels.insert("tier".to_owned(), row.label.clone());
             Arc::new(cluster)
         }))
     }
@@ -141,7 +156,7 @@ impl Case {
             let place = snapshot.place_of(&row.name).unwrap();
             Candidate {
                 place: place as u32,
-                region: snapshot.region(place),
+                group: snapshot.region(place),
                 tier: row.tier,
                 score: row.score,
                 allocatable: row.allocatable,
@@ -152,13 +167,13 @@ impl Case {
     }
 
     /// Names of the selected clusters, and the result.
-    fn run(&self, repair: bool) -> (String, Result<Vec<TargetCluster>, ScheduleError>) {
+    pub fn run(&self, gates: &Gates) -> (String, Result<Vec<TargetCluster>, ScheduleError>) {
         let snapshot = self.snapshot();
         let problem = Problem::of(&self.binding).unwrap();
-        let gates = Gates { empty_workload: self.empty, repair_regions: repair, ..Gates::default() };
         let mut selected = self.candidates(&snapshot);
         if self.selects {
-            let selection = Selection::of(problem.placement, problem.spec.replicas.into(), false, repair);
+            let replicas = problem.spec.replicas.into();
+            let selection = Selection::of(problem.placement, replicas, false, gates, &mut selected, &snapshot);
             match select(&selection, selected) {
                 Ok(chosen) => selected = chosen,
                 Err(error) => return (String::new(), Err(error.into())),
@@ -166,13 +181,16 @@ impl Case {
         }
         let name = |it: &Candidate| snapshot.members()[it.place as usize].name().to_owned();
         let names: Vec<String> = selected.iter().map(name).collect();
+        if selected.is_empty() {
+            return (names.join(" "), Err(AssignError::NoClusters.into()));
+        }
         let previous = Previous::of(&problem.spec.clusters, &snapshot);
-        let result = targets(&problem, &snapshot, &gates, &selected, &previous, self.overflow);
+        let result = targets(&problem, &snapshot, gates, &selected, &previous, self.overflow);
         (names.join(" "), result.map_err(ScheduleError::from))
     }
 }
 
-fn printed(result: &Result<Vec<TargetCluster>, ScheduleError>) -> String {
+pub(crate) fn printed(result: &Result<Vec<TargetCluster>, ScheduleError>) -> String {
     match result {
         Ok(targets) if targets.is_empty() => "none".to_owned(),
         Ok(targets) => targets.iter().map(|it| format!("{}:{}", it.name, it.replicas)).collect::<Vec<_>>().join(" "),
@@ -181,7 +199,7 @@ fn printed(result: &Result<Vec<TargetCluster>, ScheduleError>) -> String {
 }
 
 /// The columns of each row that is not a comment.
-fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
+pub(crate) fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
     table.lines().filter(|line| line.contains(" | ") && !line.starts_with('#')).map(|line| line.split(" | ").collect())
 }
 
@@ -195,12 +213,13 @@ fn decisions() {
         let [id, how, clusters, previous, constraints, selected, result] = columns[..] else { panic!("{columns:?}") };
         let clusters = sets.get(clusters).copied().unwrap_or(clusters);
         let case = case(how, clusters, previous, constraints, selected != "*");
-        let (names, outcome) = case.run(case.repair);
+        let (names, outcome) = case.run(&case.gates);
         if (case.selects && names != selected) || printed(&outcome) != result {
             wrong.push(format!("{id}: expected {selected} -> {result}\n got {names} -> {}", printed(&outcome)));
         }
         if outcome.is_ok() {
-            assert_eq!(case.run(true), (names, outcome), "{id}: repairing changes only what fails");
+            let gates = Gates { repair_regions: true, unlimited_groups: true, ..case.gates };
+            assert_eq!(case.run(&gates), (names, outcome), "{id}: repairing changes only what fails");
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

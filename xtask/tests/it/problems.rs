@@ -82,3 +82,19 @@ fn files_that_are_no_problem() {
         assert_eq!(parse(text.as_bytes()).err().map(|error| error.to_string()).as_deref(), Some(expected));
     }
 }
+
+#[test]
+fn documents_of_cases_are_the_same_for_the_same_seed_and_can_be_solved() {
+    let document = xtask::cases::generate(7, 400, 8);
+    assert_eq!(document, xtask::cases::generate(7, 400, 8));
+    assert_ne!(document, xtask::cases::generate(8, 400, 8));
+    let mut solved = document.clone();
+    scheduling::cases::solve(&mut solved, &Gates::upstream()).unwrap();
+    let mut again = solved.clone();
+    scheduling::cases::solve(&mut again, &Gates::upstream()).unwrap();
+    assert_eq!(again, solved, "what is expected already plays no part");
+    let cases = solved["assign"].as_array().unwrap();
+    assert_eq!(cases.len(), 400);
+    let good = cases.iter().filter(|case| case["expect"].get("result").is_some()).count();
+    assert!((150..390).contains(&good), "{good} of 400 have a result");
+}
