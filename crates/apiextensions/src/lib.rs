@@ -13,7 +13,7 @@ pub mod formats;
 pub mod jsonpath;
 pub mod naming;
 pub mod pruning;
-pub mod re2;
+pub use cel::re2;
 mod strategy;
 pub mod structural;
 pub mod structural_rules;

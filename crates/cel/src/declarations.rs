@@ -1,0 +1,179 @@
+//! Signatures of functions, written as text and read once.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use crate::libraries::LIBRARIES;
+use crate::types::Type;
+
+#[derive(Clone, Debug)]
+pub struct Overload {
+    /// Called as `first.name(rest)`.
+    pub member: bool,
+    pub params: Vec<Type>,
+    pub result: Type,
+    /// How many type parameters there are; they are numbered from zero.
+    pub type_params: u32,
+}
+
+#[derive(Debug, Default)]
+pub struct Declarations {
+    functions: HashMap<&'static str, Vec<Overload>>,
+}
+
+impl Declarations {
+    /// Every function of every library.
+    pub fn all() -> &'static Self {
+        static ALL: OnceLock<Declarations> = OnceLock::new();
+        ALL.get_or_init(|| {
+            let mut declarations = Declarations::default();
+            for line in LIBRARIES.iter().flat_map(|library| library.lines()) {
+                declarations.declare(line.trim());
+            }
+            declarations
+        })
+    }
+
+    pub fn overloads(&self, name: &str) -> Option<&[Overload]> {
+        self.functions.get(name).map(Vec::as_slice)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Overload)> {
+        self.functions.iter().flat_map(|(name, overloads)| overloads.iter().map(|overload| (*name, overload)))
+    }
+
+    /// Reads `name: (A, B) C | A.(B) C …`, the second form being a member. Malformed lines are left out; a test sees
+    /// to it that there are none.
+    fn declare(&mut self, line: &'static str) {
+        let Some((name, signatures)) = line.split_once(": ") else { return };
+        for signature in signatures.split(" | ") {
+            if let Some(overload) = Reader { rest: signature, params: Vec::new() }.overload() {
+                self.functions.entry(name).or_default().push(overload);
+            }
+        }
+    }
+}
+
+struct Reader {
+    rest: &'static str,
+    params: Vec<char>,
+}
+
+impl Reader {
+    fn overload(mut self) -> Option<Overload> {
+        let mut params = Vec::new();
+        let member = !self.rest.starts_with('(');
+        if member {
+            params.push(self.type_()?);
+            self.rest = self.rest.strip_prefix('.')?;
+        }
+        self.rest = self.rest.strip_prefix('(')?;
+        params.extend(self.types()?);
+        self.rest = self.rest.strip_prefix(' ')?;
+        let result = self.type_()?;
+        self.rest.is_empty().then_some(Overload { member, params, result, type_params: self.params.len() as u32 })
+    }
+
+    /// Types up to and with the closing bracket.
+    fn types(&mut self) -> Option<Vec<Type>> {
+        let mut types = Vec::new();
+        while !self.rest.starts_with(')') {
+            types.push(self.type_()?);
+            self.rest = self.rest.strip_prefix(", ").unwrap_or(self.rest);
+        }
+        self.rest = &self.rest[1..];
+        Some(types)
+    }
+
+    fn type_(&mut self) -> Option<Type> {
+        let end = self.rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(self.rest.len());
+        let (name, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        if matches!(name, "list" | "map" | "optional" | "type") {
+            self.rest = self.rest.strip_prefix('(')?;
+            let mut inner = self.types()?.into_iter();
+            return Some(match name {
+                "list" => Type::list(inner.next()?),
+                "map" => Type::map(inner.next()?, inner.next()?),
+                "optional" => Type::optional(inner.next()?),
+                _ => Type::type_of(inner.next()?),
+            });
+        }
+        if let (Some(c), true) = (name.chars().next(), name.len() == 1) {
+            let known = self.params.iter().position(|param| *param == c);
+            let number = known.unwrap_or_else(|| {
+                self.params.push(c);
+                self.params.len() - 1
+            });
+            return Some(Type::Param(number as u32));
+        }
+        simple_type(name)
+    }
+}
+
+/// The library types by the names they print with.
+pub const IP: &str = "net.IP";
+pub const CIDR: &str = "net.CIDR";
+pub const URL: &str = "kubernetes.URL";
+pub const QUANTITY: &str = "kubernetes.Quantity";
+pub const SEMVER: &str = "kubernetes.Semver";
+pub const FORMAT: &str = "kubernetes.NamedFormat";
+
+fn simple_type(name: &str) -> Option<Type> {
+    Some(match name {
+        "dyn" => Type::Dyn,
+        "null" => Type::Null,
+        "bool" => Type::Bool,
+        "int" => Type::Int,
+        "uint" => Type::Uint,
+        "double" => Type::Double,
+        "string" => Type::String,
+        "bytes" => Type::Bytes,
+        "timestamp" => Type::Timestamp,
+        "duration" => Type::Duration,
+        "IP" => Type::Opaque(IP),
+        "CIDR" => Type::Opaque(CIDR),
+        "URL" => Type::Opaque(URL),
+        "Quantity" => Type::Opaque(QUANTITY),
+        "Semver" => Type::Opaque(SEMVER),
+        "Format" => Type::Opaque(FORMAT),
+        _ => return None,
+    })
+}
+
+/// A name that stands for a type: `int`, `google.protobuf.Timestamp`.
+pub fn type_named(name: &str) -> Option<Type> {
+    Some(match name {
+        "list" => Type::list(Type::Dyn),
+        "map" => Type::map(Type::Dyn, Type::Dyn),
+        "type" => Type::type_of(Type::Dyn),
+        "null_type" => Type::Null,
+        "optional_type" => Type::optional(Type::Dyn),
+        "google.protobuf.Timestamp" => Type::Timestamp,
+        "google.protobuf.Duration" => Type::Duration,
+        "net.IP" => Type::Opaque(IP),
+        "net.CIDR" => Type::Opaque(CIDR),
+        "kubernetes.URL" => Type::Opaque(URL),
+        "kubernetes.Quantity" => Type::Opaque(QUANTITY),
+        "kubernetes.Semver" => Type::Opaque(SEMVER),
+        "dyn" => return None,
+        "bool" | "int" | "uint" | "double" | "string" | "bytes" => return simple_type(name),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_can_be_read() {
+        for line in LIBRARIES.iter().flat_map(|library| library.lines()).filter(|line| !line.trim().is_empty()) {
+            let (_, signatures) = line.trim().split_once(": ").unwrap_or_else(|| panic!("{line}"));
+            for signature in signatures.split(" | ") {
+                let read = Reader { rest: signature, params: Vec::new() }.overload();
+                assert!(read.is_some(), "{line}: {signature}");
+            }
+        }
+    }
+}

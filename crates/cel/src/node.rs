@@ -1,0 +1,64 @@
+//! The checked form of an expression: names resolved, ready to be evaluated and estimated.
+
+use std::sync::Arc;
+
+use regex::Regex;
+
+use crate::ast::{FoldKind, Id, Literal};
+use crate::functions::Function;
+
+#[derive(Debug)]
+pub struct Node {
+    pub id: Id,
+    pub kind: NodeKind,
+}
+
+#[derive(Debug)]
+pub enum NodeKind {
+    Constant(Literal),
+    /// A declared variable.
+    Variable(u16),
+    /// A variable of a macro: its place on the stack of locals.
+    Local(u16),
+    /// A type used as a value, by name.
+    TypeName(Box<str>),
+    Select {
+        operand: Box<Node>,
+        field: Box<str>,
+        test: bool,
+        optional: bool,
+    },
+    Conditional(Box<[Node; 3]>),
+    And(Box<[Node]>),
+    Or(Box<[Node]>),
+    Call(Box<CallNode>),
+    List(Box<[(Node, bool)]>),
+    Map(Box<[(Node, Node, bool)]>),
+    Fold(Box<FoldNode>),
+    Bind(Box<[Node; 2]>),
+    OptionalMap {
+        operand: Box<Node>,
+        body: Box<Node>,
+        flat: bool,
+    },
+}
+
+#[derive(Debug)]
+pub struct CallNode {
+    pub name: Box<str>,
+    pub function: Function,
+    /// The target of a member call comes first.
+    pub args: Box<[Node]>,
+    /// A pattern that was written as a literal.
+    pub regex: Option<Arc<Regex>>,
+}
+
+/// Its locals are two: the first variable, then the second where there is one.
+#[derive(Debug)]
+pub struct FoldNode {
+    pub kind: FoldKind,
+    pub range: Node,
+    pub two: bool,
+    pub predicate: Option<Node>,
+    pub transform: Option<Node>,
+}

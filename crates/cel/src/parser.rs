@@ -1,0 +1,249 @@
+//! Recursive descent over the tokens. Depth and size are bounded, so that every later walk over the tree is too.
+
+use crate::ast::{Ast, Expr, ExprKind, Id};
+use crate::issues::Issues;
+use crate::lexer::{Spanned, Token, tokens};
+
+/// Characters of an expression (cel-go's default).
+pub const MAX_SOURCE: usize = 100_000;
+
+/// Levels of the tree (cel-go's default). The walks use at most a few KiB of stack a level.
+pub const MAX_DEPTH: usize = 250;
+
+/// Parses `source`, macros included.
+///
+/// # Errors
+/// Everything that could be told about the text before giving up.
+pub fn parse(source: &str) -> Result<Ast, Issues> {
+    let mut issues = Issues::new(source);
+    let size = source.chars().count();
+    if size > MAX_SOURCE {
+        let mut issues = Issues::new("");
+        issues.report(0, format!("expression code point size exceeds limit: size: {size}, limit {MAX_SOURCE}"));
+        return Err(issues);
+    }
+    let tokens = tokens(source, &mut issues);
+    let mut parser = Parser { tokens, at: 0, depth: 0, positions: Vec::new(), depths: Vec::new(), issues, failed: false };
+    let root = parser.expression();
+    if !parser.failed && parser.token() != &Token::End {
+        let found = parser.describe();
+        let one_too_many = parser.tokens.get(parser.at + 1).is_some_and(|next| next.token == Token::End);
+        let what = if one_too_many { "extraneous" } else { "mismatched" };
+        parser.syntax_error(&format!("{what} input '{found}' expecting <EOF>"));
+    }
+    if parser.issues.is_empty() { Ok(Ast { root, positions: parser.positions }) } else { Err(parser.issues) }
+}
+
+pub(crate) const PRIMARY: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+
+/// Words that are no identifiers in an expression, and fields only after escaping.
+pub const RESERVED: [&str; 18] = [
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+    "namespace", "return", "var", "void", "while", "in",
+];
+
+/// The operators of two sides by precedence, weakest first; `&&` and `||` have levels of their own.
+const RELATIONS: [(&str, &str); 6] =
+    [("<", "_<_"), ("<=", "_<=_"), (">=", "_>=_"), (">", "_>_"), ("==", "_==_"), ("!=", "_!=_")];
+const SUMS: [(&str, &str); 2] = [("+", "_+_"), ("-", "_-_")];
+const PRODUCTS: [(&str, &str); 3] = [("*", "_*_"), ("/", "_/_"), ("%", "_%_")];
+
+pub(crate) struct Parser {
+    tokens: Vec<Spanned>,
+    at: usize,
+    depth: usize,
+    pub(crate) positions: Vec<u32>,
+    /// Levels below each node, to bound chains that are built without recursion.
+    depths: Vec<u16>,
+    issues: Issues,
+    failed: bool,
+}
+
+impl Parser {
+    pub(crate) fn token(&self) -> &Token {
+        &self.tokens[self.at.min(self.tokens.len() - 1)].token
+    }
+
+    pub(crate) fn position(&self) -> u32 {
+        self.tokens[self.at.min(self.tokens.len() - 1)].position
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        match self.token() {
+            Token::End => "<EOF>".to_owned(),
+            _ => self.tokens[self.at].text.to_string(),
+        }
+    }
+
+    pub(crate) fn advance(&mut self) {
+        if self.token() != &Token::End {
+            self.at += 1;
+        }
+    }
+
+    /// After the first syntax error the rest is skipped: what follows it is mostly a consequence.
+    pub(crate) fn syntax_error(&mut self, what: &str) {
+        if !self.failed {
+            let position = self.position();
+            self.issues.report(position, format!("Syntax error: {what}"));
+        }
+        self.failed = true;
+        self.at = self.tokens.len() - 1;
+    }
+
+    /// Reports what does not stop parsing.
+    pub(crate) fn report(&mut self, position: u32, what: &str) {
+        self.issues.report(position, what);
+    }
+
+    pub(crate) fn accept(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.token(), Token::Symbol(found) if *found == symbol);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    pub(crate) fn expect(&mut self, symbol: &str) {
+        if !self.accept(symbol) {
+            let found = self.describe();
+            self.syntax_error(&format!("mismatched input '{found}' expecting '{symbol}'"));
+        }
+    }
+
+    /// Makes a node. `below` are the levels of its deepest child.
+    pub(crate) fn node(&mut self, position: u32, kind: ExprKind, below: u16) -> Expr {
+        let id = self.positions.len() as Id;
+        self.positions.push(position);
+        let depth = below.saturating_add(1);
+        self.depths.push(depth);
+        if usize::from(depth) > MAX_DEPTH {
+            self.too_deep();
+            return Expr { id, kind: ExprKind::Malformed };
+        }
+        Expr { id, kind }
+    }
+
+    fn too_deep(&mut self) {
+        if !self.failed {
+            self.issues.report(0, format!("expression recursion limit exceeded: {MAX_DEPTH}"));
+        }
+        self.failed = true;
+        self.at = self.tokens.len() - 1;
+    }
+
+    pub(crate) fn failed(&self) -> bool {
+        self.failed
+    }
+
+    pub(crate) fn place(&self, expr: &Expr) -> u32 {
+        self.positions.get(expr.id as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn below(&self, expr: &Expr) -> u16 {
+        self.depths.get(expr.id as usize).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn deepest<'a>(&self, exprs: impl IntoIterator<Item = &'a Expr>) -> u16 {
+        exprs.into_iter().map(|expr| self.below(expr)).max().unwrap_or(0)
+    }
+
+    pub(crate) fn call(&mut self, position: u32, function: &str, args: Vec<Expr>) -> Expr {
+        let below = self.deepest(&args);
+        self.node(position, ExprKind::Call { function: function.into(), target: None, args }, below)
+    }
+
+    pub(crate) fn expression(&mut self) -> Expr {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            self.too_deep();
+        }
+        let expr = if self.failed { self.node(0, ExprKind::Malformed, 0) } else { self.ternary() };
+        self.depth -= 1;
+        expr
+    }
+
+    fn ternary(&mut self) -> Expr {
+        let condition = self.logical("||", "_||_", |parser| parser.logical("&&", "_&&_", Self::relation));
+        let position = self.position();
+        if !self.accept("?") {
+            return condition;
+        }
+        let yes = self.logical("||", "_||_", |parser| parser.logical("&&", "_&&_", Self::relation));
+        self.expect(":");
+        let no = self.expression();
+        self.call(position, "_?_:_", vec![condition, yes, no])
+    }
+
+    /// A chain of `&&` or `||` is one call with many arguments: they commute, and long chains stay shallow.
+    fn logical(&mut self, symbol: &str, function: &str, operand: impl Fn(&mut Self) -> Expr) -> Expr {
+        let first = operand(self);
+        let position = self.position();
+        let mut terms = vec![first];
+        while self.accept(symbol) {
+            terms.push(operand(self));
+        }
+        match terms.pop() {
+            Some(only) if terms.is_empty() => only,
+            last => {
+                terms.extend(last);
+                self.call(position, function, terms)
+            }
+        }
+    }
+
+    fn relation(&mut self) -> Expr {
+        let mut left = self.binary(&SUMS, |parser| parser.binary(&PRODUCTS, Self::unary));
+        loop {
+            let position = self.position();
+            let operator = match self.token() {
+                Token::Symbol(symbol) => RELATIONS.iter().find(|(text, _)| text == symbol).map(|(_, name)| *name),
+                Token::Ident(name) if &**name == "in" => Some("@in"),
+                _ => None,
+            };
+            let Some(operator) = operator else { return left };
+            self.advance();
+            let right = self.binary(&SUMS, |parser| parser.binary(&PRODUCTS, Self::unary));
+            left = self.call(position, operator, vec![left, right]);
+        }
+    }
+
+    fn binary(&mut self, operators: &[(&str, &str)], operand: impl Fn(&mut Self) -> Expr) -> Expr {
+        let mut left = operand(self);
+        loop {
+            let position = self.position();
+            let Token::Symbol(symbol) = *self.token() else { return left };
+            let Some((_, name)) = operators.iter().find(|(text, _)| *text == symbol) else { return left };
+            self.advance();
+            let right = operand(self);
+            left = self.call(position, name, vec![left, right]);
+        }
+    }
+
+    fn unary(&mut self) -> Expr {
+        let position = self.position();
+        let symbol = match self.token() {
+            Token::Symbol(symbol @ ("!" | "-")) => *symbol,
+            _ => return self.member(),
+        };
+        let mut count = 0;
+        while self.accept(symbol) {
+            count += 1;
+        }
+        if symbol == "-" && count == 1 && matches!(self.token(), Token::Int(_) | Token::Float(_)) {
+            let literal = self.number(true, position);
+            return self.postfix(literal);
+        }
+        let operand = self.member();
+        // Two of a kind cancel out.
+        if count % 2 == 0 {
+            return operand;
+        }
+        self.call(position, if symbol == "!" { "!_" } else { "-_" }, vec![operand])
+    }
+
+    fn member(&mut self) -> Expr {
+        let primary = self.primary();
+        self.postfix(primary)
+    }
+}
