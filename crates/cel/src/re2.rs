@@ -8,7 +8,15 @@ use regex::{Regex, RegexBuilder};
 /// # Errors
 /// When the pattern is not valid, or compiles to more than 2 MiB (a bound on what one schema can make us hold).
 pub fn compile(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(&translate(pattern)).size_limit(2 << 20).dfa_size_limit(2 << 20).build()
+    compile_within(pattern, 2 << 20)
+}
+
+/// As [`compile`], with another bound in bytes.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_within(pattern: &str, size: usize) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(&translate(pattern)).size_limit(size).dfa_size_limit(size).build()
 }
 
 fn translate(pattern: &str) -> String {

@@ -1,0 +1,214 @@
+//! Equality and order of values.
+
+use std::cmp::Ordering;
+
+use crate::budget::{EvalError, Meter};
+use crate::opaque::Opaque;
+use crate::types::Identity;
+use crate::value::{Key, List, Map, Value};
+
+/// Whether two values are equal. Values of different types are not, but for numbers, which go by amount.
+/// Every compared element is charged; recursion is bounded by the depth of documents (128) and of expressions.
+///
+/// # Errors
+/// When the cost limit is exceeded or a document does not have its shape.
+pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    meter.traverse(1)?;
+    Ok(match (a, b) {
+        (Value::Null, Value::Null) => true,
+        (Value::Bool(a), Value::Bool(b)) => a == b,
+        (Value::String(a), Value::String(b)) => {
+            meter.traverse(a.len().min(b.len()))?;
+            a == b
+        }
+        (Value::Bytes(a), Value::Bytes(b)) => {
+            meter.traverse(a.len().min(b.len()))?;
+            a == b
+        }
+        (Value::List(a), Value::List(b)) => lists_equal(a, b, meter)?,
+        (Value::Map(a), Value::Map(b)) => maps_equal(a, b, meter)?,
+        (Value::Object(a), Value::Object(b)) => {
+            for name in a.shape.fields.keys() {
+                let same = match (a.get(name)?, b.get(name)?) {
+                    (Some(a), Some(b)) => equal(&a, &b, meter)?,
+                    (None, None) => true,
+                    _ => false,
+                };
+                if !same {
+                    return Ok(false);
+                }
+            }
+            true
+        }
+        (Value::Timestamp(a), Value::Timestamp(b)) => a == b,
+        (Value::Duration(a), Value::Duration(b)) => a == b,
+        (Value::Type(a), Value::Type(b)) => a == b,
+        (Value::Optional(a), Value::Optional(b)) => match (a, b) {
+            (Some(a), Some(b)) => equal(a, b, meter)?,
+            (None, None) => true,
+            _ => false,
+        },
+        (Value::Opaque(a), Value::Opaque(b)) => match (&**a, &**b) {
+            (Opaque::Semver(a), Opaque::Semver(b)) => a.compare(b).is_eq(),
+            (a, b) => a == b,
+        },
+        (a, b) => numbers(a, b) == Some(Some(Ordering::Equal)),
+    })
+}
+
+fn lists_equal<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    match a.identity() {
+        Identity::Atomic => {
+            for (a, b) in a.iter().zip(b.iter()) {
+                if !equal(&a?, &b?, meter)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        // Order does not count; every item must have its like on the other side.
+        Identity::Set => {
+            for item in a.iter() {
+                if !contains(b, &item?, meter)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        }
+        Identity::Map(keys) => {
+            for item in a.iter() {
+                let item = item?;
+                let like = match place_of(b, &item, keys, meter)? {
+                    Some(place) => b.get(place)?,
+                    None => None,
+                };
+                match like {
+                    Some(like) if equal(&item, &like, meter)? => {}
+                    _ => return Ok(false),
+                }
+            }
+            Ok(true)
+        }
+    }
+}
+
+fn maps_equal<'a>(a: &Map<'a>, b: &Map<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    if a.len() != b.len() {
+        return Ok(false);
+    }
+    for key in a.keys() {
+        match (a.get(&key)?, b.get(&key)?) {
+            (Some(a), Some(b)) if equal(&a, &b, meter)? => {}
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a list holds a value.
+///
+/// # Errors
+/// As [`equal`].
+pub fn contains<'a>(list: &List<'a>, value: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
+    for item in list.iter() {
+        if equal(&item?, value, meter)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Where a list of type map has the item with the same keys.
+///
+/// # Errors
+/// As [`equal`].
+pub fn place_of<'a>(
+    list: &List<'a>,
+    item: &Value<'a>,
+    keys: &[Box<str>],
+    meter: &mut Meter,
+) -> Result<Option<usize>, EvalError> {
+    for (place, other) in list.iter().enumerate() {
+        let other = other?;
+        let mut same = true;
+        for key in keys {
+            same = same
+                && match (key_field(item, key)?, key_field(&other, key)?) {
+                    (Some(a), Some(b)) => equal(&a, &b, meter)?,
+                    (None, None) => true,
+                    _ => false,
+                };
+        }
+        if same {
+            return Ok(Some(place));
+        }
+    }
+    Ok(None)
+}
+
+fn key_field<'a>(item: &Value<'a>, key: &str) -> Result<Option<Value<'a>>, EvalError> {
+    match item {
+        Value::Object(object) => object.get(&crate::types::escape(key).unwrap_or_default()),
+        Value::Map(map) => map.get(&Key::String(crate::value::Text::Shared(key.into()))),
+        _ => Ok(None),
+    }
+}
+
+/// Order of two numbers of any kinds: `None` if they are none, `Some(None)` beside a NaN.
+pub fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Option<Ordering>> {
+    Some(match (a, b) {
+        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
+        (Value::Double(a), b) => order_double(*a, amount(b)?),
+        (a, Value::Double(b)) => order_double(*b, amount(a)?).map(Ordering::reverse),
+        (a, b) => Some(amount(a)?.cmp(&amount(b)?)),
+    })
+}
+
+fn amount(value: &Value<'_>) -> Option<i128> {
+    match value {
+        Value::Int(number) => Some(i128::from(*number)),
+        Value::Uint(number) => Some(i128::from(*number)),
+        _ => None,
+    }
+}
+
+fn order_double(double: f64, whole: i128) -> Option<Ordering> {
+    if double.is_nan() {
+        return None;
+    }
+    // Doubles beyond 2^64 are beyond every integer here, and the rest is cut to an i128 without loss.
+    if double.abs() > 1.9e19 {
+        return Some(if double > 0.0 { Ordering::Greater } else { Ordering::Less });
+    }
+    let floor = double.floor();
+    Some((floor as i128).cmp(&whole).then(if double > floor { Ordering::Greater } else { Ordering::Equal }))
+}
+
+/// Order of two values of one orderable type. `None` beside a NaN.
+///
+/// # Errors
+/// When the values have no order, or the cost limit is exceeded.
+pub fn order(a: &Value<'_>, b: &Value<'_>, meter: &mut Meter) -> Result<Option<Ordering>, EvalError> {
+    Ok(match (a, b) {
+        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (Value::String(a), Value::String(b)) => {
+            meter.traverse(a.len().min(b.len()))?;
+            Some((**a).cmp(&**b))
+        }
+        (Value::Bytes(a), Value::Bytes(b)) => {
+            meter.traverse(a.len().min(b.len()))?;
+            Some(a.cmp(b))
+        }
+        (Value::Timestamp(a), Value::Timestamp(b)) => Some(a.cmp(b)),
+        (Value::Duration(a), Value::Duration(b)) => Some(a.cmp(b)),
+        (Value::Opaque(a), Value::Opaque(b)) => match (&**a, &**b) {
+            (Opaque::Quantity(a), Opaque::Quantity(b)) => Some(a.cmp(b)),
+            (Opaque::Semver(a), Opaque::Semver(b)) => Some(a.compare(b)),
+            _ => return Err(EvalError::NoSuchOverload),
+        },
+        (a, b) => numbers(a, b).ok_or(EvalError::NoSuchOverload)?,
+    })
+}

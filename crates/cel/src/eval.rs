@@ -1,0 +1,242 @@
+//! Walking the checked tree. Every step is charged, so that no input makes an expression run long.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use regex::Regex;
+
+use crate::ast::Literal;
+use crate::budget::{EvalError, Meter};
+use crate::functions::text::bytes_value;
+use crate::node::{CallNode, Node, NodeKind};
+use crate::value::{ELEMENT, Key, Value};
+
+/// Costs of making lists and maps, beside their elements.
+const LIST_COST: u64 = 10;
+const MAP_COST: u64 = 30;
+
+/// What a pattern that is not known before costs to compile, and how many are remembered. At 5,000 each the budget
+/// of one expression pays for 200 compilations.
+const PATTERN_COST: u64 = 5_000;
+
+/// The state of one evaluation.
+pub struct Evaluation<'a, 'm> {
+    pub(crate) meter: &'m mut Meter,
+    variables: &'m [Option<Value<'a>>],
+    locals: Vec<Value<'a>>,
+    /// Patterns met so far that are no literals.
+    patterns: HashMap<String, Option<Arc<Regex>>>,
+}
+
+type Outcome<'a> = Result<Value<'a>, EvalError>;
+
+impl<'a, 'm> Evaluation<'a, 'm> {
+    pub fn new(variables: &'m [Option<Value<'a>>], meter: &'m mut Meter) -> Self {
+        Self { meter, variables, locals: Vec::new(), patterns: HashMap::new() }
+    }
+
+    pub(crate) fn locals_len(&self) -> usize {
+        self.locals.len()
+    }
+
+    pub(crate) fn push_locals(&mut self, first: Value<'a>, second: Option<Value<'a>>) {
+        self.locals.push(first);
+        self.locals.extend(second);
+    }
+
+    pub(crate) fn truncate_locals(&mut self, length: usize) {
+        self.locals.truncate(length);
+    }
+
+    /// Recursion is bounded by the parser's depth.
+    pub fn eval(&mut self, node: &'a Node) -> Outcome<'a> {
+        match &node.kind {
+            NodeKind::Constant(literal) => Ok(constant(literal)),
+            NodeKind::Variable(slot) => {
+                self.meter.charge(1)?;
+                let bound = self.variables.get(usize::from(*slot)).and_then(Option::as_ref);
+                bound.cloned().ok_or_else(|| EvalError::failed("no such attribute"))
+            }
+            NodeKind::Local(place) => {
+                self.meter.charge(1)?;
+                let bound = self.locals.get(usize::from(*place)).cloned();
+                bound.ok_or_else(|| EvalError::failed("no such attribute"))
+            }
+            NodeKind::TypeName(name) => Ok(Value::Type(name.as_ref().into())),
+            NodeKind::Select { operand, field, test, optional } => {
+                let operand = self.eval(operand)?;
+                self.meter.charge(1)?;
+                self.select(&operand, field, *test, *optional)
+            }
+            NodeKind::Conditional(parts) => match self.eval(&parts[0])? {
+                Value::Bool(true) => self.eval(&parts[1]),
+                Value::Bool(false) => self.eval(&parts[2]),
+                _ => Err(EvalError::NoSuchOverload),
+            },
+            NodeKind::And(terms) => self.logical(terms, false),
+            NodeKind::Or(terms) => self.logical(terms, true),
+            NodeKind::Call(call) => self.call(call),
+            NodeKind::List(entries) => self.list(entries),
+            NodeKind::Map(entries) => self.map(entries),
+            NodeKind::Fold(fold) => self.fold(fold),
+            NodeKind::Bind(parts) => {
+                let value = self.eval(&parts[0])?;
+                self.with_local(value, &parts[1])
+            }
+            NodeKind::OptionalMap { operand, body, flat } => {
+                self.meter.charge(1)?;
+                match self.eval(operand)? {
+                    Value::Optional(None) => Ok(Value::Optional(None)),
+                    Value::Optional(Some(inner)) => {
+                        let made = self.with_local((*inner).clone(), body)?;
+                        Ok(if *flat { made } else { Value::some(made) })
+                    }
+                    _ => Err(EvalError::NoSuchOverload),
+                }
+            }
+        }
+    }
+
+    fn with_local(&mut self, value: Value<'a>, body: &'a Node) -> Outcome<'a> {
+        self.locals.push(value);
+        let made = self.eval(body);
+        self.locals.pop();
+        made
+    }
+
+    /// `||` where `decisive` is true, `&&` otherwise. An operand that decides outweighs others that fail.
+    fn logical(&mut self, terms: &'a [Node], decisive: bool) -> Outcome<'a> {
+        let mut failure = None;
+        for term in terms {
+            match self.eval(term) {
+                Ok(Value::Bool(value)) if value == decisive => return Ok(Value::Bool(decisive)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failure = failure.or(Some(EvalError::NoSuchOverload)),
+                Err(EvalError::CostExceeded) => return Err(EvalError::CostExceeded),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(Value::Bool(!decisive)), Err)
+    }
+
+    fn call(&mut self, call: &'a CallNode) -> Outcome<'a> {
+        // Two arguments are the rule; those calls take no vector.
+        match &*call.args {
+            [only] => {
+                let args = [self.eval(only)?];
+                (call.function)(self, call, &args)
+            }
+            [first, second] => {
+                let args = [self.eval(first)?, self.eval(second)?];
+                (call.function)(self, call, &args)
+            }
+            many => {
+                let args = many.iter().map(|arg| self.eval(arg)).collect::<Result<Vec<_>, _>>()?;
+                (call.function)(self, call, &args)
+            }
+        }
+    }
+
+    pub(crate) fn select(&mut self, operand: &Value<'a>, field: &str, test: bool, optional: bool) -> Outcome<'a> {
+        let found = match operand {
+            Value::Object(object) if test => return Ok(Value::Bool(object.has(field))),
+            Value::Object(object) => object.get(field)?,
+            Value::Map(map) => {
+                let key = Key::String(crate::value::Text::Shared(field.into()));
+                if test {
+                    return Ok(Value::Bool(map.contains(&key)));
+                }
+                map.get(&key)?
+            }
+            Value::Optional(None) => {
+                return Ok(if test { Value::Bool(false) } else { Value::Optional(None) });
+            }
+            Value::Optional(Some(inner)) => {
+                return self.select(inner, field, test, true);
+            }
+            _ => return Err(EvalError::NoSuchOverload),
+        };
+        match (found, optional) {
+            (found, true) => Ok(Value::Optional(found.map(std::rc::Rc::new))),
+            (Some(value), false) => Ok(value),
+            (None, false) => Err(EvalError::NoSuchKey(field.to_owned())),
+        }
+    }
+
+    fn list(&mut self, entries: &'a [(Node, bool)]) -> Outcome<'a> {
+        self.meter.charge(LIST_COST)?;
+        self.meter.allocate(entries.len() * ELEMENT)?;
+        let mut items = Vec::with_capacity(entries.len());
+        for (node, optional) in entries {
+            let value = self.eval(node)?;
+            match (optional, value) {
+                (false, value) => items.push(value),
+                (true, Value::Optional(inner)) => items.extend(inner.map(|inner| (*inner).clone())),
+                (true, _) => return Err(EvalError::NoSuchOverload),
+            }
+        }
+        Ok(Value::list(items))
+    }
+
+    fn map(&mut self, entries: &'a [(Node, Node, bool)]) -> Outcome<'a> {
+        self.meter.charge(MAP_COST)?;
+        self.meter.allocate(entries.len() * 2 * ELEMENT)?;
+        let mut map = BTreeMap::new();
+        for (key, value, optional) in entries {
+            let (key, value) = (self.eval(key)?, self.eval(value)?);
+            let value = match (optional, value) {
+                (false, value) => value,
+                (true, Value::Optional(Some(inner))) => (*inner).clone(),
+                (true, Value::Optional(None)) => continue,
+                (true, _) => return Err(EvalError::NoSuchOverload),
+            };
+            insert(&mut map, &key, value)?;
+        }
+        Ok(Value::map(map))
+    }
+
+    /// The compiled form of a pattern: the call's own if it was a literal.
+    ///
+    /// # Errors
+    /// When the pattern is not valid, or the cost limit is exceeded.
+    pub(crate) fn pattern(&mut self, call: &CallNode, pattern: &str) -> Result<Arc<Regex>, EvalError> {
+        if let Some(regex) = &call.regex {
+            return Ok(Arc::clone(regex));
+        }
+        if !self.patterns.contains_key(pattern) {
+            self.meter.charge(PATTERN_COST)?;
+            self.meter.text(pattern.len())?;
+            let compiled = crate::re2::compile_within(pattern, 1 << 18).ok().map(Arc::new);
+            self.patterns.insert(pattern.to_owned(), compiled);
+        }
+        let known = self.patterns.get(pattern).cloned().flatten();
+        known.ok_or_else(|| EvalError::failed(format!("error parsing regexp: {pattern:?}")))
+    }
+}
+
+/// Puts an entry into a map that is being made.
+pub(crate) fn insert<'a>(map: &mut BTreeMap<Key<'a>, Value<'a>>, key: &Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
+    let key = Key::from_value(key).ok_or_else(|| EvalError::failed("unsupported key type"))?;
+    match map.entry(key) {
+        std::collections::btree_map::Entry::Occupied(entry) => {
+            let key = crate::functions::text::display(&entry.key().to_value()).unwrap_or_default();
+            Err(EvalError::failed(format!("insert failed: key {key} already exists")))
+        }
+        std::collections::btree_map::Entry::Vacant(entry) => {
+            entry.insert(value);
+            Ok(())
+        }
+    }
+}
+
+fn constant(literal: &Literal) -> Value<'_> {
+    match literal {
+        Literal::Null => Value::Null,
+        Literal::Bool(flag) => Value::Bool(*flag),
+        Literal::Int(number) => Value::Int(*number),
+        Literal::Uint(number) => Value::Uint(*number),
+        Literal::Double(number) => Value::Double(*number),
+        Literal::String(text) => Value::borrowed(text),
+        Literal::Bytes(data) => bytes_value(data),
+    }
+}

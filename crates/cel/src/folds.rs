@@ -1,0 +1,146 @@
+//! Macros over ranges.
+
+use std::collections::BTreeMap;
+
+use crate::ast::FoldKind;
+use crate::budget::EvalError;
+use crate::eval::{Evaluation, insert};
+use crate::node::FoldNode;
+use crate::value::{ELEMENT, Key, List, Map, Value};
+
+/// What is gathered while running over a range.
+enum Gathered<'a> {
+    /// `all` and `exists`: the failure that counts unless an element decides.
+    Verdict(Option<EvalError>),
+    Count(u64),
+    List(Vec<Value<'a>>),
+    Map(BTreeMap<Key<'a>, Value<'a>>),
+}
+
+enum Range<'a> {
+    List(List<'a>),
+    Map(Map<'a>, Vec<Key<'a>>),
+}
+
+impl<'a> Range<'a> {
+    fn len(&self) -> usize {
+        match self {
+            Self::List(list) => list.len(),
+            Self::Map(_, keys) => keys.len(),
+        }
+    }
+}
+
+impl<'a> Evaluation<'a, '_> {
+    pub(crate) fn fold(&mut self, fold: &'a FoldNode) -> Result<Value<'a>, EvalError> {
+        let range = match self.eval(&fold.range)? {
+            Value::List(list) => Range::List(list),
+            Value::Map(map) => {
+                self.meter.allocate(map.len() * ELEMENT)?;
+                let keys = map.keys();
+                Range::Map(map, keys)
+            }
+            _ => return Err(EvalError::NoSuchOverload),
+        };
+        self.meter.charge(1)?;
+        let mut gathered = match fold.kind {
+            FoldKind::All | FoldKind::Exists => Gathered::Verdict(None),
+            FoldKind::ExistsOne => Gathered::Count(0),
+            FoldKind::Filter | FoldKind::List => Gathered::List(Vec::new()),
+            FoldKind::Map | FoldKind::MapEntry => Gathered::Map(BTreeMap::new()),
+        };
+        let scope = self.locals_len();
+        for index in 0..range.len() {
+            // The condition and the step of the loop.
+            self.meter.charge(2)?;
+            let (first, second) = element(&range, index, fold.two)?;
+            let single = (!fold.two).then(|| first.clone());
+            self.push_locals(first.clone(), second);
+            let decided = self.step(fold, &mut gathered, &first, single);
+            self.truncate_locals(scope);
+            if let Some(value) = decided? {
+                return Ok(value);
+            }
+        }
+        match gathered {
+            Gathered::Verdict(Some(error)) => Err(error),
+            Gathered::Verdict(None) => Ok(Value::Bool(fold.kind == FoldKind::All)),
+            Gathered::Count(count) => Ok(Value::Bool(count == 1)),
+            Gathered::List(items) => Ok(Value::list(items)),
+            Gathered::Map(entries) => Ok(Value::map(entries)),
+        }
+    }
+
+    /// One element. A value means that the fold is decided.
+    fn step(
+        &mut self,
+        fold: &'a FoldNode,
+        gathered: &mut Gathered<'a>,
+        key: &Value<'a>,
+        single: Option<Value<'a>>,
+    ) -> Result<Option<Value<'a>>, EvalError> {
+        let holds = match &fold.predicate {
+            None => true,
+            Some(predicate) => match (self.eval(predicate), &mut *gathered) {
+                (Ok(Value::Bool(holds)), _) => holds,
+                (Err(EvalError::CostExceeded), _) => return Err(EvalError::CostExceeded),
+                // `all` and `exists` go on: another element may decide.
+                (outcome, Gathered::Verdict(failure)) => {
+                    let error = outcome.err().unwrap_or(EvalError::NoSuchOverload);
+                    failure.get_or_insert(error);
+                    return Ok(None);
+                }
+                (outcome, _) => return Err(outcome.err().unwrap_or(EvalError::NoSuchOverload)),
+            },
+        };
+        match gathered {
+            Gathered::Verdict(_) => {
+                let decisive = fold.kind == FoldKind::Exists;
+                return Ok((holds == decisive).then_some(Value::Bool(decisive)));
+            }
+            Gathered::Count(count) => *count += u64::from(holds),
+            _ if !holds => {}
+            Gathered::List(items) => {
+                self.meter.allocate(ELEMENT)?;
+                let value = match (&fold.transform, single) {
+                    (Some(transform), _) => self.eval(transform)?,
+                    (None, Some(single)) => single,
+                    (None, None) => return Err(EvalError::NoSuchOverload),
+                };
+                items.push(value);
+            }
+            Gathered::Map(entries) => {
+                self.meter.allocate(2 * ELEMENT)?;
+                let Some(transform) = &fold.transform else { return Err(EvalError::NoSuchOverload) };
+                let value = self.eval(transform)?;
+                if fold.kind == FoldKind::Map {
+                    insert(entries, key, value)?;
+                } else {
+                    let Value::Map(made) = value else { return Err(EvalError::NoSuchOverload) };
+                    for key in made.keys() {
+                        if let Some(value) = made.get(&key)? {
+                            insert(entries, &key.to_value(), value)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What the variables are bound to: index or key first, value second. A single variable is the element of a list and
+/// the key of a map.
+fn element<'a>(range: &Range<'a>, index: usize, two: bool) -> Result<(Value<'a>, Option<Value<'a>>), EvalError> {
+    match range {
+        Range::List(list) => {
+            let item = list.get(index)?.unwrap_or(Value::Null);
+            Ok(if two { (Value::Int(index as i64), Some(item)) } else { (item, None) })
+        }
+        Range::Map(map, keys) => {
+            let key = &keys[index];
+            let value = if two { map.get(key)? } else { None };
+            Ok((key.to_value(), value))
+        }
+    }
+}

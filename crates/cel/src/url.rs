@@ -1,0 +1,138 @@
+//! Absolute URLs, as far as Go's `url.ParseRequestURI` and the getters of Kubernetes' library go.
+
+use std::collections::BTreeMap;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    pub scheme: String,
+    /// With the port.
+    pub host: String,
+    pub path: String,
+    query: String,
+}
+
+impl Url {
+    /// Reads `scheme://host/path?query` or `/path?query`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.is_empty() || text.chars().any(|c| c.is_control()) {
+            return None;
+        }
+        let (scheme, rest) = match text.find(|c: char| matches!(c, ':' | '/' | '?' | '#')) {
+            Some(at) if text.as_bytes()[at] == b':' => (&text[..at], &text[at + 1..]),
+            _ => ("", text),
+        };
+        let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+        if !scheme.chars().all(legal) || (scheme.is_empty() && text.starts_with(':')) {
+            return None;
+        }
+        if !scheme.is_empty() && !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            return None;
+        }
+        // Neither a relative reference nor an opaque part is an absolute URL with a path.
+        if !rest.starts_with('/') {
+            return None;
+        }
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, path) = match rest.strip_prefix("//") {
+            Some(rest) if !scheme.is_empty() => rest.split_at(rest.find('/').unwrap_or(rest.len())),
+            _ => ("", rest),
+        };
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        if !host_is_valid(host) || !escapes_are_valid(path) {
+            return None;
+        }
+        let scheme = scheme.to_ascii_lowercase();
+        Some(Self { scheme, host: host.to_owned(), path: escape_path(path), query: query.to_owned() })
+    }
+
+    pub fn hostname(&self) -> &str {
+        let host = match self.host.strip_prefix('[') {
+            Some(rest) => rest.split(']').next().unwrap_or_default(),
+            None => self.host.split(':').next().unwrap_or_default(),
+        };
+        host
+    }
+
+    pub fn port(&self) -> &str {
+        let after = self.host.rsplit(']').next().unwrap_or_default();
+        after.rsplit_once(':').map_or("", |(_, port)| port)
+    }
+
+    /// Keys with their values in the order of the text.
+    pub fn query(&self) -> BTreeMap<String, Vec<String>> {
+        let mut out: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for pair in self.query.split('&').filter(|pair| !pair.is_empty() && !pair.contains(';')) {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if let (Some(key), Some(value)) = (unescape_query(key), unescape_query(value)) {
+                out.entry(key).or_default().push(value);
+            }
+        }
+        out
+    }
+}
+
+fn host_is_valid(host: &str) -> bool {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let Some((address, after)) = rest.split_once(']') else { return false };
+            if address.is_empty() {
+                return false;
+            }
+            match after {
+                "" => (address, ""),
+                after => match after.strip_prefix(':') {
+                    Some(port) => (address, port),
+                    None => return false,
+                },
+            }
+        }
+        None => match host.split_once(':') {
+            Some((name, port)) => (name, port),
+            None => (host, ""),
+        },
+    };
+    let plain = |c: char| !matches!(c, ' ' | '"' | '<' | '>' | '\\' | '^' | '`' | '{' | '|' | '}' | '#');
+    port.bytes().all(|b| b.is_ascii_digit()) && name.chars().all(plain) && escapes_are_valid(name)
+}
+
+fn escapes_are_valid(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    (0..bytes.len()).filter(|at| bytes[*at] == b'%').all(|at| hex(at + 1) && hex(at + 2))
+}
+
+fn escape_path(path: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@%!'()*[]".contains(&byte);
+        if plain {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+fn unescape_query(text: &str) -> Option<String> {
+    if !escapes_are_valid(text) {
+        return None;
+    }
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'+' => out.push(b' '),
+            b'%' => {
+                out.push(u8::from_str_radix(text.get(at + 1..at + 3)?, 16).ok()?);
+                at += 2;
+            }
+            byte => out.push(byte),
+        }
+        at += 1;
+    }
+    Some(String::from_utf8_lossy(&out).into_owned())
+}
