@@ -84,9 +84,7 @@ impl Checker<'_> {
                 self.finish(expr.id, type_, NodeKind::Constant(literal.clone()))
             }
             ExprKind::Ident(name) => self.name(expr.id, name),
-            ExprKind::Select { operand, field, test, optional } => {
-                self.select(expr, operand, field, *test, *optional)
-            }
+            ExprKind::Select { operand, field, test, optional } => self.select(expr, operand, field, *test, *optional),
             ExprKind::Call { function, target, args } => self.call(expr.id, function, target.as_deref(), args),
             ExprKind::List(entries) => self.list(expr.id, entries),
             ExprKind::Map(entries) => self.map(expr.id, entries),

@@ -67,11 +67,9 @@ impl Checker<'_> {
             }
             let mut attempt = self.solution.clone();
             let base = attempt.reserve(overload.type_params);
-            let params: Vec<Type> =
-                overload.params.iter().map(|param| Solution::instantiate(param, base)).collect();
-            let fits = args.iter().enumerate().all(|(index, arg)| {
-                attempt.assign(arg, &params[index.min(params.len() - 1)])
-            });
+            let params: Vec<Type> = overload.params.iter().map(|param| Solution::instantiate(param, base)).collect();
+            let fits =
+                args.iter().enumerate().all(|(index, arg)| attempt.assign(arg, &params[index.min(params.len() - 1)]));
             if !fits {
                 continue;
             }

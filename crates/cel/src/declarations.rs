@@ -47,7 +47,8 @@ impl Declarations {
     fn declare(&mut self, line: &'static str) {
         let Some((name, signatures)) = line.split_once(": ") else { return };
         for signature in signatures.split(" | ") {
-            if let Some(overload) = Reader { rest: signature, params: Vec::new() }.overload() {
+            let reader = Reader { rest: signature, params: Vec::new() };
+            if let Some(overload) = reader.overload() {
                 self.functions.entry(name).or_default().push(overload);
             }
         }

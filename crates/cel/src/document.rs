@@ -68,11 +68,12 @@ impl<'a> Value<'a> {
             (Kind::Any, Json::Object(entries)) => Self::Map(Map::Json { entries, values: &ANY }),
             (Kind::Map { values }, Json::Object(entries)) => Self::Map(Map::Json { entries, values }),
             (Kind::Object(shape), Json::Object(fields)) => Self::Object(Object { fields, shape }),
-            (Kind::Any, _) => return mismatch("a value"),
             (Kind::Bool, _) => return mismatch("a boolean"),
             (Kind::Int, _) => return mismatch("an integer"),
             (Kind::Double, _) => return mismatch("a number"),
-            (Kind::String | Kind::Bytes | Kind::Date | Kind::DateTime | Kind::Duration, _) => return mismatch("a string"),
+            (Kind::String | Kind::Bytes | Kind::Date | Kind::DateTime | Kind::Duration, _) => {
+                return mismatch("a string");
+            }
             (Kind::List { .. }, _) => return mismatch("an array"),
             (Kind::Map { .. } | Kind::Object(_), _) => return mismatch("a map"),
         })

@@ -215,7 +215,11 @@ impl<'a, 'm> Evaluation<'a, 'm> {
 }
 
 /// Puts an entry into a map that is being made.
-pub(crate) fn insert<'a>(map: &mut BTreeMap<Key<'a>, Value<'a>>, key: &Value<'a>, value: Value<'a>) -> Result<(), EvalError> {
+pub(crate) fn insert<'a>(
+    map: &mut BTreeMap<Key<'a>, Value<'a>>,
+    key: &Value<'a>,
+    value: Value<'a>,
+) -> Result<(), EvalError> {
     let key = Key::from_value(key).ok_or_else(|| EvalError::failed("unsupported key type"))?;
     match map.entry(key) {
         std::collections::btree_map::Entry::Occupied(entry) => {

@@ -5,6 +5,9 @@ use std::fmt;
 /// More are not collected: a text is read by people.
 const MAX_ISSUES: usize = 100;
 
+/// Lines longer than this are not repeated, as in cel-go.
+const MAX_SNIPPET: usize = 16_384;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// Characters from the start of the source.
@@ -57,9 +60,11 @@ impl fmt::Display for Rendered<'_> {
                 f.write_str("\n")?;
             }
             let (line, column, text) = locate(&self.0.expression, issue.position as usize);
-            let dots = ".".repeat(column);
-            let text = text.replace('\t', " ");
-            write!(f, "ERROR: <input>:{}:{}: {}\n | {text}\n | {dots}^", line + 1, column + 1, issue.message)?;
+            write!(f, "ERROR: <input>:{}:{}: {}", line + 1, column + 1, issue.message)?;
+            if text.len() <= MAX_SNIPPET {
+                let dots = ".".repeat(column);
+                write!(f, "\n | {}\n | {dots}^", text.replace('\t', " "))?;
+            }
         }
         Ok(())
     }

@@ -90,7 +90,8 @@ impl Lexer<'_> {
         if c == '`' {
             return self.quoted_ident();
         }
-        let symbol = SYMBOLS.into_iter().find(|symbol| symbol.chars().enumerate().all(|(i, s)| self.peek(i) == Some(s)));
+        let symbol =
+            SYMBOLS.into_iter().find(|symbol| symbol.chars().enumerate().all(|(i, s)| self.peek(i) == Some(s)));
         match symbol {
             Some(symbol @ ("&" | "|" | "=")) if symbol != "=" => {
                 self.unknown(symbol);

@@ -1,8 +1,48 @@
-//! The Common Expression Language as Kubernetes speaks it.
+//! The Common Expression Language as Kubernetes speaks it: the language, its standard functions, cel-go's extensions
+//! and Kubernetes' libraries.
+//!
+//! An [`Env`] declares variables; [`Env::compile`] parses and type-checks an expression into a [`Program`], which can be
+//! evaluated any number of times, on borrowed documents, within a budget. Nothing here knows a clock, a store or the
+//! network; no input makes an evaluation panic, run long or take much memory.
+//!
+//! ```
+//! use cel::{Env, Type, Value, budget::Meter};
+//!
+//! let env = Env::new().with("x", Type::Int);
+//! let program = env.compile("x * 2 > 5").expect("well typed");
+//! let value = program.eval(&[Some(Value::Int(3))], &mut Meter::new(1_000)).expect("has a value");
+//! assert!(matches!(value, Value::Bool(true)));
+//! ```
+
 pub mod ast;
+pub mod budget;
+mod check;
+mod check_calls;
+mod compare;
+pub mod declarations;
+mod document;
+pub mod estimate;
+mod eval;
+mod folds;
+mod functions;
 pub mod issues;
 mod lexer;
+pub mod libraries;
 mod macros;
+pub mod node;
+mod opaque;
 mod operands;
 pub mod parser;
+pub mod program;
 pub mod re2;
+mod times;
+pub mod types;
+mod unify;
+mod url;
+pub mod value;
+
+pub use budget::EvalError;
+pub use issues::Issues;
+pub use program::{Env, Program};
+pub use types::{Shape, Type};
+pub use value::Value;

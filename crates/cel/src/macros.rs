@@ -13,7 +13,9 @@ pub(crate) fn call(
 ) -> Expr {
     match target {
         None if function == "has" && args.len() == 1 => has(parser, position, args.remove(0)),
-        Some(target) if is_name(&target, "cel") && function == "bind" && args.len() == 3 => bind(parser, position, args),
+        Some(target) if is_name(&target, "cel") && function == "bind" && args.len() == 3 => {
+            bind(parser, position, args)
+        }
         Some(target) => match fold_kind(function, args.len()) {
             Some(kind) => fold(parser, position, kind, target, args),
             None if matches!(function, "optMap" | "optFlatMap") && args.len() == 2 => {

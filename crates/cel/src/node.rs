@@ -62,3 +62,26 @@ pub struct FoldNode {
     pub predicate: Option<Node>,
     pub transform: Option<Node>,
 }
+
+impl Node {
+    /// Whether the test holds for this node or one below. Recursion is bounded by the parser's depth.
+    pub fn any(&self, test: &dyn Fn(&Node) -> bool) -> bool {
+        test(self)
+            || match &self.kind {
+                NodeKind::Constant(_) | NodeKind::Variable(_) | NodeKind::Local(_) | NodeKind::TypeName(_) => false,
+                NodeKind::Select { operand, .. } => operand.any(test),
+                NodeKind::Conditional(parts) => parts.iter().any(|node| node.any(test)),
+                NodeKind::And(terms) | NodeKind::Or(terms) => terms.iter().any(|node| node.any(test)),
+                NodeKind::Call(call) => call.args.iter().any(|node| node.any(test)),
+                NodeKind::List(entries) => entries.iter().any(|(node, _)| node.any(test)),
+                NodeKind::Map(entries) => entries.iter().any(|(key, value, _)| key.any(test) || value.any(test)),
+                NodeKind::Fold(fold) => {
+                    fold.range.any(test)
+                        || fold.predicate.as_ref().is_some_and(|node| node.any(test))
+                        || fold.transform.as_ref().is_some_and(|node| node.any(test))
+                }
+                NodeKind::Bind(parts) => parts.iter().any(|node| node.any(test)),
+                NodeKind::OptionalMap { operand, body, .. } => operand.any(test) || body.any(test),
+            }
+    }
+}

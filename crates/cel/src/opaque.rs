@@ -37,7 +37,8 @@ pub fn parse_ip(text: &str) -> Result<IpAddr, String> {
     if text.contains('%') {
         return Err(format!("IP address {text:?} with zone value is not allowed"));
     }
-    let ip: IpAddr = text.parse().map_err(|_| format!("IP Address {text:?} parse error during conversion from string"))?;
+    let ip: IpAddr =
+        text.parse().map_err(|_| format!("IP Address {text:?} parse error during conversion from string"))?;
     match ip {
         IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => {
             Err(format!("IPv4-mapped IPv6 address {text:?} is not allowed"))

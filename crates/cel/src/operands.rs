@@ -22,8 +22,7 @@ impl Parser {
                     operand = macros::call(self, call_position, Some(operand), &name, args);
                 } else {
                     let below = self.below(&operand);
-                    let kind =
-                        ExprKind::Select { operand: Box::new(operand), field: name, test: false, optional };
+                    let kind = ExprKind::Select { operand: Box::new(operand), field: name, test: false, optional };
                     operand = self.node(position, kind, below);
                 }
             } else if self.accept("[") {

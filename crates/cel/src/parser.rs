@@ -23,7 +23,8 @@ pub fn parse(source: &str) -> Result<Ast, Issues> {
         return Err(issues);
     }
     let tokens = tokens(source, &mut issues);
-    let mut parser = Parser { tokens, at: 0, depth: 0, positions: Vec::new(), depths: Vec::new(), issues, failed: false };
+    let mut parser =
+        Parser { tokens, at: 0, depth: 0, positions: Vec::new(), depths: Vec::new(), issues, failed: false };
     let root = parser.expression();
     if !parser.failed && parser.token() != &Token::End {
         let found = parser.describe();
@@ -34,12 +35,29 @@ pub fn parse(source: &str) -> Result<Ast, Issues> {
     if parser.issues.is_empty() { Ok(Ast { root, positions: parser.positions }) } else { Err(parser.issues) }
 }
 
-pub(crate) const PRIMARY: &str = "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
+pub(crate) const PRIMARY: &str =
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// Words that are no identifiers in an expression, and fields only after escaping.
 pub const RESERVED: [&str; 18] = [
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while", "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+    "in",
 ];
 
 /// The operators of two sides by precedence, weakest first; `&&` and `||` have levels of their own.

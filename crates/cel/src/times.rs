@@ -73,9 +73,7 @@ pub fn print_duration(nanos: i64) -> String {
 pub fn field(name: &str, time: Timestamp, zone: Option<&str>) -> Result<i64, EvalError> {
     let zone = match zone {
         None => TimeZone::UTC,
-        Some(text) => {
-            parse_zone(text).ok_or_else(|| EvalError::failed(format!("unknown time zone {text}")))?
-        }
+        Some(text) => parse_zone(text).ok_or_else(|| EvalError::failed(format!("unknown time zone {text}")))?,
     };
     let civil = zone.to_datetime(time);
     Ok(match name {

@@ -169,8 +169,27 @@ impl Shape {
 pub fn escape(name: &str) -> Option<String> {
     /// Words an expression cannot select; `true`, `false`, `null` and `in` are no identifiers at all.
     const KEYWORDS: [&str; 21] = [
-        "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import",
-        "let", "loop", "package", "namespace", "return", "var", "void", "while",
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
     ];
     if KEYWORDS.contains(&name) {
         return Some(format!("__{name}__"));

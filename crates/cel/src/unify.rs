@@ -107,7 +107,10 @@ impl Solution {
 }
 
 fn nullable(type_: &Type) -> bool {
-    matches!(type_, Type::Null | Type::Object(_) | Type::Duration | Type::Timestamp | Type::Opaque(_) | Type::Optional(_))
+    matches!(
+        type_,
+        Type::Null | Type::Object(_) | Type::Duration | Type::Timestamp | Type::Opaque(_) | Type::Optional(_)
+    )
 }
 
 /// Equality of types that have no parts.
@@ -115,10 +118,9 @@ fn same_leaf(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::Opaque(a), Type::Opaque(b)) => a == b,
         (Type::Object(a), Type::Object(b)) => Arc::ptr_eq(a, b),
-        (
-            Type::List(_) | Type::Map(_) | Type::Optional(_) | Type::Type(_) | Type::Opaque(_) | Type::Object(_),
-            _,
-        ) => false,
+        (Type::List(_) | Type::Map(_) | Type::Optional(_) | Type::Type(_) | Type::Opaque(_) | Type::Object(_), _) => {
+            false
+        }
         (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
 }

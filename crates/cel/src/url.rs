@@ -17,7 +17,7 @@ impl Url {
         if text.is_empty() || text.chars().any(|c| c.is_control()) {
             return None;
         }
-        let (scheme, rest) = match text.find(|c: char| matches!(c, ':' | '/' | '?' | '#')) {
+        let (scheme, rest) = match text.find([':', '/', '?', '#']) {
             Some(at) if text.as_bytes()[at] == b':' => (&text[..at], &text[at + 1..]),
             _ => ("", text),
         };
@@ -46,11 +46,10 @@ impl Url {
     }
 
     pub fn hostname(&self) -> &str {
-        let host = match self.host.strip_prefix('[') {
+        match self.host.strip_prefix('[') {
             Some(rest) => rest.split(']').next().unwrap_or_default(),
             None => self.host.split(':').next().unwrap_or_default(),
-        };
-        host
+        }
     }
 
     pub fn port(&self) -> &str {

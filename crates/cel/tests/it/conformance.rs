@@ -1,0 +1,45 @@
+//! One expression a line, and after the arrow what it gives.
+
+use crate::printing::outcome;
+
+fn check(table: &str) {
+    let mut wrong = Vec::new();
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (source, expected) = line.split_once(" ==> ").unwrap_or_else(|| panic!("no arrow: {line}"));
+        let found = outcome(source);
+        if found != expected {
+            wrong.push(format!("{source}\n  expected {expected}\n  found    {found}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn literals_and_operators() {
+    check(include_str!("tables/operators.txt"));
+}
+
+#[test]
+fn what_does_not_compile() {
+    check(include_str!("tables/refused.txt"));
+}
+
+#[test]
+fn macros() {
+    check(include_str!("tables/macros.txt"));
+}
+
+#[test]
+fn documents() {
+    check(include_str!("tables/documents.txt"));
+}
+
+#[test]
+fn strings() {
+    check(include_str!("tables/strings.txt"));
+}
+
+#[test]
+fn libraries() {
+    check(include_str!("tables/libraries.txt"));
+}

@@ -1,0 +1,117 @@
+//! No expression and no document makes an evaluation long, large or deep.
+
+use std::time::Duration;
+
+use cel::budget::{EXPRESSION_LIMIT, EvalError, Meter};
+use cel::types::{ANY, Identity, Kind};
+use cel::{Env, Type, Value};
+use serde_json::json;
+
+use crate::printing::{leaf, list};
+
+/// Generous, since debug builds and loaded machines are slow: what is unbounded takes minutes.
+const SOON: Duration = Duration::from_secs(20);
+
+fn eval(source: &str, document: &serde_json::Value) -> (Result<String, EvalError>, u64) {
+    let env = Env::new().with("self", Type::Dyn);
+    let program = env.compile(source).unwrap_or_else(|issues| panic!("{source}: {issues}"));
+    let this = Value::from_json(document, &ANY).expect("any document");
+    let mut meter = Meter::new(EXPRESSION_LIMIT);
+    let value = program.eval(&[Some(this)], &mut meter).map(|value| crate::printing::print(&value));
+    (value, meter.cost())
+}
+
+/// Runs on a thread with the stack of a runtime's worker, and gives up waiting when it takes too long.
+fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let thread = std::thread::Builder::new().stack_size(2 << 20);
+    thread.spawn(move || sender.send(work())).expect("a thread");
+    receiver.recv_timeout(SOON).expect("ends soon")
+}
+
+#[test]
+fn bombs_end_soon() {
+    let numbers: Vec<i64> = (0..100_000).collect();
+    let document = json!({"l": numbers, "s": "a".repeat(1_000_000), "t": vec!["x".repeat(1000); 200]});
+    for source in [
+        "self.l.all(a, self.l.all(b, self.l.all(c, a + b + c >= 0)))",
+        "self.l.map(a, self.l.map(b, b)).size() > 0",
+        "self.l.map(a, self.l + self.l).size() > 0",
+        "self.l.map(a, self.s + self.s).size() > 0",
+        "self.l.all(a, self.s.matches('(a*)*b|' + string(a)) || true)",
+        "self.l.map(a, self.s.replace('a', self.s)).size() > 0",
+        "self.l.map(a, self.s.split('')).size() > 0",
+        "self.s.replace('', self.s).size() > 0",
+        "self.l.all(a, size(self.s) > 0)",
+        "self.l.all(a, self.s == self.s)",
+        "self.l.all(a, self.l == self.l)",
+        "sets.contains(self.l, self.l)",
+        "self.l.distinct().size() > 0",
+        "lists.range(1000000000000).size() > 0",
+        "self.l.all(a, '%s'.format([self.l]) != '')",
+        "self.l.all(a, 'a'.matches('((a{100}){100}){' + string(a) + '}') || true)",
+        "cel.bind(a, self.l + self.l, cel.bind(b, a + a, cel.bind(c, b + b, cel.bind(d, c + c, cel.bind(e, d + d, e + e))))).size() > 0",
+    ] {
+        let (source, document) = (source.to_owned(), document.clone());
+        let shown = source.clone();
+        let (outcome, cost) = soon(move || eval(&source, &document));
+        assert_eq!(outcome, Err(EvalError::CostExceeded), "{shown} at {cost}");
+    }
+}
+
+#[test]
+fn costs_are_of_the_order_of_upstreams() {
+    let document = json!({"l": [1, 2, 3], "s": "a".repeat(100)});
+    for (source, least, most) in [
+        ("1 + 1 == 2", 2, 2),
+        ("self.l.size() == 3", 3, 4),
+        ("self.l.all(a, a > 0)", 10, 20),
+        ("self.s.contains('b')", 12, 14),
+        ("self.s.matches('^a+$')", 12, 16),
+        ("[1, 2].size() == 2", 11, 13),
+        ("{'a': 1}.size() == 1", 31, 33),
+        ("2 in self.l", 5, 7),
+    ] {
+        let (_, cost) = eval(source, &document);
+        assert!((least..=most).contains(&cost), "{source} costs {cost}");
+    }
+}
+
+#[test]
+fn depth_and_size_are_bounded() {
+    let env = Env::new().with("self", Type::Dyn);
+    for source in [
+        format!("{}1{}", "(".repeat(5_000), ")".repeat(5_000)),
+        format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000)),
+        "1".to_owned() + &" + 1".repeat(5_000),
+        "self".to_owned() + &".a".repeat(5_000),
+        "self".to_owned() + &"[0]".repeat(5_000),
+        "true ? 1 : ".repeat(5_000),
+        "!(".repeat(5_000),
+        "a".repeat(200_000),
+    ] {
+        let start = source[..20].to_owned();
+        let env = env.clone();
+        let text = soon(move || env.compile(&source).expect_err("too much").to_string());
+        assert!(text.contains("exceeded") || text.contains("exceeds"), "{start}: {text}");
+    }
+    // What is just within works on a worker's stack, in debug builds too.
+    let deep = "1".to_owned() + &" + 1".repeat(240) + " == 241";
+    assert_eq!(soon(move || eval(&deep, &json!({}))).0, Ok("true".to_owned()));
+    let nested = format!("{}1{}.size() == 1", "[".repeat(120), "]".repeat(120));
+    assert_eq!(soon(move || eval(&nested, &json!({}))).0, Ok("true".to_owned()));
+    let chain = "true".to_owned() + &" && true".repeat(5_000);
+    assert_eq!(soon(move || eval(&chain, &json!({}))).0, Ok("true".to_owned()));
+}
+
+#[test]
+fn large_sets_are_compared_within_the_budget() {
+    let items: Vec<String> = (0..20_000).map(|number| format!("item-{number}")).collect();
+    let shape = list(leaf(Kind::String), Identity::Set);
+    let env = Env::new().with_document("self", &shape, false);
+    let program = env.compile("self + self == self").expect("well typed");
+    let document = json!(items);
+    let this = Value::from_json(&document, &shape).expect("of its shape");
+    let outcome = program.eval(&[Some(this)], &mut Meter::new(EXPRESSION_LIMIT)).map(|_| ());
+    assert_eq!(outcome, Err(EvalError::CostExceeded));
+}
