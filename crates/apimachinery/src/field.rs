@@ -76,13 +76,22 @@ pub struct Error {
     pub kind: ErrorKind,
     pub path: Path,
     pub detail: String,
+    /// The value as upstream shows it, where that is not its JSON with sorted keys.
+    pub shown: Option<String>,
 }
 
 pub type ErrorList = Vec<Error>;
 
 impl Error {
     pub fn new(kind: ErrorKind, path: &Path, detail: impl Into<String>) -> Self {
-        Self { kind, path: path.clone(), detail: detail.into() }
+        Self { kind, path: path.clone(), detail: detail.into(), shown: None }
+    }
+
+    /// Shows the value in these words.
+    #[must_use]
+    pub fn shown_as(mut self, text: impl Into<String>) -> Self {
+        self.shown = Some(text.into());
+        self
     }
 
     pub fn required(path: &Path, detail: impl Into<String>) -> Self {
@@ -140,6 +149,7 @@ impl Error {
 
     /// The text without the path.
     pub fn body(&self) -> String {
+        let shown = |value: &Value| self.shown.clone().unwrap_or_else(|| shown(value));
         let head = match &self.kind {
             ErrorKind::Required => "Required value".to_owned(),
             ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
@@ -159,6 +169,24 @@ impl Error {
 
     pub fn to_cause(&self) -> StatusCause {
         StatusCause { reason: self.reason().into(), message: self.body(), field: self.path.as_str().into() }
+    }
+}
+
+/// The JSON of an object whose members come in the order a Go struct declares them; what it does not name comes last.
+pub fn in_order(value: &Value, order: &[&str]) -> String {
+    match value {
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|item| in_order(item, order)).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Object(map) => {
+            let named = order.iter().filter_map(|name| Some((*name, map.get(*name)?)));
+            let rest = map.iter().filter(|(name, _)| !order.contains(&name.as_str())).map(|(n, v)| (n.as_str(), v));
+            let members: Vec<String> =
+                named.chain(rest).map(|(name, value)| format!("{}:{value}", Value::from(name))).collect();
+            format!("{{{}}}", members.join(","))
+        }
+        scalar => scalar.to_string(),
     }
 }
 

@@ -1,6 +1,8 @@
 //! What Go's JSON scanner says of a document it cannot read. Clients and their tests know these texts; serde_json's
 //! own say the same in other words. This only looks for the error, it builds nothing.
 
+use serde_json::Value;
+
 /// Go refuses deeper documents with a text of its own.
 const MAX_DEPTH: usize = 10_000;
 
@@ -16,6 +18,40 @@ enum Inside {
 /// The error Go reports for a document that is no JSON; `None` when it is.
 pub fn syntax_error(document: &[u8]) -> Option<String> {
     Scanner { rest: document, stack: Vec::new() }.run().err()
+}
+
+/// A document as Go prints its decoded form (`%v`): `map[a:1 b:[x y] c:<nil>]`.
+pub fn printed(value: &Value) -> String {
+    let mut out = String::new();
+    print(value, &mut out);
+    out
+}
+
+/// Documents were decoded, so they are 128 deep at most.
+fn print(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => out.push_str("<nil>"),
+        Value::String(text) => out.push_str(text),
+        Value::Array(items) => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { " " });
+                print(item, out);
+            }
+            out.push(']');
+        }
+        Value::Object(map) => {
+            out.push_str("map[");
+            for (at, (key, value)) in map.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { " " });
+                out.push_str(key);
+                out.push(':');
+                print(value, out);
+            }
+            out.push(']');
+        }
+        scalar => out.push_str(&scalar.to_string()),
+    }
 }
 
 struct Scanner<'d> {

@@ -267,7 +267,10 @@ fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
-                errors.push(field::Error::invalid(path, Value::Array(owners.to_vec()), detail));
+                let owners = Value::Array(owners.to_vec());
+                let order = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"];
+                let shown = field::in_order(&owners, &order);
+                errors.push(field::Error::invalid(path, owners, detail).shown_as(shown));
             } else {
                 controller = Some(name);
             }
@@ -320,8 +323,9 @@ pub fn validate_object_meta(meta: &Value, namespaced: bool, rule: NameRule, path
     errors
 }
 
-/// What an update may not change in the metadata, and that what it brings is valid. Immutable server-owned fields
-/// that the caller fills from the stored object pass by themselves.
+/// What an update may not change in the metadata, and that its labels, annotations and owners are valid. Immutable
+/// server-owned fields that the caller fills from the stored object pass by themselves. Names and finalizers are
+/// [`validate_object_meta`]'s.
 pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> ErrorList {
     let empty = Map::new();
     let (new, old) = (new.as_object().unwrap_or(&empty), old.as_object().unwrap_or(&empty));
@@ -352,9 +356,6 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> Err
     errors.extend(validate_label_pairs(pairs(new, "labels"), &path.child("labels")));
     errors.extend(validate_annotation_pairs(pairs(new, "annotations"), &path.child("annotations")));
     errors.extend(validate_owners(items(new, "ownerReferences"), &path.child("ownerReferences")));
-    for finalizer in items(new, "finalizers").iter().filter_map(Value::as_str) {
-        errors.extend(validate_finalizer(finalizer, &path.child("finalizers")));
-    }
     errors
 }
 

@@ -15,20 +15,23 @@ pub enum PatchError {
     /// A strategic merge patch uses a directive wrongly.
     #[error("{0}")]
     Directive(String),
+    /// A directive of a strategic merge patch has the wrong form.
+    #[error("invalid patch format of {0}")]
+    Format(&'static str),
 }
 
 impl PatchError {
-    /// What the API answers. Upstream's reply to a JSON patch that does not apply carries no details; ours has the
-    /// same reason and says why.
+    /// What the API answers. Upstream does not say why a JSON patch does not apply, and tells a wrong directive as a
+    /// failure of its own.
     pub fn to_status(&self) -> Status {
         match self {
-            Self::Malformed(_) | Self::Directive(_) => Status::bad_request(self.to_string()),
+            Self::Malformed(_) | Self::Format(_) => Status::bad_request(self.to_string()),
+            Self::Directive(_) => Status::unclassified(self.to_string()),
             Self::TooManyOperations { .. } => Status::failure(StatusReason::RequestEntityTooLarge, self.to_string()),
-            Self::NotApplicable(_) => Status::failure(
-                StatusReason::Invalid,
-                format!("the server rejected our request due to an error in our request: {self}"),
-            )
-            .with_details(crate::status::StatusDetails::default()),
+            Self::NotApplicable(_) => {
+                Status::failure(StatusReason::Invalid, "the server rejected our request due to an error in our request")
+                    .with_details(crate::status::StatusDetails::default())
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::field::ErrorList;
 use crate::gvk::{ApiResource, GroupVersionKind};
 use crate::schema::TypeOf;
-use crate::{Object, Status};
+use crate::{Object, Status, names};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
@@ -98,6 +98,15 @@ pub struct RequestContext {
 }
 
 /// What is special about a kind. Every method works on the decoded tree; the defaults suit a plain kind.
+/// See [`Strategy::metadata_checks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataChecks {
+    /// What an update may not change, and labels, annotations and owners.
+    pub changes: bool,
+    /// All that holds for a new object.
+    pub whole: bool,
+}
+
 pub trait Strategy: Send + Sync {
     /// Fills in defaults; also run on what is read from the store.
     fn default(&self, _object: &mut Value) {}
@@ -133,6 +142,17 @@ pub trait Strategy: Send + Sync {
 
     fn validate_update(&self, _context: &RequestContext, _old: &Value, _object: &Value) -> ErrorList {
         ErrorList::new()
+    }
+
+    /// Which names objects may have.
+    fn name_rule(&self) -> names::NameRule {
+        names::subdomain_rule
+    }
+
+    /// What of the metadata the kind's own validation of an update looks at again. Each look is a cause of its own in the
+    /// reply to an update that is refused.
+    fn metadata_checks(&self) -> MetadataChecks {
+        MetadataChecks { changes: true, whole: false }
     }
 
     /// Texts for `Warning` headers.

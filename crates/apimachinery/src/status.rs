@@ -138,6 +138,18 @@ impl Status {
         }
     }
 
+    /// A 500 without a reason: what kube-apiserver makes of errors that nobody gave a status. Clients match the code.
+    pub fn unclassified(message: impl Into<String>) -> Self {
+        Self {
+            kind: "Status".into(),
+            api_version: "v1".into(),
+            status: "Failure".into(),
+            message: message.into(),
+            code: 500,
+            ..Self::default()
+        }
+    }
+
     #[must_use]
     pub fn with_details(mut self, details: StatusDetails) -> Self {
         self.details = Some(Box::new(details));
@@ -209,9 +221,16 @@ impl Status {
 
     /// 422 from validation. `kind` is the object's Kind.
     pub fn invalid(group: &str, kind: &str, name: &str, errors: &[field::Error]) -> Self {
-        let text = match errors {
-            [one] => one.to_string(),
-            many => format!("[{}]", many.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+        // What several checks say is a cause each, but told once.
+        let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+        for error in errors.iter().map(ToString::to_string) {
+            if !texts.contains(&error) {
+                texts.push(error);
+            }
+        }
+        let text = match &texts[..] {
+            [one] => one.clone(),
+            many => format!("[{}]", many.join(", ")),
         };
         let subject = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
         Self::failure(StatusReason::Invalid, format!("{subject} \"{name}\" is invalid: {text}")).with_details(

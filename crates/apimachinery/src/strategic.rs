@@ -6,6 +6,7 @@ mod lists;
 
 use serde_json::{Map, Value};
 
+use crate::go_json;
 use crate::patch::PatchError;
 use crate::schema::{PatchStrategy, Schema, SchemaId, Schemas, TypeOf};
 
@@ -88,7 +89,8 @@ fn merge_maps(live: &mut Map<String, Value>, patch: &Map<String, Value>, at: At<
             return Ok(());
         }
         Some(other) => {
-            let text = format!("unknown patch type: {other} in map: {}", Value::Object(patch.clone()));
+            let text =
+                format!("unknown patch type: {other} in map: {}", go_json::printed(&Value::Object(patch.clone())));
             return Err(PatchError::Directive(text));
         }
     }
@@ -145,10 +147,10 @@ fn merge_member(
 /// `$retainKeys` names all keys that may stay, so that members of a union do not pile up.
 fn retain_keys(live: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), PatchError> {
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
-    let keys = keys.as_array().ok_or_else(|| PatchError::Directive(format!("{RETAIN_KEYS} is not a list")))?;
+    let keys = keys.as_array().ok_or(PatchError::Format("retainKeys"))?;
     let listed = |key: &str| keys.iter().any(|listed| listed.as_str() == Some(key));
-    if let Some(stray) = patch.keys().find(|key| !key.starts_with('$') && !listed(key)) {
-        return Err(PatchError::Directive(format!("{stray:?} is in the patch but not in its {RETAIN_KEYS} list")));
+    if patch.keys().any(|key| !key.starts_with('$') && !listed(key)) {
+        return Err(PatchError::Format("retainKeys"));
     }
     live.retain(|key, _| listed(key));
     Ok(())

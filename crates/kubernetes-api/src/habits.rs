@@ -1,6 +1,9 @@
 //! How the API server treats the kinds: which keep a generation, which updates need a version, what becomes of dependents.
 //! Kinds that are not named have a plain life.
 
+use apimachinery::names::{self, NameRule};
+use apimachinery::resource::MetadataChecks;
+
 /// The parts of a kind's object whose change raises `metadata.generation`; `None` for a kind that keeps none.
 pub(crate) fn generation_of(group: &str, kind: &str) -> Option<&'static [&'static str]> {
     match (group, kind) {
@@ -49,6 +52,34 @@ pub(crate) fn creates_on_update(group: &str, kind: &str) -> bool {
         "node.k8s.io" => kind == "RuntimeClass",
         _ => false,
     }
+}
+
+/// Names of services and namespaces become parts of DNS names, those of roles only of URLs.
+pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
+    match (group, kind) {
+        ("", "Namespace") => names::label_rule,
+        ("", "Service") => names::label_1035_rule,
+        ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => names::path_segment_rule,
+        ("apiregistration.k8s.io", "APIService") => names::path_segment_rule,
+        ("networking.k8s.io", "IPAddress") => names::path_segment_rule,
+        _ => names::subdomain_rule,
+    }
+}
+
+/// What kinds look at again when they are updated. Those that are not named judge what may not change, and no more.
+pub(crate) fn metadata_checks(group: &str, kind: &str) -> MetadataChecks {
+    let (changes, whole) = match (group, kind) {
+        ("", "ConfigMap" | "Secret" | "Service" | "ServiceAccount" | "Endpoints" | "PersistentVolumeClaim")
+        | ("", "LimitRange" | "PodTemplate" | "ResourceQuota")
+        | ("rbac.authorization.k8s.io", _)
+        | ("certificates.k8s.io", _)
+        | ("apiregistration.k8s.io", _)
+        | ("discovery.k8s.io", "EndpointSlice") => (true, true),
+        ("", "PersistentVolume") | ("admissionregistration.k8s.io", _) => (false, true),
+        ("policy", "PodDisruptionBudget") => (false, false),
+        _ => (true, false),
+    };
+    MetadataChecks { changes, whole }
 }
 
 /// Whether dependents outlive an owner whose deletion does not say otherwise.

@@ -3,7 +3,8 @@
 
 use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
-use apimachinery::resource::{Column, RequestContext, ResourceInfo, Strategy};
+use apimachinery::names::NameRule;
+use apimachinery::resource::{Column, MetadataChecks, RequestContext, ResourceInfo, Strategy};
 use apimachinery::schema::SchemaId;
 use apimachinery::{Object, Status};
 use serde_json::Value;
@@ -87,6 +88,14 @@ impl Strategy for BuiltIn {
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         validation::update(self.type_, &context.subresource, old, object)
+    }
+
+    fn name_rule(&self) -> NameRule {
+        habits::name_rule(&self.group, &self.kind)
+    }
+
+    fn metadata_checks(&self) -> MetadataChecks {
+        habits::metadata_checks(&self.group, &self.kind)
     }
 
     fn has_generation(&self) -> bool {

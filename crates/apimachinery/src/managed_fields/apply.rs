@@ -35,7 +35,8 @@ impl ApplyError {
     pub fn to_status(&self) -> Status {
         match self {
             Self::Conflicts(conflicts) => to_conflict_status(conflicts),
-            Self::ManagedFieldsSet | Self::Typed { .. } => Status::bad_request(self.to_string()),
+            Self::ManagedFieldsSet => Status::bad_request(self.to_string()),
+            Self::Typed { .. } => Status::unclassified(self.to_string()),
             Self::Entries(_) => Status::internal(self),
         }
     }

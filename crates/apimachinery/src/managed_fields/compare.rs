@@ -133,6 +133,10 @@ fn maps(was: &Map<String, Value>, is: &Map<String, Value>, place: Place<'_>, dep
             continue;
         }
         let implied = if old.is_none() || new.is_none() { place.implied(key) } else { None };
+        // A null that a struct prints for a member nobody set is in the print of the other side too.
+        if implied.is_none() && place.is_struct() && (old.or(new) == Some(&Value::Null)) {
+            continue;
+        }
         let difference = compare(old.or(implied), new.or(implied), place.child(key).0, depth + 1);
         out.push(PathElement::field(key), difference);
     }

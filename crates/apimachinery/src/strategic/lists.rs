@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{At, ELEMENT_ORDER, PATCH, merge_maps};
+use crate::go_json;
 use crate::patch::PatchError;
 use crate::schema::PatchStrategy;
 
@@ -31,15 +32,13 @@ pub(super) fn merge(
 }
 
 fn read_order(order: &Value) -> Result<&[Value], PatchError> {
-    let items = order.as_array().ok_or_else(|| PatchError::Directive(format!("{ELEMENT_ORDER} is not a list")))?;
+    let items = order.as_array().ok_or(PatchError::Format("setElementOrder list"))?;
     Ok(items)
 }
 
 /// Removes values from a list of primitives.
 pub(super) fn delete_primitives(live: &mut Map<String, Value>, field: &str, gone: &Value) -> Result<(), PatchError> {
-    let gone = gone
-        .as_array()
-        .ok_or_else(|| PatchError::Directive(format!("{}{field} is not a list", super::DELETE_PRIMITIVES)))?;
+    let gone = gone.as_array().ok_or(PatchError::Format("primitive list"))?;
     if let Some(Value::Array(items)) = live.get_mut(field) {
         let gone: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
         items.retain(|item| !gone.contains(&item.to_string()));
@@ -69,7 +68,10 @@ fn merge_by_key(
                 live.retain(|item| identity(item).as_ref() != Some(&gone));
             }
             None | Some("merge") => merged.push(map),
-            Some(other) => return Err(PatchError::Directive(format!("unknown patch type: {other} in map: {item}"))),
+            Some(other) => {
+                let text = format!("unknown patch type: {other} in map: {}", go_json::printed(item));
+                return Err(PatchError::Directive(text));
+            }
         }
     }
     if replace {
@@ -97,7 +99,7 @@ fn merge_by_key(
 }
 
 fn lacks_key(item: &Value, key: &str) -> PatchError {
-    PatchError::Directive(format!("map: {item} does not contain declared merge key: {key}"))
+    PatchError::Directive(format!("map: {} does not contain declared merge key: {key}", go_json::printed(item)))
 }
 
 type Identity<'a> = &'a dyn Fn(&Value) -> Option<String>;
@@ -109,8 +111,8 @@ fn check_order(patch: &[Value], order: Option<&[Value]>, identity: Identity<'_>)
     let named = patch.iter().filter(|item| item.get(PATCH).is_none()).filter_map(identity);
     for name in named {
         if !wanted.any(|other| other == name) {
-            let patch = Value::Array(patch.to_vec());
-            let order = Value::Array(order.to_vec());
+            let patch = go_json::printed(&Value::Array(patch.to_vec()));
+            let order = go_json::printed(&Value::Array(order.to_vec()));
             return Err(PatchError::Directive(format!(
                 "The order in patch list:\n{patch}\n doesn't match {ELEMENT_ORDER} list:\n{order}\n"
             )));

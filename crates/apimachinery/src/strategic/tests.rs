@@ -98,17 +98,11 @@ fn element_order() {
 #[test]
 fn refused_patches() {
     for (patch, expected) in [
-        (json!({"data": {"$patch": "frob"}}), r#"unknown patch type: frob in map: {"$patch":"frob"}"#),
-        (
-            json!({"data": {"$patch": "merge", "s": "1"}}),
-            r#"unknown patch type: merge in map: {"$patch":"merge","s":"1"}"#,
-        ),
-        (pod(json!([{"image": "x"}])), r#"map: {"image":"x"} does not contain declared merge key: name"#),
+        (json!({"data": {"$patch": "frob"}}), "unknown patch type: frob in map: map[$patch:frob]"),
+        (json!({"data": {"$patch": "merge", "s": "1"}}), "unknown patch type: merge in map: map[$patch:merge s:1]"),
+        (pod(json!([{"image": "x"}])), "map: map[image:x] does not contain declared merge key: name"),
         (pod(json!(["x"])), r#"an item of a list merged by "name" is not a map: "x""#),
-        (
-            json!({"spec": {"strategy": {"type": "R", "$retainKeys": []}}}),
-            r#""type" is in the patch but not in its $retainKeys list"#,
-        ),
+        (json!({"spec": {"strategy": {"type": "R", "$retainKeys": []}}}), "invalid patch format of retainKeys"),
         (json!([]), "error decoding patch: a strategic merge patch is an object"),
     ] {
         assert_eq!(run(&json!({}), &patch).map_err(|e| e.to_string()), Err(expected.to_owned()), "{patch}");

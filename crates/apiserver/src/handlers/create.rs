@@ -40,7 +40,7 @@ impl Call<'_> {
         dry_run: bool,
     ) -> Result<(Arc<Object>, Vec<String>), Status> {
         if object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
-            return Err(Status::bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(Status::unclassified("resourceVersion should not be set on objects to be created"));
         }
         self.check_namespace(&mut object)?;
         let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
@@ -86,7 +86,7 @@ impl Call<'_> {
         // What a deleted object held is free again only once the cache has heard of it.
         self.server.cache.catch_up().await?;
         self.server.admit(&mut self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
-        let rule = name_rule(&self.resource.info.resource);
+        let rule = strategy.name_rule();
         let namespaced = self.resource.info.resource.namespaced;
         let mut wrong = names::validate_object_meta(&object["metadata"], namespaced, rule, &Path::new("metadata"));
         if self.has_core_metadata() {
@@ -183,15 +183,5 @@ impl Call<'_> {
         if self.resource.strategy.has_generation() {
             metadata.insert("generation".into(), 1.into());
         }
-    }
-}
-
-/// Which names a kind allows; most allow DNS subdomains.
-fn name_rule(resource: &apimachinery::ApiResource) -> names::NameRule {
-    match (resource.group.as_str(), resource.plural.as_str()) {
-        ("", "namespaces") => names::label_rule,
-        ("", "services") => names::label_1035_rule,
-        ("rbac.authorization.k8s.io", _) => names::path_segment_rule,
-        _ => names::subdomain_rule,
     }
 }

@@ -108,7 +108,7 @@ impl Call<'_> {
 
     pub(super) async fn get(&self) -> Result<Response, Status> {
         let wanted = options::revision(self.info.query.get("resourceVersion").unwrap_or_default());
-        match wanted.map_err(Status::bad_request)? {
+        match wanted.map_err(Status::unclassified)? {
             None => drop(self.server.cache.catch_up().await?),
             Some(0) => {}
             Some(revision) => drop(self.server.cache.not_older_than(revision).await?),

