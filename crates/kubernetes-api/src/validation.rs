@@ -13,6 +13,7 @@ mod autoscaling;
 mod checks;
 mod cluster;
 mod config;
+mod machinery;
 mod network;
 mod pods;
 mod rbac;

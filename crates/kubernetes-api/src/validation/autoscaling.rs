@@ -1,6 +1,6 @@
 //! Autoscalers and disruption budgets.
 
-use apimachinery::field::ErrorList;
+use apimachinery::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::at::At;
@@ -59,7 +59,14 @@ fn metric_target(target: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn budget(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if spec.contains_key("minAvailable") && spec.contains_key("maxUnavailable") {
-        let value = Value::Object(spec.clone());
-        invalid(errors, at, &value, "minAvailable and maxUnavailable cannot be both set");
+        let [least, selector, most, policy] =
+            ["minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy"]
+                .map(|field| spec.get(field).unwrap_or(&Value::Null));
+        // Upstream shows the fields of its own struct.
+        let shown = format!(
+            r#"{{"MinAvailable":{least},"Selector":{selector},"MaxUnavailable":{most},"UnhealthyPodEvictionPolicy":{policy}}}"#
+        );
+        let detail = "minAvailable and maxUnavailable cannot be both set";
+        errors.push(Error::invalid(&at.path(), Value::Object(spec.clone()), detail).shown_as(shown));
     }
 }

@@ -1,6 +1,6 @@
 //! Ingresses and network policies.
 
-use apimachinery::field::ErrorList;
+use apimachinery::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::at::At;
@@ -19,8 +19,11 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 
 fn ingress_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if list(spec, "rules").is_empty() && !spec.contains_key("defaultBackend") {
-        let value = Value::Object(spec.clone());
-        invalid(errors, at, &value, "either `defaultBackend` or `rules` must be specified");
+        let [class, tls] = ["ingressClassName", "tls"].map(|field| spec.get(field).unwrap_or(&Value::Null));
+        // Upstream shows the fields of its own struct.
+        let shown = format!(r#"{{"IngressClassName":{class},"DefaultBackend":null,"TLS":{tls},"Rules":null}}"#);
+        let detail = "either `defaultBackend` or `rules` must be specified";
+        errors.push(Error::invalid(&at.path(), Value::Object(spec.clone()), detail).shown_as(shown));
     }
 }
 

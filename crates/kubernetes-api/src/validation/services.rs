@@ -67,7 +67,11 @@ fn service_ports(ports: &[Value], type_: &str, at: &At<'_>, errors: &mut ErrorLi
         if let Some(number) = port["port"].as_i64()
             && !places.insert((protocol, number))
         {
-            errors.push(Error::duplicate(&at.path(), json!({"protocol": protocol, "port": number})));
+            let shown = format!(
+                r#"{{"Name":"","Protocol":"{protocol}","AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
+            );
+            let place = json!({"protocol": protocol, "port": number});
+            errors.push(Error::duplicate(&at.path(), place).shown_as(shown));
         }
         let Some(node_port) = port["nodePort"].as_i64().filter(|port| *port != 0) else { continue };
         if matches!(type_, "ClusterIP" | "ExternalName") {

@@ -7,7 +7,9 @@ use apimachinery::schema::{Schema, SchemaId};
 
 use super::at::At;
 use super::checks::Check;
-use super::{Object, autoscaling, cluster, config, network, pods, rbac, resources, services, update, workloads};
+use super::{
+    Object, autoscaling, cluster, config, machinery, network, pods, rbac, resources, services, update, workloads,
+};
 
 const TABLE: &str = include_str!("../../data/validation.txt");
 
@@ -140,6 +142,7 @@ fn function(name: &str) -> Option<Function> {
         network::FUNCTIONS,
         autoscaling::FUNCTIONS,
         cluster::FUNCTIONS,
+        machinery::FUNCTIONS,
     ];
     tables.into_iter().flatten().find(|(known, _)| *known == name).map(|(_, function)| *function)
 }

@@ -4,7 +4,7 @@ use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
 use super::table::{Node, Refusal, Rule};
-use super::{config, services};
+use super::{config, machinery, services};
 
 /// Looks at the object before and after.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
@@ -15,6 +15,7 @@ pub(super) fn named(name: &str) -> Option<Compare> {
         "immutable_data" => config::update,
         "job" => job,
         "pod" => pod,
+        "persistent_volume" => machinery::volume_update,
         "service" => services::update,
         "stateful_set" => stateful_set,
         _ => return None,
@@ -39,11 +40,18 @@ fn fixed(path: &[&str], refusal: &Refusal, old: &Value, new: &Value, errors: &mu
         return;
     }
     let (at, is) = (path.iter().fold(Path::root(), |at, name| at.child(name)), is.cloned().unwrap_or_default());
-    errors.push(match refusal {
+    let role = (path == ["roleRef"]).then(|| {
+        let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| &is[field]);
+        format!(r#"{{"APIGroup":{group},"Kind":{kind},"Name":{name}}}"#)
+    });
+    let mut error = match refusal {
         Refusal::Immutable => Error::invalid(&at, is, "field is immutable"),
         Refusal::Invalid(text) => Error::invalid(&at, is, *text),
         Refusal::Forbidden(text) => Error::forbidden(&at, *text),
-    });
+    };
+    // Upstream shows the fields of its own struct.
+    error.shown = role;
+    errors.push(error);
 }
 
 /// `new` with what may change taken from `old`; what then differs may not.

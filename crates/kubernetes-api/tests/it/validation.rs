@@ -397,7 +397,7 @@ fn the_rest() {
             "PodDisruptionBudget",
             "spec: {minAvailable: 1, maxUnavailable: 50}",
             expect![[r#"
-            spec: Invalid value: {"maxUnavailable":50,"minAvailable":1}: minAvailable and maxUnavailable cannot be both set
+            spec: Invalid value: {"MinAvailable":1,"Selector":null,"MaxUnavailable":50,"UnhealthyPodEvictionPolicy":null}: minAvailable and maxUnavailable cannot be both set
         "#]],
         ),
         ("policy", "PodDisruptionBudget", "spec: {minAvailable: 10}", expect![""]),
@@ -427,7 +427,7 @@ fn the_rest() {
             "Ingress",
             "spec: {}",
             expect![[r#"
-            spec: Invalid value: {}: either `defaultBackend` or `rules` must be specified
+            spec: Invalid value: {"IngressClassName":null,"DefaultBackend":null,"TLS":null,"Rules":null}: either `defaultBackend` or `rules` must be specified
         "#]],
         ),
         (
@@ -476,6 +476,107 @@ fn the_rest() {
             metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only
             value: Forbidden: maximum allowed value of a user defined priority is 1000000000
         "#]],
+        ),
+        (
+            "",
+            "PersistentVolume",
+            "spec: {accessModes: [ReadWriteOnce], capacity: {storage: 0}}",
+            expect![[r#"
+                spec.capacity[storage]: Invalid value: "0": must be greater than zero
+                spec: Required value: must specify a volume type
+            "#]],
+        ),
+        (
+            "",
+            "Node",
+            "spec: {taints: [{key: 'a b', effect: NoSchedule}, {key: a, effect: X}]}",
+            expect![[r#"
+                spec.taints[0].key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+                spec.taints[1].effect: Unsupported value: "X": supported values: "NoExecute", "NoSchedule", "PreferNoSchedule"
+            "#]],
+        ),
+        (
+            "",
+            "Endpoints",
+            "subsets: [{}, {addresses: [{ip: 127.0.0.1}, {ip: x}], ports: [{port: 1}, {port: 2, name: b}]}]",
+            expect![[r#"
+                subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`
+                subsets[1].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)
+                subsets[1].addresses[1].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+                subsets[1].ports[0].name: Required value
+            "#]],
+        ),
+        (
+            "",
+            "ResourceQuota",
+            "spec: {scopes: [BestEffort, NotBestEffort]}",
+            expect![[r#"
+                spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: conflicting scopes
+            "#]],
+        ),
+        (
+            "apiregistration.k8s.io",
+            "APIService",
+            "{metadata: {name: x}, spec: {group: g.io, version: v1, groupPriorityMinimum: 30000, versionPriority: 1, service: {name: s}}}",
+            expect![[r#"
+                metadata.name: Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.g.io"
+                spec.groupPriorityMinimum: Invalid value: 30000: must be positive and less than 20000
+                spec.service.namespace: Required value
+            "#]],
+        ),
+        (
+            "certificates.k8s.io",
+            "CertificateSigningRequest",
+            "spec: {request: eA==, usages: [client auth, nope], signerName: x, expirationSeconds: 5}",
+            expect![[r#"
+                spec.usages[1]: Unsupported value: "nope": supported values: "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment", "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime", "server auth", "signing", "timestamping"
+                spec.signerName: Invalid value: "x": must be a fully qualified domain and path of the form 'example.com/signer-name'
+                spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)
+            "#]],
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io",
+            "FlowSchema",
+            "spec: {matchingPrecedence: 20000, priorityLevelConfiguration: {name: ''}, rules: [{}]}",
+            expect![[r#"
+                spec.matchingPrecedence: Invalid value: 20000: must not be greater than 10000
+                spec.priorityLevelConfiguration.name: Required value: must reference a priority level
+                spec.rules[0].subjects: Required value: subjects must contain at least one value
+                spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty
+            "#]],
+        ),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingAdmissionPolicyBinding",
+            "spec: {validationActions: [Deny, Warn]}",
+            expect![[r#"
+                spec.policyName: Required value
+                spec.validationActions: Invalid value: ["Deny","Warn"]: must not contain both Deny and Warn (repeating the same validation failure information in the API response and headers serves no purpose)
+            "#]],
+        ),
+        (
+            "storage.k8s.io",
+            "VolumeAttachment",
+            "spec: {attacher: a, nodeName: n, source: {}}",
+            expect![[r#"
+                spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "IngressClass",
+            "spec: {controller: c, parameters: {kind: K, name: n, scope: Namespace}}",
+            expect![[r#"
+                spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'
+            "#]],
+        ),
+        (
+            "batch",
+            "CronJob",
+            "{metadata: {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}, spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}}}",
+            expect![[r#"
+                metadata.name: Invalid value: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": must be no more than 52 characters
+            "#]],
         ),
         (
             "coordination.k8s.io",
@@ -620,7 +721,7 @@ fn what_is_fixed() {
             "roleRef.name",
             "b",
             expect![[r#"
-            roleRef: Invalid value: {"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"b"}: cannot change roleRef
+            roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"Role","Name":"b"}: cannot change roleRef
         "#]],
         ),
         (

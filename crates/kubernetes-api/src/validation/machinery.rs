@@ -1,0 +1,420 @@
+//! What configures the API server and the machinery around it: API services, flow schemas, admission policies, certificate
+//! requests, volumes and their attachments, endpoints.
+
+use std::net::IpAddr;
+
+use apimachinery::field::{Error, ErrorList};
+use apimachinery::names;
+use apimachinery::quantity::Quantity;
+use serde_json::Value;
+
+use super::at::At;
+use super::table::Function;
+use super::{Object, forbidden, invalid, list, object, required, text};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("api_service", api_service),
+    ("attachment_source", attachment_source),
+    ("certificate_request", certificate_request),
+    ("class_parameters", class_parameters),
+    ("cron_job_name", cron_job_name),
+    ("endpoints", endpoints),
+    ("flow_schema", flow_schema),
+    ("policy_binding", policy_binding),
+    ("policy_spec", policy_spec),
+    ("priority_level", priority_level),
+    ("quota_scopes", quota_scopes),
+    ("volume_spec", volume_spec),
+];
+
+fn name(map: &Object) -> &str {
+    map.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default())
+}
+
+/// Pods and jobs get names of their own out of it, and those have 63 letters.
+const CRON_JOB_NAME: usize = 52;
+
+fn cron_job_name(job: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if name(job).len() > CRON_JOB_NAME {
+        let at = at.child("metadata");
+        let detail = format!("must be no more than {CRON_JOB_NAME} characters");
+        invalid(errors, &at.child("name"), &name(job).into(), &detail);
+    }
+}
+
+fn api_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(spec) = object(service, "spec") else { return };
+    let (group, version) = (text(spec, "group"), text(spec, "version"));
+    if name(service) != format!("{version}.{group}") {
+        let at = at.child("metadata");
+        let detail = format!("must be `spec.version+\".\"+spec.group`: \"{version}.{group}\"");
+        invalid(errors, &at.child("name"), &name(service).into(), &detail);
+    }
+    let at = at.child("spec");
+    for complaint in
+        Some(group).filter(|group| !group.is_empty()).map(names::is_dns1123_subdomain).into_iter().flatten()
+    {
+        invalid(errors, &at.child("group"), &group.into(), &complaint);
+    }
+    for complaint in names::is_dns1035_label(version) {
+        invalid(errors, &at.child("version"), &version.into(), &complaint);
+    }
+    for (field, most, detail) in [
+        ("groupPriorityMinimum", 20_000, "must be positive and less than 20000"),
+        ("versionPriority", 1_000, "must be positive and less than 1000"),
+    ] {
+        let value = spec.get(field).cloned().unwrap_or_else(|| 0.into());
+        if !value.as_i64().is_some_and(|number| (1..=most).contains(&number)) {
+            invalid(errors, &at.child(field), &value, detail);
+        }
+    }
+    let insecure = spec.get("insecureSkipTLSVerify") == Some(&Value::Bool(true));
+    let Some(target) = object(spec, "service") else {
+        if spec.contains_key("caBundle") {
+            let at = at.child("caBundle");
+            invalid(errors, &at, &spec["caBundle"], "local APIServices may not have a caBundle");
+        }
+        if insecure {
+            let at = at.child("insecureSkipTLSVerify");
+            invalid(errors, &at, &true.into(), "local APIServices may not have insecureSkipTLSVerify");
+        }
+        return;
+    };
+    let at_service = at.child("service");
+    for field in ["namespace", "name"] {
+        if text(target, field).is_empty() {
+            required(errors, &at_service.child(field), "");
+        }
+    }
+    if insecure && spec.contains_key("caBundle") {
+        let at = at.child("insecureSkipTLSVerify");
+        invalid(errors, &at, &true.into(), "may not be true if caBundle is present");
+    }
+}
+
+fn attachment_source(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("source");
+    let source = object(spec, "source");
+    let has = |field: &str| source.is_some_and(|source| source.contains_key(field));
+    match (has("persistentVolumeName"), has("inlineVolumeSpec")) {
+        (false, false) => {
+            required(errors, &at, "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
+        }
+        (true, true) => {
+            forbidden(errors, &at, "must specify exactly one of inlineVolumeSpec and persistentVolumeName");
+        }
+        _ => {}
+    }
+}
+
+const USAGES: [&str; 23] = [
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+];
+
+/// Seconds; shorter lives would end before the certificate is in use.
+const SHORTEST_LIFE: i64 = 600;
+
+fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_usages = at.child("usages");
+    let mut seen = Vec::new();
+    for (index, usage) in list(spec, "usages").iter().enumerate() {
+        let at = at_usages.index(index);
+        if usage.as_str().is_none_or(|usage| !USAGES.contains(&usage)) {
+            errors.push(Error::not_supported(&at.path(), usage.clone(), &USAGES));
+        } else if seen.contains(&usage) {
+            errors.push(Error::duplicate(&at.path(), usage.clone()));
+        }
+        seen.push(usage);
+    }
+    let signer = text(spec, "signerName");
+    let at_signer = at.child("signerName");
+    match signer.split_once('/') {
+        None if signer.is_empty() => {}
+        None => invalid(
+            errors,
+            &at_signer,
+            &signer.into(),
+            "must be a fully qualified domain and path of the form 'example.com/signer-name'",
+        ),
+        Some((domain, path)) => {
+            for complaint in names::is_dns1123_subdomain(domain) {
+                invalid(errors, &at_signer, &domain.into(), &format!("validating label {domain:?}: {complaint}"));
+            }
+            if domain.split('.').count() < 2 {
+                invalid(
+                    errors,
+                    &at_signer,
+                    &domain.into(),
+                    "should be a domain with at least two segments separated by dots",
+                );
+            }
+            for complaint in names::is_dns1123_subdomain(path) {
+                invalid(errors, &at_signer, &path.into(), &format!("validating label {path:?}: {complaint}"));
+            }
+        }
+    }
+    if let Some(seconds) =
+        spec.get("expirationSeconds").filter(|seconds| seconds.as_i64().is_some_and(|s| s < SHORTEST_LIFE))
+    {
+        let at = at.child("expirationSeconds");
+        invalid(errors, &at, seconds, "may not specify a duration less than 600 seconds (10 minutes)");
+    }
+}
+
+fn class_parameters(parameters: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let given = parameters.contains_key("namespace");
+    match text(parameters, "scope") {
+        "Namespace" if !given => required(errors, &at.child("namespace"), "`parameters.scope` is set to 'Namespace'"),
+        "Cluster" if given => forbidden(errors, &at.child("namespace"), "`parameters.scope` is set to 'Cluster'"),
+        _ => {}
+    }
+}
+
+/// What an endpoint may not be: nobody else could call it there.
+fn refused_address(ip: &IpAddr) -> Option<&'static str> {
+    if ip.is_unspecified() {
+        return Some("may not be unspecified (0.0.0.0 or ::)");
+    }
+    if ip.is_loopback() {
+        return Some("may not be in the loopback range (127.0.0.0/8, ::1/128)");
+    }
+    if let IpAddr::V4(v4) = ip
+        && v4.is_link_local()
+    {
+        return Some("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
+    }
+    let local_multicast = match ip {
+        IpAddr::V4(v4) => v4.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(v6) => v6.segments()[0] & 0xff0f == 0xff02,
+    };
+    local_multicast.then_some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+}
+
+fn endpoints(endpoints: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_list = at.child("subsets");
+    for (index, subset) in list(endpoints, "subsets").iter().enumerate() {
+        let (at, Some(subset)) = (at_list.index(index), subset.as_object()) else { continue };
+        if list(subset, "addresses").is_empty() && list(subset, "notReadyAddresses").is_empty() {
+            required(errors, &at, "must specify `addresses` or `notReadyAddresses`");
+        }
+        for field in ["addresses", "notReadyAddresses"] {
+            let at_list = at.child(field);
+            for (index, address) in list(subset, field).iter().enumerate() {
+                let at = at_list.index(index);
+                let at = at.child("ip");
+                let text = address["ip"].as_str().unwrap_or_default();
+                match text.parse::<IpAddr>() {
+                    Err(_) => {
+                        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                        invalid(errors, &at, &text.into(), detail);
+                    }
+                    Ok(ip) => {
+                        if let Some(detail) = refused_address(&ip) {
+                            invalid(errors, &at, &text.into(), detail);
+                        }
+                    }
+                }
+            }
+        }
+        let ports = list(subset, "ports");
+        let at_list = at.child("ports");
+        for (index, port) in ports.iter().enumerate() {
+            if ports.len() > 1 && port["name"].as_str().unwrap_or_default().is_empty() {
+                let at = at_list.index(index);
+                required(errors, &at.child("name"), "");
+            }
+        }
+    }
+}
+
+fn flow_schema(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let precedence = spec.get("matchingPrecedence").and_then(Value::as_i64).unwrap_or(0);
+    let at_precedence = at.child("matchingPrecedence");
+    if precedence <= 0 {
+        invalid(errors, &at_precedence, &precedence.into(), "must be a positive value");
+    } else if precedence > 10_000 {
+        invalid(errors, &at_precedence, &precedence.into(), "must not be greater than 10000");
+    }
+    let level = spec.get("priorityLevelConfiguration").map_or("", |level| level["name"].as_str().unwrap_or_default());
+    if level.is_empty() {
+        let at = at.child("priorityLevelConfiguration");
+        required(errors, &at.child("name"), "must reference a priority level");
+    }
+    if let Some(method) = object(spec, "distinguisherMethod") {
+        let known = ["ByNamespace", "ByUser"];
+        let type_ = text(method, "type");
+        if !known.contains(&type_) {
+            let at = at.child("distinguisherMethod");
+            errors.push(Error::not_supported(&at.child("type").path(), type_, &known));
+        }
+    }
+    let at_rules = at.child("rules");
+    for (index, rule) in list(spec, "rules").iter().enumerate() {
+        let (at, Some(rule)) = (at_rules.index(index), rule.as_object()) else { continue };
+        if list(rule, "subjects").is_empty() {
+            required(errors, &at.child("subjects"), "subjects must contain at least one value");
+        }
+        if list(rule, "resourceRules").is_empty() && list(rule, "nonResourceRules").is_empty() {
+            required(errors, &at, "at least one of resourceRules and nonResourceRules has to be non-empty");
+        }
+    }
+}
+
+fn priority_level(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    match text(spec, "type") {
+        "Exempt" if spec.contains_key("limited") => {
+            forbidden(errors, &at.child("limited"), "must be nil if the type is not Limited");
+        }
+        "Limited" if spec.contains_key("exempt") => {
+            forbidden(errors, &at.child("exempt"), "must be nil if the type is Limited");
+        }
+        "Limited" if !spec.contains_key("limited") => {
+            required(errors, &at.child("limited"), "must not be empty when type is Limited");
+        }
+        _ => {}
+    }
+}
+
+fn policy_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
+        required(
+            errors,
+            &at.child("validations"),
+            "validations or auditAnnotations must be non-empty; at least one is required",
+        );
+    }
+    match object(spec, "matchConstraints") {
+        None => required(errors, &at.child("matchConstraints"), ""),
+        Some(constraints) if list(constraints, "resourceRules").is_empty() => {
+            let at = at.child("matchConstraints");
+            required(errors, &at.child("resourceRules"), "");
+        }
+        Some(_) => {}
+    }
+}
+
+fn policy_binding(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let actions = list(spec, "validationActions");
+    let at_actions = at.child("validationActions");
+    if actions.is_empty() {
+        return required(errors, &at_actions, "at least one validation action is required");
+    }
+    let known = ["Audit", "Deny", "Warn"];
+    for (index, action) in actions.iter().enumerate() {
+        let at = at_actions.index(index);
+        if action.as_str().is_none_or(|action| !known.contains(&action)) {
+            errors.push(Error::not_supported(&at.path(), action.clone(), &known));
+        } else if actions[..index].contains(action) {
+            errors.push(Error::duplicate(&at.path(), action.clone()));
+        }
+    }
+    if ["Deny", "Warn"].iter().all(|action| actions.iter().any(|given| given == action)) {
+        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
+                      response and headers serves no purpose)";
+        invalid(errors, &at_actions, &Value::from(actions.to_vec()), detail);
+    }
+}
+
+const SCOPES: [&str; 7] = [
+    "BestEffort",
+    "CrossNamespacePodAffinity",
+    "NotBestEffort",
+    "NotTerminating",
+    "PriorityClass",
+    "Terminating",
+    "VolumeAttributesClass",
+];
+
+fn quota_scopes(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let scopes = list(spec, "scopes");
+    let at = at.child("scopes");
+    for scope in scopes {
+        if scope.as_str().is_none_or(|scope| !SCOPES.contains(&scope)) {
+            invalid(errors, &at, &Value::from(scopes.to_vec()), "unsupported scope");
+        }
+    }
+    for (one, other) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
+        if [one, other].iter().all(|scope| scopes.iter().any(|given| given == scope)) {
+            invalid(errors, &at, &Value::from(scopes.to_vec()), "conflicting scopes");
+        }
+    }
+}
+
+/// Members of a volume's specification that are not its source.
+const VOLUME_FIELDS: [&str; 9] = [
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "mountOptions",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "storageClassName",
+    "volumeAttributesClassName",
+    "volumeMode",
+];
+
+fn volume_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if let Some(capacity) = object(spec, "capacity") {
+        let at = at.child("capacity");
+        if capacity.len() != 1 || !capacity.contains_key("storage") {
+            let value = Value::Object(capacity.clone());
+            errors.push(Error::not_supported(&at.path(), value, &["storage"]));
+        }
+        for (name, value) in capacity {
+            let amount = value.as_str().and_then(|text| text.parse::<Quantity>().ok());
+            if amount.is_some_and(|amount| amount.is_zero() || amount.is_negative()) {
+                invalid(errors, &at.key(name), value, "must be greater than zero");
+            }
+        }
+    }
+    let sources: Vec<&String> = spec.keys().filter(|field| !VOLUME_FIELDS.contains(&field.as_str())).collect();
+    match &sources[..] {
+        [] => required(errors, at, "must specify a volume type"),
+        [_] => {}
+        [_, others @ ..] => {
+            for other in others {
+                forbidden(errors, &at.child(other), "may not specify more than 1 volume type");
+            }
+        }
+    }
+}
+
+/// The source of a volume is as it was made.
+pub(super) fn volume_update(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let source = |volume: &Value| -> Vec<(String, Value)> {
+        let fields = volume["spec"].as_object().into_iter().flatten();
+        let own = fields.filter(|(field, _)| !VOLUME_FIELDS.contains(&field.as_str()));
+        own.map(|(field, value)| (field.clone(), value.clone())).collect()
+    };
+    let root = At::root();
+    let at = root.child("spec");
+    if source(old) != source(new) {
+        let detail = "spec.persistentvolumesource is immutable after creation";
+        forbidden(errors, &at.child("persistentvolumesource"), detail);
+    }
+    if old["spec"]["volumeMode"] != new["spec"]["volumeMode"] {
+        invalid(errors, &at.child("volumeMode"), &new["spec"]["volumeMode"], "field is immutable");
+    }
+}
