@@ -1,19 +1,15 @@
 //! Admission: what may still be said about a write after authorization. In-process plugins run in the order of their
 //! registration, first all mutations, then, on the final object, all validations.
 
-use std::sync::Arc;
-
 use apimachinery::meta::Time;
 use apimachinery::resource::ResourceInfo;
 use apimachinery::{ObjectKey, Status};
 use futures::future::BoxFuture;
-use kubernetes_api::services::Ranges;
 use serde_json::Value;
 use transport::Identity;
 
 use crate::cache::Event;
-use crate::priority::Priorities;
-use crate::services::ServiceAddresses;
+use crate::server::Shared;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
@@ -22,14 +18,10 @@ pub enum Operation {
     Delete,
 }
 
-/// The plugins every Kubernetes API server has on. They belong to one server.
-pub fn built_in(services: Ranges) -> Vec<Arc<dyn Admission>> {
-    vec![Arc::new(Priorities::default()), Arc::new(ServiceAddresses::new(services))]
-}
-
 /// One write on its way to the store.
-#[derive(Debug)]
 pub struct AdmissionRequest<'a> {
+    /// What else there is. Everything acknowledged before the request began can be seen here.
+    pub(crate) server: &'a Shared,
     pub operation: Operation,
     pub info: &'a ResourceInfo,
     pub key: &'a ObjectKey,
@@ -44,7 +36,31 @@ pub struct AdmissionRequest<'a> {
     pub now: Time,
 }
 
+impl AdmissionRequest<'_> {
+    /// Whether it is about objects of this resource themselves, not about a subresource.
+    pub fn is_for(&self, group: &str, plural: &str) -> bool {
+        let named = &self.info.resource;
+        named.group == group && named.plural == plural && self.subresource.is_empty()
+    }
+
+    /// The refusal of a plugin: 403, as all of upstream's.
+    pub fn forbidden(&self, why: &str) -> Status {
+        let named = &self.info.resource;
+        Status::forbidden(&named.group, &named.plural, &self.key.name, why)
+    }
+}
+
 pub trait Admission: Send + Sync + 'static {
+    /// Whether it has anything to say about this resource; it is not asked about others.
+    fn concerns(&self, _group: &str, _plural: &str) -> bool {
+        true
+    }
+
+    /// Names of plugins the server has by itself that are to be off.
+    fn switches_off(&self) -> &[&'static str] {
+        &[]
+    }
+
     /// May change the object.
     fn mutate<'a>(&'a self, _request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(std::future::ready(Ok(())))

@@ -102,13 +102,15 @@ pub(crate) fn check(server: &Shared, request: &AdmissionRequest<'_>) -> Result<(
     let signer = object["spec"]["signerName"].as_str().unwrap_or_default();
     let forbidden = |why: &str| Status::forbidden(GROUP, "certificatesigningrequests", &request.key.name, why);
     match (request.operation, request.old) {
-        (Operation::Create, _) if signer == CLIENT_SIGNER && asks_for_masters(object) => {
+        (Operation::Create, _)
+            if server.has("CertificateSubjectRestriction") && signer == CLIENT_SIGNER && asks_for_masters(object) =>
+        {
             Err(forbidden("use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"))
         }
         (Operation::Update, Some(old)) => {
             let needed = match request.subresource {
-                "approval" => Some("approve"),
-                "status" if old["status"] != object["status"] => Some("sign"),
+                "approval" if server.has("CertificateApproval") => Some("approve"),
+                "status" if server.has("CertificateSigning") && old["status"] != object["status"] => Some("sign"),
                 _ => None,
             };
             if let Some(verb) = needed.filter(|verb| !may(server.authorizer.as_ref(), request.user, verb, signer)) {

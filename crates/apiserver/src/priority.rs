@@ -78,6 +78,10 @@ impl Priorities {
 }
 
 impl Admission for Priorities {
+    fn concerns(&self, group: &str, plural: &str) -> bool {
+        group.is_empty() && plural == "pods"
+    }
+
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let named = &request.info.resource;
         let is_pod = named.group.is_empty() && named.plural == "pods" && request.subresource.is_empty();

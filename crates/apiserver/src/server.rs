@@ -276,16 +276,29 @@ fn everything(server: &Shared, user: &Identity) -> Result<Response, Status> {
 
 impl Shared {
     pub(crate) async fn admit(&self, request: &mut AdmissionRequest<'_>) -> Result<(), Status> {
-        crate::namespaces::check(self, request).await?;
-        for plugin in &self.admission {
+        if self.has("NamespaceLifecycle") {
+            crate::namespaces::check(self, request).await?;
+        }
+        for plugin in self.plugins(request) {
             plugin.mutate(request).await?;
         }
         Ok(())
     }
 
+    /// Those that have something to say about the resource.
+    fn plugins<'s>(&'s self, request: &AdmissionRequest<'s>) -> impl Iterator<Item = &'s Arc<dyn Admission>> + use<'s> {
+        let named = &request.info.resource;
+        self.admission.iter().filter(move |plugin| plugin.concerns(&named.group, &named.plural))
+    }
+
+    /// Whether a plugin the server has by itself is on.
+    pub(crate) fn has(&self, plugin: &str) -> bool {
+        !self.admission.iter().any(|switch| switch.switches_off().contains(&plugin))
+    }
+
     pub(crate) async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         crate::certificates::check(self, request)?;
-        for plugin in &self.admission {
+        for plugin in self.plugins(request) {
             plugin.validate(request).await?;
         }
         Ok(())

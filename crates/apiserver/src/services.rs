@@ -30,6 +30,10 @@ impl Default for ServiceAddresses {
 }
 
 impl Admission for ServiceAddresses {
+    fn concerns(&self, group: &str, plural: &str) -> bool {
+        group.is_empty() && plural == "services"
+    }
+
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let named = &request.info.resource;
         let service = named.group.is_empty() && named.plural == "services" && request.subresource.is_empty();

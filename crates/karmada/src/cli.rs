@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ::apiserver::plugins::Switches;
 use anyhow::Context as _;
 use apimachinery::quantity::Quantity;
 use clap::{Args, Parser, Subcommand};
@@ -61,6 +62,12 @@ struct ServerArgs {
     /// The ports services get on every node.
     #[arg(long, value_parser = port_range, default_value = "30000-32767")]
     service_node_port_range: RangeInclusive<u16>,
+    /// Admission plugins to have on besides those that are on by default, by kube-apiserver's names.
+    #[arg(long, value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins to have off. The default is that of Karmada's control planes, where no pods run.
+    #[arg(long, value_delimiter = ',', default_value = "StorageObjectInUseProtection,ServiceAccount")]
+    disable_admission_plugins: Vec<String>,
 }
 
 #[derive(Args)]
@@ -180,6 +187,7 @@ impl ServerArgs {
             },
             token_auth_file: self.token_auth_file,
             services,
+            plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
         }
     }
 }

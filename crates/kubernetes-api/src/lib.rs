@@ -1,6 +1,7 @@
 //! The built-in kinds of Kubernetes as data and small functions: which resources there are, their types and what is
 //! special about them. No handler lives here.
 
+pub mod admission;
 mod columns;
 mod conversion;
 mod cron;

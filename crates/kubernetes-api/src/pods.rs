@@ -24,6 +24,29 @@ pub(crate) fn grace_seconds(pod: &Value) -> Option<i64> {
     Some(pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(30))
 }
 
+/// Puts back all that `pods/resize` does not change: everything but what containers ask for.
+pub fn keep_but_resources(old: &Value, new: &mut Value) {
+    let wanted = std::mem::replace(new, old.clone());
+    new["metadata"]["managedFields"] = wanted["metadata"]["managedFields"].clone();
+    if new["metadata"]["managedFields"].is_null()
+        && let Some(metadata) = new["metadata"].as_object_mut()
+    {
+        metadata.remove("managedFields");
+    }
+    for field in ["containers", "initContainers"] {
+        for container in new["spec"][field].as_array_mut().into_iter().flatten() {
+            let Some(asked) = list(&wanted["spec"][field]).find(|asked| asked["name"] == container["name"]) else {
+                continue;
+            };
+            for part in ["resources", "resizePolicy"] {
+                if let Some(value) = asked.get(part) {
+                    container[part] = value.clone();
+                }
+            }
+        }
+    }
+}
+
 /// The pod as a `Binding` leaves it: assigned to a node, and said to be scheduled.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! What the server itself writes into an object before it is checked: what is derived, and what clients may not choose.
 
 use apimachinery::resource::RequestContext;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::{pods, services};
 
@@ -33,28 +33,11 @@ fn made<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     Some(map.entry(name).or_insert_with(|| Value::Object(Object::new())))
 }
 
-/// Seconds a pod stays on a node that stopped answering, unless it says otherwise.
-const TOLERATED_SECONDS: i64 = 300;
-
 fn pod(_context: &RequestContext, pod: &mut Value) {
     let class = pods::qos_class(&pod["spec"]);
     if let Some(Value::Object(status)) = made(pod, "status") {
         status.insert("qosClass".into(), class.into());
     }
-    let Some(spec) = pod["spec"].as_object_mut() else { return };
-    let mut tolerations = spec.get("tolerations").and_then(Value::as_array).cloned().unwrap_or_default();
-    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
-        let tolerated = tolerations.iter().any(|toleration| {
-            let of = |field: &str| toleration[field].as_str().unwrap_or_default();
-            (of("key") == key || of("key").is_empty()) && matches!(of("effect"), "" | "NoExecute")
-        });
-        if !tolerated {
-            tolerations.push(json!({
-                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": TOLERATED_SECONDS,
-            }));
-        }
-    }
-    spec.insert("tolerations".into(), tolerations.into());
 }
 
 /// The pods of a job are found by labels made of the job's uid and name.
@@ -104,6 +87,8 @@ fn count_templates(old: &Value, set: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

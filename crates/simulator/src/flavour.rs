@@ -6,7 +6,11 @@ use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, Resource, Strategy};
 use apimachinery::{Object, Status};
+use apiserver::Admission;
+use apiserver::plugins::{self, SwitchError, Switches};
+use kubernetes_api::services::Ranges;
 use serde_json::{Value, json};
+use world::World;
 
 /// The component under which the member's own controllers write.
 pub(crate) const COMPONENT: &str = "member";
@@ -25,6 +29,13 @@ pub(crate) fn resources() -> Vec<Resource> {
         resource.strategy = Arc::new(Own { inner: Arc::clone(&resource.strategy), kind });
     }
     resources
+}
+
+/// kube-apiserver's admission plugins, but for those that wait for a controller a member does not have: nothing finds out
+/// that a node is ready or that storage is no longer in use.
+pub(crate) fn admission(world: &World) -> Result<Vec<Arc<dyn Admission>>, SwitchError> {
+    let without = ["TaintNodesByCondition", "StorageObjectInUseProtection"].map(str::to_owned);
+    plugins::built_in(Ranges::default(), world, &Switches { enable: Vec::new(), disable: without.into() })
 }
 
 #[derive(Clone, Copy)]

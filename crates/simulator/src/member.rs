@@ -50,6 +50,8 @@ impl Default for Access {
 pub enum StartError {
     #[error("starting the API server of member {member}")]
     Server { member: String, source: apiserver::StartError },
+    #[error("choosing the admission plugins of member {member}")]
+    Admission { member: String, source: apiserver::plugins::SwitchError },
     #[error("starting the controllers of member {member}")]
     Controllers { member: String, source: kube_controllers::SelectionError },
     #[error("creating {object} in member {member}")]
@@ -82,7 +84,8 @@ impl Member {
             store,
             world: world.clone(),
             resources: flavour::resources(),
-            admission: apiserver::admission::built_in(Default::default()),
+            admission: flavour::admission(&world)
+                .map_err(|source| StartError::Admission { member: options.name.clone(), source })?,
             authentication: access.authentication,
             authorization: access.authorization,
             routes: access.routes,

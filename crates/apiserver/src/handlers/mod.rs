@@ -192,6 +192,7 @@ impl Call<'_> {
         dry_run: bool,
     ) -> AdmissionRequest<'a> {
         AdmissionRequest {
+            server: self.server,
             operation,
             info: &self.resource.info,
             key,

@@ -5,6 +5,7 @@ mod authz;
 mod crds;
 mod objects;
 mod parity;
+mod plugins;
 mod pods;
 mod reviews;
 mod serve;

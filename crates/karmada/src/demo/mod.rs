@@ -64,6 +64,7 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
             },
             token_auth_file: None,
             services: Default::default(),
+            plugins: Default::default(),
         },
         controllers: vec!["*".into()],
         kube_controllers: vec!["*".into()],

@@ -33,6 +33,7 @@ impl Fleet {
                 listen: listen("karmada-apiserver"),
                 token_auth_file: None,
                 services: Default::default(),
+                plugins: Default::default(),
             },
             controllers: vec!["*".into()],
             kube_controllers: vec!["*".into()],

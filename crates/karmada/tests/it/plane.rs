@@ -35,6 +35,7 @@ impl Plane {
             listen,
             token_auth_file: None,
             services: Default::default(),
+            plugins: Default::default(),
         };
         let options = Options {
             server,

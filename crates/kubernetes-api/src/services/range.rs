@@ -75,6 +75,11 @@ impl Range {
         }
     }
 
+    /// The address of the API server itself.
+    pub fn first(&self) -> IpAddr {
+        self.at(1)
+    }
+
     /// `IPv4` or `IPv6`.
     pub fn family(&self) -> &'static str {
         if self.bits == 32 { "IPv4" } else { "IPv6" }

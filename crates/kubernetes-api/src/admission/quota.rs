@@ -1,0 +1,373 @@
+//! Resource quotas: what an object counts for, which quotas count it, and whether it still fits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use apimachinery::quantity::{Format, Quantity};
+use serde_json::{Map, Value};
+
+use super::{amounts, containers, limits, list, text};
+
+pub type Amounts = BTreeMap<String, Quantity>;
+
+/// Objects that also have a name of their own in quotas, without `count/`.
+const NAMED: [&str; 7] =
+    ["pods", "services", "persistentvolumeclaims", "configmaps", "secrets", "replicationcontrollers", "resourcequotas"];
+
+fn one() -> Quantity {
+    Quantity::new(1, Format::DecimalSi)
+}
+
+fn add(sum: &mut Amounts, name: impl Into<String>, amount: Quantity) {
+    let name = name.into();
+    let whole = sum.get(&name).map_or(amount, |before| *before + amount);
+    sum.insert(name, whole);
+}
+
+/// The name under which quotas count objects of a resource: `count/deployments.apps`.
+fn count_name(group: &str, plural: &str) -> String {
+    if group.is_empty() { format!("count/{plural}") } else { format!("count/{plural}.{group}") }
+}
+
+/// The resources that have to be counted for these limits, as group and plural.
+pub fn counted(hard: &Map<String, Value>) -> BTreeSet<(String, String)> {
+    hard.keys().filter_map(|name| source(name)).collect()
+}
+
+fn source(name: &str) -> Option<(String, String)> {
+    let core = |plural: &str| Some((String::new(), plural.to_owned()));
+    if let Some(counted) = name.strip_prefix("count/") {
+        return match counted.split_once('.') {
+            Some((plural, group)) => Some((group.to_owned(), plural.to_owned())),
+            None => core(counted),
+        };
+    }
+    if NAMED.contains(&name) {
+        return core(name);
+    }
+    if name.starts_with("services.") {
+        return core("services");
+    }
+    if name == "requests.storage" || name.contains(".storageclass.storage.k8s.io/") {
+        return core("persistentvolumeclaims");
+    }
+    let compute = matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || ["requests.", "limits.", "hugepages-"].iter().any(|prefix| name.starts_with(prefix));
+    compute.then(|| ("".to_owned(), "pods".to_owned()))
+}
+
+/// What an object counts for.
+pub fn usage(group: &str, plural: &str, object: &Value) -> Amounts {
+    let mut used = Amounts::new();
+    add(&mut used, count_name(group, plural), one());
+    if !group.is_empty() {
+        return used;
+    }
+    match plural {
+        "pods" if is_finished(object) => return used,
+        "pods" => pod(object, &mut used),
+        "services" => service(object, &mut used),
+        "persistentvolumeclaims" => claim(object, &mut used),
+        _ => {}
+    }
+    if NAMED.contains(&plural) {
+        add(&mut used, plural, one());
+    }
+    used
+}
+
+/// What ran to its end needs nothing any more.
+fn is_finished(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Failed" | "Succeeded"))
+}
+
+fn pod(pod: &Value, used: &mut Amounts) {
+    for (name, amount) in limits::total(&pod["spec"], "requests") {
+        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") || name.starts_with("hugepages-") {
+            add(used, name.clone(), amount);
+        }
+        add(used, format!("requests.{name}"), amount);
+    }
+    for (name, amount) in limits::total(&pod["spec"], "limits") {
+        if matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage") {
+            add(used, format!("limits.{name}"), amount);
+        }
+    }
+}
+
+fn service(service: &Value, used: &mut Amounts) {
+    let spec = &service["spec"];
+    let ports = || Quantity::new(list(&spec["ports"]).count() as i64, Format::DecimalSi);
+    match text(spec, "type") {
+        "NodePort" => add(used, "services.nodeports", ports()),
+        "LoadBalancer" => {
+            add(used, "services.loadbalancers", one());
+            if spec["allocateLoadBalancerNodePorts"] != false {
+                add(used, "services.nodeports", ports());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn claim(claim: &Value, used: &mut Amounts) {
+    let size = amounts(&claim["spec"]["resources"]["requests"]).find(|(name, _)| *name == "storage");
+    let class = text(&claim["spec"], "storageClassName");
+    if let Some((_, size)) = size {
+        add(used, "requests.storage", size);
+        if !class.is_empty() {
+            add(used, format!("{class}.storageclass.storage.k8s.io/requests.storage"), size);
+        }
+    }
+    if !class.is_empty() {
+        add(used, format!("{class}.storageclass.storage.k8s.io/persistentvolumeclaims"), one());
+    }
+}
+
+/// Whether a quota counts this object at all. Quotas with scopes are about pods.
+pub fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool {
+    let spec = &quota["spec"];
+    let scopes = list(&spec["scopes"]).filter_map(Value::as_str);
+    let selectors: Vec<&Value> = list(&spec["scopeSelector"]["matchExpressions"]).collect();
+    let mut scopes = scopes.peekable();
+    if scopes.peek().is_none() && selectors.is_empty() {
+        return true;
+    }
+    if !group.is_empty() || plural != "pods" {
+        return false;
+    }
+    scopes.all(|scope| in_scope(scope, object)) && selectors.into_iter().all(|selector| is_selected(selector, object))
+}
+
+fn in_scope(scope: &str, pod: &Value) -> bool {
+    let spec = &pod["spec"];
+    match scope {
+        "Terminating" => spec["activeDeadlineSeconds"].as_i64().is_some_and(|seconds| seconds >= 0),
+        "NotTerminating" => !in_scope("Terminating", pod),
+        "BestEffort" => crate::pods::qos_class(spec) == "BestEffort",
+        "NotBestEffort" => !in_scope("BestEffort", pod),
+        "PriorityClass" => !text(spec, "priorityClassName").is_empty(),
+        "CrossNamespacePodAffinity" => ["podAffinity", "podAntiAffinity"].iter().any(|kind| {
+            let affinity = &spec["affinity"][kind];
+            let preferred = list(&affinity["preferredDuringSchedulingIgnoredDuringExecution"]);
+            let terms = list(&affinity["requiredDuringSchedulingIgnoredDuringExecution"])
+                .chain(preferred.map(|preferred| &preferred["podAffinityTerm"]));
+            terms
+                .into_iter()
+                .any(|term| list(&term["namespaces"]).next().is_some() || term["namespaceSelector"].is_object())
+        }),
+        _ => false,
+    }
+}
+
+fn is_selected(selector: &Value, pod: &Value) -> bool {
+    let scope = text(selector, "scopeName");
+    if scope != "PriorityClass" {
+        return match text(selector, "operator") {
+            "DoesNotExist" => !in_scope(scope, pod),
+            _ => in_scope(scope, pod),
+        };
+    }
+    let class = text(&pod["spec"], "priorityClassName");
+    let named = || list(&selector["values"]).any(|value| value == class);
+    match text(selector, "operator") {
+        "In" => named(),
+        "NotIn" => !named(),
+        "Exists" => !class.is_empty(),
+        "DoesNotExist" => class.is_empty(),
+        _ => false,
+    }
+}
+
+/// What is used of a quota's limits by these objects, in the form of `status.used`.
+pub fn recount<'o>(quota: &Value, objects: impl Iterator<Item = (&'o str, &'o str, &'o Value)>) -> Map<String, Value> {
+    let mut used = Amounts::new();
+    for (group, plural, object) in objects.filter(|(group, plural, object)| matches(quota, group, plural, object)) {
+        for (name, amount) in usage(group, plural, object) {
+            add(&mut used, name, amount);
+        }
+    }
+    let hard = quota["spec"]["hard"].as_object().into_iter().flatten();
+    hard.map(|(name, _)| (name.clone(), used.get(name).map_or_else(|| "0".to_owned(), ToString::to_string).into()))
+        .collect()
+}
+
+/// Quotas of compute resources want every container to say what it needs.
+fn unsaid(hard: &Map<String, Value>, pod: &Value) -> Option<String> {
+    const DEMANDED: [&str; 6] = ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
+    let missing = DEMANDED.iter().filter(|name| hard.contains_key(**name)).filter_map(|name| {
+        let (part, resource) = match name.split_once('.') {
+            Some(("limits", resource)) => ("limits", resource),
+            Some((_, resource)) => ("requests", resource),
+            None => ("requests", *name),
+        };
+        let silent = containers(&pod["spec"]).filter(|(_, container)| container["resources"][part][resource].is_null());
+        let names: BTreeSet<&str> = silent.map(|(_, container)| text(container, "name")).collect();
+        (!names.is_empty()).then(|| format!("{name} for: {}", names.into_iter().collect::<Vec<_>>().join(",")))
+    });
+    let missing: Vec<String> = missing.collect();
+    (!missing.is_empty()).then(|| format!("must specify {}", missing.join("; ")))
+}
+
+/// One write, and what it would make of a quota's `status.used`; `None` when the quota does not count it, or nothing more
+/// is used. Limits are those of the status: a quota that no controller has looked at limits nothing.
+///
+/// # Errors
+/// Why the object does not fit, in upstream's words.
+pub fn charge(
+    quota: &Value,
+    group: &str,
+    plural: &str,
+    old: Option<&Value>,
+    new: &Value,
+) -> Result<Option<Map<String, Value>>, String> {
+    let name = text(&quota["metadata"], "name");
+    let Some(hard) = quota["status"]["hard"].as_object() else { return Ok(None) };
+    if !matches(quota, group, plural, new) {
+        return Ok(None);
+    }
+    if group.is_empty()
+        && plural == "pods"
+        && old.is_none()
+        && let Some(why) = unsaid(hard, new)
+    {
+        return Err(format!("failed quota: {name}: {why}"));
+    }
+    let before = old.map(|old| usage(group, plural, old)).unwrap_or_default();
+    let more: Amounts = usage(group, plural, new)
+        .into_iter()
+        .filter(|(name, _)| hard.contains_key(name))
+        .map(|(name, amount)| {
+            let delta = before.get(&name).map_or(amount, |before| amount - *before);
+            (name, delta)
+        })
+        .filter(|(_, delta)| !delta.is_zero() && !delta.is_negative())
+        .collect();
+    if more.is_empty() {
+        return Ok(None);
+    }
+    let held: Amounts = amounts(&quota["status"]["used"]).map(|(name, amount)| (name.to_owned(), amount)).collect();
+    let unknown: Vec<&str> = more.keys().filter(|name| !held.contains_key(*name)).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        return Err(format!("status unknown for quota: {name}, resources: {}", unknown.join(",")));
+    }
+    let limits: Amounts =
+        hard.iter().filter_map(|(name, amount)| Some((name.clone(), amount.as_str()?.parse().ok()?))).collect();
+    let exceeded: Vec<&String> = more
+        .iter()
+        .filter(|(name, delta)| limits.get(*name).is_some_and(|most| held[*name] + **delta > *most))
+        .map(|(name, _)| name)
+        .collect();
+    if !exceeded.is_empty() {
+        let shown = |amounts: &Amounts| -> String {
+            let pairs: Vec<String> =
+                exceeded.iter().filter_map(|name| Some(format!("{name}={}", amounts.get(*name)?))).collect();
+            pairs.join(",")
+        };
+        return Err(format!(
+            "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
+            shown(&more),
+            shown(&held),
+            shown(&limits)
+        ));
+    }
+    let mut used = quota["status"]["used"].as_object().cloned().unwrap_or_default();
+    for (name, delta) in more {
+        let whole = held[&name] + delta;
+        used.insert(name, whole.to_string().into());
+    }
+    Ok(Some(used))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn quota(hard: Value, used: Value) -> Value {
+        json!({"metadata": {"name": "q"}, "spec": {"hard": hard}, "status": {"hard": hard, "used": used}})
+    }
+
+    fn pod(requests: Value) -> Value {
+        json!({"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}})
+    }
+
+    #[test]
+    fn objects_count_for_what_they_are() {
+        let shown = |group: &str, plural: &str, object: Value| -> Vec<String> {
+            usage(group, plural, &object).iter().map(|(name, amount)| format!("{name}={amount}")).collect()
+        };
+        assert_eq!(
+            shown("", "pods", pod(json!({"cpu": "100m", "example.com/gpu": "1"}))),
+            ["count/pods=1", "cpu=100m", "pods=1", "requests.cpu=100m", "requests.example.com/gpu=1"]
+        );
+        let mut done = pod(json!({"cpu": "1"}));
+        done["status"]["phase"] = "Succeeded".into();
+        assert_eq!(shown("", "pods", done), ["count/pods=1"]);
+        assert_eq!(
+            shown("", "services", json!({"spec": {"type": "LoadBalancer", "ports": [{}, {}]}})),
+            ["count/services=1", "services=1", "services.loadbalancers=1", "services.nodeports=2"]
+        );
+        let claim = json!({"spec": {"storageClassName": "s", "resources": {"requests": {"storage": "1Gi"}}}});
+        assert!(
+            shown("", "persistentvolumeclaims", claim)
+                .contains(&"s.storageclass.storage.k8s.io/requests.storage=1Gi".to_owned())
+        );
+        assert_eq!(shown("apps", "deployments", json!({})), ["count/deployments.apps=1"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_in_upstreams_words() {
+        let used = |quota: Value, object: &Value| charge(&quota, "", "pods", None, object);
+        let fits = used(
+            quota(json!({"pods": "2", "cpu": "1"}), json!({"pods": "1", "cpu": "900m"})),
+            &pod(json!({"cpu": "100m"})),
+        );
+        assert_eq!(fits, Ok(json!({"pods": "2", "cpu": "1"}).as_object().cloned()));
+        for (quota, expected) in [
+            (
+                quota(json!({"pods": "1"}), json!({"pods": "1"})),
+                "exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1",
+            ),
+            (
+                quota(json!({"requests.cpu": "1", "pods": "5"}), json!({"requests.cpu": "950m", "pods": "1"})),
+                "exceeded quota: q, requested: requests.cpu=100m, used: requests.cpu=950m, limited: requests.cpu=1",
+            ),
+            (
+                quota(json!({"limits.memory": "1Gi", "memory": "1Gi"}), json!({})),
+                "failed quota: q: must specify limits.memory for: c; memory for: c",
+            ),
+            (quota(json!({"pods": "1"}), json!({})), "status unknown for quota: q, resources: pods"),
+        ] {
+            assert_eq!(used(quota, &pod(json!({"cpu": "100m"}))), Err(expected.to_owned()));
+        }
+        assert_eq!(used(json!({"spec": {"hard": {"pods": "0"}}}), &pod(json!({}))), Ok(None), "nobody counted yet");
+    }
+
+    #[test]
+    fn scopes_choose_pods() {
+        let scoped = |scopes: Value| json!({"spec": {"scopes": scopes}});
+        let best_effort = pod(json!({}));
+        assert!(matches(&scoped(json!(["BestEffort", "NotTerminating"])), "", "pods", &best_effort));
+        assert!(!matches(&scoped(json!(["NotBestEffort"])), "", "pods", &best_effort));
+        assert!(!matches(&scoped(json!(["BestEffort"])), "", "services", &json!({})));
+        let selector = json!({"spec": {"scopeSelector": {"matchExpressions": [
+            {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]},
+        ]}}});
+        let mut high = pod(json!({}));
+        high["spec"]["priorityClassName"] = "high".into();
+        assert!(matches(&selector, "", "pods", &high) && !matches(&selector, "", "pods", &best_effort));
+    }
+
+    #[test]
+    fn a_recount_names_every_limit() {
+        let quota = quota(json!({"pods": "5", "cpu": "2", "count/jobs.batch": "1"}), json!({}));
+        let pods = [pod(json!({"cpu": "1"})), pod(json!({"cpu": "250m"}))];
+        let used = recount(&quota, pods.iter().map(|pod| ("", "pods", pod)));
+        assert_eq!(Value::Object(used), json!({"pods": "2", "cpu": "1250m", "count/jobs.batch": "0"}));
+        let hard = json!({"pods": "5", "requests.cpu": "1", "count/jobs.batch": "1", "services.nodeports": "1"});
+        let sources = counted(hard.as_object().expect("a map"));
+        let named: Vec<&str> = sources.iter().map(|(_, plural)| plural.as_str()).collect();
+        assert_eq!(named, ["pods", "services", "jobs"]);
+    }
+}
