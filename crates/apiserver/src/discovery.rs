@@ -6,7 +6,7 @@
 mod aggregated;
 mod legacy;
 mod negotiation;
-mod order;
+pub(crate) mod order;
 
 pub(crate) use legacy::describe_subresource;
 

@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod authn;
 pub mod authz;
+pub mod bootstrap_objects;
 pub mod bootstrap_policy;
 pub mod cache;
 mod certificates;
@@ -18,6 +19,7 @@ mod leases;
 mod namespaces;
 mod negotiate;
 pub mod openapi;
+pub mod plugins;
 pub mod priority;
 pub mod registry;
 pub mod request;

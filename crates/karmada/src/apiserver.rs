@@ -6,7 +6,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
+use apiserver::bootstrap_objects::Front;
 use apiserver::crds::Converters;
+use apiserver::plugins::Switches;
 use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::Client;
@@ -31,6 +33,8 @@ pub struct Options {
     pub token_auth_file: Option<PathBuf>,
     /// What services get their addresses and node ports from.
     pub services: Ranges,
+    /// Which admission plugins differ from kube-apiserver's default set.
+    pub plugins: Switches,
 }
 
 /// An API server with everything in place but its socket: in-process clients can use it already.
@@ -56,7 +60,10 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let server = ApiServer::start(config).await.context("reading the store")?;
     let opened = Opened { server, data, engine };
     let client = opened.client("apiserver");
-    crate::bootstrap::run(&client).await?;
+    let listen = &options.listen;
+    let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
+    let own = crate::bootstrap::Server { front, client_ca: opened.data.pki.authority.certificate(), world };
+    crate::bootstrap::run(&client, &own).await?;
     crate::bootstrap::proxy_users(&client).await?;
     Ok(opened)
 }
@@ -101,7 +108,7 @@ fn server_config(
     world: &World,
 ) -> anyhow::Result<ServerConfig> {
     let version = VersionInfo::default();
-    let mut admission = apiserver::admission::built_in(options.services.clone());
+    let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission { world: world.clone(), options: Default::default() }));
     Ok(ServerConfig {
         store,

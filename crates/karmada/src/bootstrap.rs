@@ -1,17 +1,28 @@
-//! What every API server holds from its first start: namespaces, roles and bindings.
+//! What every API server holds from its first start: namespaces, roles and bindings, its own service, priority classes.
 
 use anyhow::Context as _;
+use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use apiserver::bootstrap_policy;
+use apiserver::bootstrap_objects::Front;
+use apiserver::{bootstrap_objects, bootstrap_policy};
 use client::{Client, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
+use world::World;
 
 /// Writes under way at once: the store makes them durable together.
 const AT_ONCE: usize = 32;
 
+/// What the first objects say of the server.
+pub struct Server<'s> {
+    pub front: Front,
+    /// The authority of client certificates, as PEM.
+    pub client_ca: &'s str,
+    pub world: &'s World,
+}
+
 /// Creates what is missing and completes what falls short; nothing is taken away.
-pub async fn run(client: &Client) -> anyhow::Result<()> {
+pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let wanted = bootstrap_policy::NAMESPACES.map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -31,7 +42,46 @@ pub async fn run(client: &Client) -> anyhow::Result<()> {
         };
         (ApiResource::namespaced(rbac, "v1", kind, plural), object)
     }));
-    ensure_all(client, wanted).await
+    wanted.extend(others(server));
+    ensure_all(client, wanted).await?;
+    api_services(client, server.world).await
+}
+
+fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
+    let classes = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
+    let mut wanted: Vec<(ApiResource, Value)> =
+        bootstrap_objects::priority_classes().into_iter().map(|class| (classes.clone(), class)).collect();
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    wanted.push((config_maps, bootstrap_objects::authentication(server.client_ca)));
+    wanted.extend(bootstrap_objects::front(server.front).into_iter().map(|object| {
+        let resource = match object["kind"].as_str() {
+            Some("Service") => ApiResource::namespaced("", "v1", "Service", "services"),
+            Some("Endpoints") => ApiResource::namespaced("", "v1", "Endpoints", "endpoints"),
+            _ => ApiResource::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
+        };
+        (resource, object)
+    }));
+    wanted
+}
+
+/// The built-in groups as objects, with the status they always have.
+async fn api_services(client: &Client, world: &World) -> anyhow::Result<()> {
+    let resource = ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices");
+    let services = bootstrap_objects::api_services(kubernetes_api::resources().iter());
+    let status = bootstrap_objects::available(Time::new(world.now()));
+    let ensured = stream::iter(services).map(async |service| {
+        let key = ObjectKey::cluster(service["metadata"]["name"].as_str().unwrap_or_default());
+        let attempt = || format!("creating APIService {key}");
+        if client.get_opt(&resource, &key).await.with_context(attempt)?.is_some() {
+            return Ok(());
+        }
+        client.create(&resource, &service).await.with_context(attempt)?;
+        let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
+        let patch = Patch::Merge(json!({"status": status}));
+        client.patch(&resource, &key, &patch, &options).await.with_context(attempt)?;
+        anyhow::Ok(())
+    });
+    ensured.buffer_unordered(AT_ONCE).try_collect().await
 }
 
 async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyhow::Result<()> {
@@ -69,10 +119,11 @@ async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyh
         client.create(resource, wanted).await.with_context(attempt)?;
         return Ok(());
     };
-    let live = live.to_value().with_context(attempt)?;
-    if resource.group.is_empty() {
+    // Only roles and bindings are completed; the rest is its owner's.
+    if resource.group != "rbac.authorization.k8s.io" {
         return Ok(());
     }
+    let live = live.to_value().with_context(attempt)?;
     if let Some(mut completed) = bootstrap_policy::reconcile(&live, wanted) {
         completed["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         let patch = Patch::Merge(completed);

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use apiserver::Authorization;
+use apiserver::bootstrap_objects::Front;
 use apiserver::version::VersionInfo;
 use client::Client;
+use kubernetes_api::services::Ranges;
 use simulator::{Access, Member, MemberOptions};
 use transport::ApiService;
 use world::World;
@@ -46,7 +48,9 @@ impl RunningMember {
         let member = Member::start(member, engine.store(), world.clone(), access)
             .await
             .with_context(|| format!("starting member {name}"))?;
-        crate::bootstrap::run(member.client()).await?;
+        let front = Front::new(Ranges::default().primary.first(), listen.bind_address, listen.secure_port);
+        let own = crate::bootstrap::Server { front, client_ca: data.pki.authority.certificate(), world };
+        crate::bootstrap::run(member.client(), &own).await?;
         let socket = Socket::open(member.service(), &data, &listen).await?;
         Ok(Self { member, engine, socket })
     }

@@ -44,6 +44,16 @@ pub fn compare_versions(a: &str, b: &str) -> Ordering {
     }
 }
 
+/// `versionPriority` of a built-in version: `place` counts the versions of the group from the preferred one.
+pub fn version_priority(group: &str, place: usize) -> u32 {
+    match (group, place) {
+        ("", _) => 1,
+        ("autoscaling", 0) => 30,
+        ("events.k8s.io", 0) => 15,
+        _ => 15u32.saturating_sub(u32::try_from(place).unwrap_or(u32::MAX)).max(1),
+    }
+}
+
 /// `v2` is (2, 2, 0), `v1beta3` is (1, 1, 3), `v1alpha1` is (0, 1, 1): stage, major, minor.
 fn parse(version: &str) -> Option<(u8, u64, u64)> {
     let rest = version.strip_prefix('v')?;
