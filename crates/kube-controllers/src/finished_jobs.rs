@@ -1,7 +1,6 @@
 //! Finished Jobs go `spec.ttlSecondsAfterFinished` after their end.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use apimachinery::meta::{Condition, Time, null_as_default};
 use apimachinery::{Object, ObjectKey};
@@ -13,6 +12,7 @@ use crate::context::Context;
 use crate::error::{Result, decoded};
 use crate::resources::JOBS;
 use crate::running::Starting;
+use crate::timing::wait;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -75,7 +75,7 @@ pub(crate) async fn run(context: Context, starting: Starting) {
 
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let Some(cached) = context.informers.informer(&JOBS).cache().get(key) else { return Ok(Next::Done) };
-    if let Some(wait) = expiry(&cached).and_then(|at| remaining(at, context.now())) {
+    if let Some(wait) = expiry(&cached).and_then(|at| wait(at, context.now())) {
         return Ok(Next::After(wait));
     }
     // Its time to live may have been raised a moment ago.
@@ -84,7 +84,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let Some(at) = job.expiry().filter(|_| !live.is_deleting() && live.uid() == cached.uid()) else {
         return Ok(Next::Done);
     };
-    if let Some(wait) = remaining(at, context.now()) {
+    if let Some(wait) = wait(at, context.now()) {
         return Ok(Next::After(wait));
     }
     let options = DeleteOptions { propagation_policy: Some("Foreground"), ..DeleteOptions::default() };
@@ -92,10 +92,6 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),
         _ => Ok(Next::Done),
     }
-}
-
-fn remaining(at: Time, now: Time) -> Option<Duration> {
-    Duration::try_from(at.timestamp().duration_since(now.timestamp())).ok().filter(|wait| !wait.is_zero())
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! member run the same code, beside their API server or far from it. What a controller decides is a function over data
 //! in a module of its own; nothing here knows Karmada, pods or nodes.
 
+mod bootstrap_tokens;
 mod certificates;
 mod cluster_roles;
 mod context;
@@ -13,9 +14,11 @@ mod finished_jobs;
 mod gc;
 mod namespaces;
 mod per_namespace;
+mod resource_quotas;
 mod resources;
 mod running;
 mod table;
+mod timing;
 mod tokens;
 
 pub use context::{Context, Settings};

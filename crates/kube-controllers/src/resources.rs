@@ -17,4 +17,6 @@ pub(crate) static CLUSTER_ROLES: LazyLock<ApiResource> =
 pub(crate) static CERTIFICATE_REQUESTS: LazyLock<ApiResource> = LazyLock::new(|| {
     ApiResource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests")
 });
+pub(crate) static RESOURCE_QUOTAS: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas"));
 pub(crate) static JOBS: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("batch", "v1", "Job", "jobs"));

@@ -88,6 +88,27 @@ pub const CONTROLLERS: &[Controller] = &[
         start: |context, starting| Box::pin(crate::certificates::run_cleaning(context, starting)),
     },
     Controller {
+        name: "resourcequota-controller",
+        alias: "resourcequota",
+        watches: &["resourcequotas", "*"],
+        writes: &["resourcequotas"],
+        start: |context, starting| Box::pin(crate::resource_quotas::run(context, starting)),
+    },
+    Controller {
+        name: "bootstrap-signer-controller",
+        alias: "bootstrapsigner",
+        watches: &["secrets", "configmaps"],
+        writes: &["configmaps"],
+        start: |context, starting| Box::pin(crate::bootstrap_tokens::run_signer(context, starting)),
+    },
+    Controller {
+        name: "token-cleaner-controller",
+        alias: "tokencleaner",
+        watches: &["secrets"],
+        writes: &["secrets"],
+        start: |context, starting| Box::pin(crate::bootstrap_tokens::run_cleaner(context, starting)),
+    },
+    Controller {
         name: "ttl-after-finished-controller",
         alias: "ttl-after-finished",
         watches: &["jobs"],

@@ -5,6 +5,7 @@
 //! generator, because nothing else may. This crate opens no connection and knows no API object.
 
 pub mod authority;
+pub mod bootstrap;
 pub mod directory;
 pub mod files;
 pub mod holder;

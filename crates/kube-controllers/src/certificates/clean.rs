@@ -1,7 +1,6 @@
 //! Deletes requests that are settled, or that nobody attended to.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use apimachinery::meta::Time;
 use apimachinery::{Object, ObjectKey};
@@ -13,6 +12,7 @@ use crate::context::Context;
 use crate::error::{Result, decoded};
 use crate::resources::CERTIFICATE_REQUESTS;
 use crate::running::Starting;
+use crate::timing::wait;
 
 /// After it was issued, denied or failed.
 const SETTLED: i64 = 3_600;
@@ -53,10 +53,6 @@ impl Csr {
             None => after(self.metadata.creation_timestamp, PENDING),
         }
     }
-}
-
-fn wait(at: Time, now: Time) -> Option<Duration> {
-    Duration::try_from(at.timestamp().duration_since(now.timestamp())).ok().filter(|wait| !wait.is_zero())
 }
 
 #[cfg(test)]

@@ -6,3 +6,4 @@ mod gc;
 mod harness;
 mod namespaces;
 mod roles_and_jobs;
+mod tokens_and_quotas;
