@@ -19,6 +19,7 @@ pub mod names;
 pub mod object;
 pub mod patch;
 pub mod quantity;
+pub mod raw_json;
 pub mod resource;
 pub mod schema;
 pub mod selector;

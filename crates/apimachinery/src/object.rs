@@ -1,5 +1,7 @@
 //! An object as it travels through the program: encoded JSON plus the metadata everyone asks for.
 
+mod head;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -9,8 +11,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use head::{Head, null_is_default};
+
 use crate::GroupVersionKind;
 use crate::meta::OwnerReference;
+
+pub use head::Labels;
 
 /// Namespace and name. An empty namespace is a cluster-scoped object's; the order is the storage order (namespace,
 /// then name, bytewise).
@@ -51,50 +57,11 @@ pub struct Object {
     head: Head,
 }
 
-/// The part of an object that is parsed once, when it enters the program.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Head {
-    api_version: String,
-    kind: String,
-    metadata: HeadMeta,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct HeadMeta {
-    #[serde(deserialize_with = "null_is_default")]
-    name: String,
-    #[serde(deserialize_with = "null_is_default")]
-    namespace: String,
-    #[serde(deserialize_with = "null_is_default")]
-    uid: String,
-    #[serde(deserialize_with = "null_is_default")]
-    resource_version: String,
-    #[serde(deserialize_with = "null_is_default")]
-    generation: i64,
-    deletion_timestamp: Option<Box<str>>,
-    #[serde(deserialize_with = "null_is_default")]
-    labels: BTreeMap<Box<str>, Box<str>>,
-    #[serde(deserialize_with = "null_is_default")]
-    finalizers: Vec<Box<str>>,
-    #[serde(deserialize_with = "null_is_default")]
-    owner_references: Vec<OwnerReference>,
-}
-
-fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de> + Default,
-{
-    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
-}
-
 impl Object {
     /// Parses the metadata of an encoded object; the rest of the document is skipped over, not built.
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
-        let head: Head = serde_json::from_slice(&json)?;
+        let head = Head::parse(&json)?;
         Ok(Self { json, head })
     }
 
@@ -113,9 +80,25 @@ impl Object {
         &self.json
     }
 
+    /// The encoded metadata, found without decoding anything.
+    pub fn metadata_json(&self) -> &[u8] {
+        crate::raw_json::member(&self.json, "metadata").map_or(b"{}", |span| &self.json[span])
+    }
+
     /// Builds the whole tree; for cold paths and for edits.
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_slice(&self.json)
+    }
+
+    /// Builds the tree with an absent list of field owners, which is often the larger half of it.
+    pub fn to_value_without_owners(&self) -> Result<Value, serde_json::Error> {
+        let owners = crate::raw_json::member(&self.json, "metadata").and_then(|metadata| {
+            let owners = crate::raw_json::member(&self.json[metadata.clone()], "managedFields")?;
+            Some(metadata.start + owners.start..metadata.start + owners.end)
+        });
+        let Some(owners) = owners else { return self.to_value() };
+        let shorter = [&self.json[..owners.start], b"null", &self.json[owners.end..]].concat();
+        serde_json::from_slice(&shorter)
     }
 
     /// Decodes into a typed object.
@@ -124,11 +107,11 @@ impl Object {
     }
 
     pub fn api_version(&self) -> &str {
-        &self.head.api_version
+        self.head.api_version.get(&self.json)
     }
 
     pub fn kind(&self) -> &str {
-        &self.head.kind
+        self.head.kind.get(&self.json)
     }
 
     pub fn gvk(&self) -> GroupVersionKind {
@@ -137,54 +120,53 @@ impl Object {
     }
 
     pub fn key(&self) -> ObjectKey {
-        ObjectKey::namespaced(self.head.metadata.namespace.as_str(), self.name())
+        ObjectKey::namespaced(self.namespace().unwrap_or_default(), self.name())
     }
 
     pub fn name(&self) -> &str {
-        &self.head.metadata.name
+        self.head.name.get(&self.json)
     }
 
     /// `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
-        let ns = self.head.metadata.namespace.as_str();
-        (!ns.is_empty()).then_some(ns)
+        (!self.head.namespace.is_empty()).then(|| self.head.namespace.get(&self.json))
     }
 
     pub fn uid(&self) -> &str {
-        &self.head.metadata.uid
+        self.head.uid.get(&self.json)
     }
 
     /// The opaque text as it stands in the document; empty when the object was never stored.
     pub fn resource_version(&self) -> &str {
-        &self.head.metadata.resource_version
+        self.head.resource_version.get(&self.json)
     }
 
     pub fn generation(&self) -> i64 {
-        self.head.metadata.generation
+        self.head.generation
     }
 
     pub fn is_deleting(&self) -> bool {
-        self.head.metadata.deletion_timestamp.is_some()
+        !self.head.deletion_timestamp.is_empty()
     }
 
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        self.head.metadata.deletion_timestamp.as_deref()
+        self.is_deleting().then(|| self.head.deletion_timestamp.get(&self.json))
     }
 
-    pub fn labels(&self) -> &BTreeMap<Box<str>, Box<str>> {
-        &self.head.metadata.labels
+    pub fn labels(&self) -> Labels<'_> {
+        Labels { json: &self.json, pairs: &self.head.labels }
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
-        self.head.metadata.labels.get(key).map(AsRef::as_ref)
+        self.labels().get(key)
     }
 
     pub fn finalizers(&self) -> &[Box<str>] {
-        &self.head.metadata.finalizers
+        &self.head.finalizers
     }
 
     pub fn owner_references(&self) -> &[OwnerReference] {
-        &self.head.metadata.owner_references
+        &self.head.owner_references
     }
 
     /// Parsed on each call: annotations are large and few paths look at them.
@@ -235,5 +217,28 @@ mod tests {
         assert_eq!(object.resource_version(), "7");
         assert_eq!(object.annotation("k").as_deref(), Some("v"));
         assert!(object.labels().is_empty() && !object.is_deleting());
+    }
+
+    #[test]
+    fn the_owners_can_be_left_out() {
+        let json = r#"{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:a":{}}}],"name":"a"},"a":1}"#;
+        let tree = Object::parse(json).expect("a valid document").to_value_without_owners().expect("json");
+        assert_eq!(tree, serde_json::json!({"metadata": {"managedFields": null, "name": "a"}, "a": 1}));
+    }
+
+    #[test]
+    fn labels_are_found_whatever_their_order_and_escapes() {
+        let object = Object::parse(
+            r#"{"metadata":{"labels":{"z":"1","a/b":"2","\u0061":"q\"","z":"3"},"name":"\u006e","deletionTimestamp":"T"}}"#,
+        )
+        .expect("a valid document");
+        let found: Vec<_> = object.labels().iter().collect();
+        assert_eq!(found, [("a", "q\""), ("a/b", "2"), ("z", "3")]);
+        assert_eq!((object.label("a/b"), object.label("b")), (Some("2"), None));
+        assert_eq!((object.name(), object.deletion_timestamp()), ("n", Some("T")));
+        let same = Object::parse(r#"{"metadata":{"labels":{"a":"q\"","a/b":"2","z":"3"}}}"#).expect("a valid document");
+        assert_eq!(object.labels(), same.labels());
+        assert!(Object::parse(r#"{"metadata":{"labels":{"a":null}}}"#).is_err());
+        assert!(Object::parse(r#"{"metadata":{"name":1}}"#).is_err());
     }
 }

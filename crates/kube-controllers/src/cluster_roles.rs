@@ -84,7 +84,7 @@ fn aggregate(name: &str, rule: &AggregationRule, roles: &[Arc<Object>]) -> Resul
     for selector in &rule.cluster_role_selectors {
         let selector = Selector::from_label_selector(selector)
             .map_err(|why| Error::Selector { object: format!("ClusterRole {name}"), why: why.to_string() })?;
-        for role in roles.iter().filter(|role| role.name() != name && selector.matches(role.labels())) {
+        for role in roles.iter().filter(|role| role.name() != name && selector.matches_with(|key| role.label(key))) {
             let role: ClusterRole = decoded(role, role.decode())?;
             for rule in role.rules {
                 if !rules.contains(&rule) {

@@ -52,7 +52,7 @@ pub(super) struct Filter {
 
 impl Filter {
     pub(super) fn accepts(&self, object: &Object) -> bool {
-        self.everything || (self.labels.matches(object.labels()) && self.fields_match(object))
+        self.everything || (self.labels.matches_with(|key| object.label(key)) && self.fields_match(object))
     }
 
     fn fields_match(&self, object: &Object) -> bool {

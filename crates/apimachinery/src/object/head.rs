@@ -1,0 +1,243 @@
+//! The metadata of an encoded object that everyone asks for, as places in its text: most objects of a server are never
+//! looked at, and a copy of each name and label would cost as much as the object.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use crate::meta::OwnerReference;
+
+/// A text of the document.
+#[derive(Clone, Debug)]
+pub(super) enum Text {
+    /// Where it stands, as it is. Documents are smaller than 4 GiB.
+    Span(u32, u32),
+    /// It is escaped in the document, or is not in it.
+    Owned(Box<str>),
+}
+
+impl Default for Text {
+    fn default() -> Self {
+        Self::Span(0, 0)
+    }
+}
+
+impl Text {
+    fn of(text: Cow<'_, str>, json: &[u8]) -> Self {
+        match text {
+            Cow::Borrowed(text) => {
+                place(text, json).map_or_else(|| Self::Owned(text.into()), |(a, b)| Self::Span(a, b))
+            }
+            Cow::Owned(text) => Self::Owned(text.into()),
+        }
+    }
+
+    pub fn get<'t>(&'t self, json: &'t [u8]) -> &'t str {
+        match self {
+            Self::Span(start, end) => {
+                let span: Range<usize> = *start as usize..*end as usize;
+                json.get(span).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+            }
+            Self::Owned(text) => text,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Self::Span(start, end) => start == end,
+            Self::Owned(text) => text.is_empty(),
+        }
+    }
+}
+
+fn place(text: &str, json: &[u8]) -> Option<(u32, u32)> {
+    let start = (text.as_ptr() as usize).checked_sub(json.as_ptr() as usize)?;
+    let end = start + text.len();
+    if end > json.len() {
+        return None;
+    }
+    Some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
+}
+
+/// What is parsed once, when an object enters the program.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Head {
+    pub api_version: Text,
+    pub kind: Text,
+    pub name: Text,
+    pub namespace: Text,
+    pub uid: Text,
+    pub resource_version: Text,
+    /// Empty unless the object is being deleted.
+    pub deletion_timestamp: Text,
+    pub generation: i64,
+    /// Sorted by key.
+    pub labels: Box<[(Text, Text)]>,
+    pub finalizers: Box<[Box<str>]>,
+    pub owner_references: Box<[OwnerReference]>,
+}
+
+impl Head {
+    pub fn parse(json: &Bytes) -> Result<Self, serde_json::Error> {
+        let Document { api_version, kind, metadata } = serde_json::from_slice(json)?;
+        let text = |text: Plain<'_>| Text::of(text.0, json);
+        let mut labels = metadata.labels.0;
+        // Stable, and the last of several labels of one name counts.
+        labels.sort_by(|a, b| a.0.cmp(&b.0));
+        labels.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(later, earlier);
+            }
+            same
+        });
+        let label = |(key, value): (Cow<'_, str>, Cow<'_, str>)| (Text::of(key, json), Text::of(value, json));
+        Ok(Self {
+            api_version: text(api_version),
+            kind: text(kind),
+            name: text(metadata.name),
+            namespace: text(metadata.namespace),
+            uid: text(metadata.uid),
+            resource_version: text(metadata.resource_version),
+            deletion_timestamp: metadata.deletion_timestamp.map_or_else(Text::default, text),
+            generation: metadata.generation,
+            labels: labels.into_iter().map(label).collect(),
+            finalizers: metadata.finalizers.into_boxed_slice(),
+            owner_references: metadata.owner_references.into_boxed_slice(),
+        })
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
+struct Document<'j> {
+    api_version: Plain<'j>,
+    kind: Plain<'j>,
+    metadata: Metadata<'j>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'j"))]
+struct Metadata<'j> {
+    #[serde(deserialize_with = "null_is_default")]
+    name: Plain<'j>,
+    #[serde(deserialize_with = "null_is_default")]
+    namespace: Plain<'j>,
+    #[serde(deserialize_with = "null_is_default")]
+    uid: Plain<'j>,
+    #[serde(deserialize_with = "null_is_default")]
+    resource_version: Plain<'j>,
+    #[serde(deserialize_with = "null_is_default")]
+    generation: i64,
+    deletion_timestamp: Option<Plain<'j>>,
+    #[serde(deserialize_with = "null_is_default")]
+    labels: Pairs<'j>,
+    #[serde(deserialize_with = "null_is_default")]
+    finalizers: Vec<Box<str>>,
+    #[serde(deserialize_with = "null_is_default")]
+    owner_references: Vec<OwnerReference>,
+}
+
+/// A text that is borrowed from the document where nothing in it is escaped.
+#[derive(Default)]
+struct Plain<'j>(Cow<'j, str>);
+
+impl<'de: 'j, 'j> Deserialize<'de> for Plain<'j> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Texts;
+        impl<'de> Visitor<'de> for Texts {
+            type Value = Cow<'de, str>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Cow::Borrowed(text))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Cow::Owned(text.to_owned()))
+            }
+        }
+        deserializer.deserialize_str(Texts).map(Plain)
+    }
+}
+
+/// The labels in the order of the document.
+#[derive(Default)]
+struct Pairs<'j>(Vec<(Cow<'j, str>, Cow<'j, str>)>);
+
+impl<'de: 'j, 'j> Deserialize<'de> for Pairs<'j> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Vec<(Cow<'de, str>, Cow<'de, str>)>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some((key, value)) = members.next_entry::<Plain<'de>, Plain<'de>>()? {
+                    pairs.push((key.0, value.0));
+                }
+                Ok(pairs)
+            }
+        }
+        deserializer.deserialize_map(Members).map(Pairs)
+    }
+}
+
+pub(super) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// The labels of an object, sorted by key.
+#[derive(Clone, Copy)]
+pub struct Labels<'o> {
+    pub(super) json: &'o [u8],
+    pub(super) pairs: &'o [(Text, Text)],
+}
+
+impl<'o> Labels<'o> {
+    pub fn get(&self, key: &str) -> Option<&'o str> {
+        let (pairs, json) = (self.pairs, self.json);
+        let at = pairs.binary_search_by(|(own, _)| own.get(json).cmp(key)).ok()?;
+        Some(pairs[at].1.get(json))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&'o str, &'o str)> {
+        let (pairs, json) = (self.pairs, self.json);
+        pairs.iter().map(move |(key, value)| (key.get(json), value.get(json)))
+    }
+
+    pub fn len(&self) -> usize {
+        self.pairs.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+}
+
+impl PartialEq for Labels<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl fmt::Debug for Labels<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
