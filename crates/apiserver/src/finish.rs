@@ -1,12 +1,16 @@
 //! The last step of a reply: indentation and compression, for clients that ask for either.
 
+use std::io::Write as _;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, USER_AGENT, VARY};
-use http_body::Body as _;
+use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
-use transport::{Response, full};
+use transport::{Body, Response, full};
 
 use crate::request::Query;
 
@@ -38,36 +42,76 @@ impl Wishes {
 pub async fn finish(response: Response, wishes: Wishes) -> Response {
     let Some(size) = response.body().size_hint().exact().filter(|size| *size > 0) else { return response };
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-    let indented = wishes.indent && is_json;
     let gzip = wishes.gzip && size >= WORTH_COMPRESSING && !response.headers().contains_key(CONTENT_ENCODING);
-    if !indented && !gzip {
-        return response;
+    let (mut parts, mut body) = response.into_parts();
+    if wishes.indent && is_json {
+        let Ok(whole) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
+            return crate::respond::failure(&apimachinery::Status::internal("the reply could not be read"));
+        };
+        parts.headers.remove(CONTENT_LENGTH);
+        body = full(indent(&whole));
     }
-    let (mut parts, body) = response.into_parts();
-    let Ok(whole) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
-        return crate::respond::failure(&apimachinery::Status::internal("the reply could not be read"));
-    };
-    parts.headers.remove(CONTENT_LENGTH);
-    let bytes = if indented { Bytes::from(indent(&whole)) } else { whole };
-    if !gzip {
-        return Response::from_parts(parts, full(bytes));
+    if gzip {
+        parts.headers.remove(CONTENT_LENGTH);
+        parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        body = Gzip::new(body).boxed_unsync();
     }
-    // Megabytes take milliseconds, in which other requests want to go on.
-    let original = bytes.clone();
-    let Ok(Ok(packed)) = tokio::task::spawn_blocking(move || compress(&original)).await else {
-        return Response::from_parts(parts, full(bytes));
-    };
-    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    Response::from_parts(parts, full(packed))
+    Response::from_parts(parts, body)
 }
 
-fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
-    use std::io::Write;
-    // Lists shrink to about a tenth.
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 8), Compression::fast());
-    encoder.write_all(bytes)?;
-    encoder.finish()
+/// Bytes compressed in one turn, which is a fraction of a millisecond; other requests want to go on.
+const TURN: usize = 64 << 10;
+/// Compressed bytes of a frame, about: half a TLS record, so that small pieces do not cost a record each.
+const FRAME: usize = 8 << 10;
+
+/// A body compressed while it is sent, so that it is never in memory as a whole.
+struct Gzip {
+    plain: Body,
+    turn: Bytes,
+    /// `None` once the end has been written.
+    encoder: Option<GzEncoder<Vec<u8>>>,
+}
+
+impl Gzip {
+    fn new(plain: Body) -> Self {
+        // Lists shrink to about a tenth already so; more would cost several times the processor time.
+        let encoder = GzEncoder::new(Vec::with_capacity(FRAME), Compression::fast());
+        Self { plain, turn: Bytes::new(), encoder: Some(encoder) }
+    }
+}
+
+impl http_body::Body for Gzip {
+    type Data = Bytes;
+    type Error = transport::BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        let Some(encoder) = &mut this.encoder else { return Poll::Ready(None) };
+        if this.turn.is_empty() {
+            match ready!(Pin::new(&mut this.plain).poll_frame(context)?) {
+                Some(frame) => this.turn = frame.into_data().unwrap_or_default(),
+                None => {
+                    let last = this.encoder.take().map(GzEncoder::finish).transpose()?.unwrap_or_default();
+                    return Poll::Ready(Some(Ok(Frame::data(last.into()))));
+                }
+            }
+        }
+        encoder.write_all(&this.turn.split_to(TURN.min(this.turn.len())))?;
+        if encoder.get_ref().len() < FRAME {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let frame = std::mem::replace(encoder.get_mut(), Vec::with_capacity(2 * FRAME));
+        Poll::Ready(Some(Ok(Frame::data(frame.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.encoder.is_none()
+    }
 }
 
 /// JSON with two spaces per level, as Go indents it. The order of members stays.
@@ -117,6 +161,17 @@ fn line(out: &mut Vec<u8>, depth: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_compressed_reply_unpacks_to_what_was_sent() {
+        use std::io::Read as _;
+        let plain: Vec<u8> = (0..400_000u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
+        let packed = Gzip::new(full(plain.clone())).collect().await.unwrap().to_bytes();
+        assert!(packed.len() < plain.len() / 2);
+        let mut unpacked = Vec::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
+        assert_eq!(unpacked, plain);
+    }
 
     #[test]
     fn indentation_keeps_order_texts_and_empty_containers() {

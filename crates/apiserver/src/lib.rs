@@ -30,6 +30,7 @@ pub mod serve;
 pub mod server;
 pub mod services;
 mod shape;
+mod splice;
 pub mod tokens;
 pub mod version;
 

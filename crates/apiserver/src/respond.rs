@@ -7,12 +7,33 @@ use apimachinery::{Status, StatusReason};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http_body_util::{BodyExt as _, Collected};
 use serde_json::Value;
-use transport::{Payload, Response, empty, full};
+use transport::{Body, Payload, Response, empty, full};
 
 use crate::negotiate::Encoding;
+use crate::splice::Splice;
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+/// A list of whole objects in the form the client accepts.
+pub async fn list(list: Splice, encoding: Encoding) -> Response {
+    if encoding == Encoding::Json {
+        let body = list.map_err(|never| match never {}).boxed_unsync();
+        return with_type(StatusCode::OK, body, "application/json");
+    }
+    let whole = list.collect().await.map_or_else(|never| match never {}, Collected::to_bytes);
+    document(StatusCode::OK, whole, encoding)
+}
+
+fn with_type(code: StatusCode, body: Body, media_type: &'static str) -> Response {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    response
+}
 
 /// A document in the form the client accepts.
 pub fn document(code: StatusCode, json: Bytes, encoding: Encoding) -> Response {
@@ -27,12 +48,7 @@ pub fn document(code: StatusCode, json: Bytes, encoding: Encoding) -> Response {
             Err(status) => return failure(&status),
         },
     };
-    let mut response = Response::new(full(bytes));
-    *response.status_mut() = code;
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
-    response
+    with_type(code, full(bytes), media_type)
 }
 
 fn to_yaml(json: &[u8]) -> Result<Bytes, Status> {

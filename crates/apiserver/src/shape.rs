@@ -78,8 +78,36 @@ pub fn shaped(
     })
 }
 
-/// A list of objects. Whole objects are spliced, not decoded.
-pub fn list(
+/// A list up to the bracket that opens its items.
+pub fn list_head(resource: &Resource, meta: &ListMeta, shape: Shape) -> Vec<u8> {
+    let info = &resource.info;
+    let (kind, api_version) = match shape {
+        Shape::Whole => (info.list_kind.as_str(), info.resource.api_version()),
+        Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
+        Shape::Table => ("Table", "meta.k8s.io/v1".to_owned()),
+    };
+    let mut head = json!({"kind": kind, "apiVersion": api_version, "metadata": meta}).to_string();
+    head.pop();
+    if shape == Shape::Table {
+        head.push_str(&format!(",\"columnDefinitions\":{},\"rows\":[", table_head(resource)));
+    } else {
+        head.push_str(",\"items\":[");
+    }
+    head.into_bytes()
+}
+
+/// How the stored items of a list begin and the listed ones do not: those of built-in kinds do not repeat what the
+/// list's kind says.
+pub fn implied_head(resource: &Resource) -> String {
+    let info = &resource.info;
+    if info.custom {
+        return String::new();
+    }
+    format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.resource.api_version(), info.resource.kind)
+}
+
+/// A list in a shape other than whole.
+pub fn shaped_list(
     resource: &Resource,
     items: &[std::sync::Arc<Object>],
     meta: &ListMeta,
@@ -87,49 +115,40 @@ pub fn list(
     include: Include,
     now: Time,
 ) -> Result<Vec<u8>, Status> {
-    let info = &resource.info;
-    let (kind, api_version) = match shape {
-        Shape::Whole => (info.list_kind.clone(), info.resource.api_version()),
-        Shape::Metadata => ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned()),
-        Shape::Table => ("Table".to_owned(), "meta.k8s.io/v1".to_owned()),
-    };
-    let head = json!({"kind": kind, "apiVersion": api_version, "metadata": meta}).to_string();
-    let mut out = Vec::with_capacity(256 + items.iter().map(|item| item.json().len() + 1).sum::<usize>());
-    out.extend_from_slice(&head.as_bytes()[..head.len() - 1]);
-    if shape == Shape::Table {
-        out.extend_from_slice(b",\"columnDefinitions\":");
-        out.extend_from_slice(table_head(resource).to_string().as_bytes());
-        out.extend_from_slice(b",\"rows\":[");
-    } else {
-        out.extend_from_slice(b",\"items\":[");
-    }
-    // Items of built-in kinds do not repeat what the list's kind says.
-    let implied = match info.custom {
-        true => String::new(),
-        false => format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.resource.api_version(), info.resource.kind),
-    };
+    let mut out = list_head(resource, meta, shape);
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
             out.push(b',');
         }
-        match shape {
-            Shape::Whole => match item.json().strip_prefix(implied.as_bytes()) {
-                Some(rest) if !implied.is_empty() => {
-                    out.push(b'{');
-                    out.extend_from_slice(rest);
-                }
-                _ => out.extend_from_slice(item.json()),
-            },
-            Shape::Metadata => {
-                let tree = item.to_value().map_err(errors::document)?;
-                out.extend_from_slice(metadata_only(&tree).to_string().as_bytes());
+        if shape == Shape::Metadata {
+            put_metadata(&mut out, item);
+            continue;
+        }
+        // No column of a built-in kind shows owners; a definition's may show anything.
+        let tree = if resource.info.custom { item.to_value() } else { item.to_value_without_owners() };
+        let tree = tree.map_err(errors::document)?;
+        out.extend_from_slice(b"{\"cells\":");
+        serde_json::to_writer(&mut out, &resource.strategy.cells(&tree, now)).map_err(Status::internal)?;
+        match include {
+            Include::None => {}
+            Include::Metadata => {
+                out.extend_from_slice(b",\"object\":");
+                put_metadata(&mut out, item);
             }
-            Shape::Table => {
-                let tree = item.to_value().map_err(errors::document)?;
-                out.extend_from_slice(table_row(resource, &tree, include, now).to_string().as_bytes());
+            Include::Object => {
+                out.extend_from_slice(b",\"object\":");
+                out.extend_from_slice(item.json());
             }
         }
+        out.push(b'}');
     }
     out.extend_from_slice(b"]}\n");
     Ok(out)
+}
+
+/// `PartialObjectMetadata` of an object, spliced.
+fn put_metadata(out: &mut Vec<u8>, object: &Object) {
+    out.extend_from_slice(b"{\"apiVersion\":\"meta.k8s.io/v1\",\"kind\":\"PartialObjectMetadata\",\"metadata\":");
+    out.extend_from_slice(object.metadata_json());
+    out.push(b'}');
 }

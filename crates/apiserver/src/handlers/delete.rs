@@ -1,8 +1,10 @@
 //! delete and deletecollection.
 
+use std::future::ready;
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey, Status};
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::StatusCode;
 use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
@@ -14,12 +16,14 @@ use super::update::{raced, revision_of};
 use crate::admission::Operation;
 use crate::negotiate::Shape;
 use crate::request::options::ListOptions;
-use crate::shape::Include;
-use crate::{errors, keys, respond, shape};
+use crate::{errors, keys, respond};
 
 /// These namespaces hold what the server itself needs.
 const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 const TRIES: usize = 5;
+/// Deletions of one deletecollection under way at once, each with its own checks and revision. The store makes those
+/// that wait durable together, so that a sync serves as many.
+const AT_ONCE: usize = 128;
 
 pub(super) enum Deleted {
     /// The object is gone.
@@ -51,16 +55,19 @@ impl Call<'_> {
         let filter = self.filter()?;
         let revision = self.server.cache.catch_up().await?;
         let (items, ..) = self.cache().list(self.namespace(), None, list.limit, |object| filter.accepts(object));
-        for item in &items {
-            match self.delete_object(&item.key(), &options).await {
-                Err(status) if status.is(apimachinery::StatusReason::NotFound) => {}
-                other => drop(other?),
-            }
-        }
+        let deletions: Vec<_> = items.iter().map(|item| self.delete_listed(item.key(), &options).boxed()).collect();
+        stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;
         let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
         let meta = apimachinery::status::ListMeta { resource_version: revision.to_string(), ..Default::default() };
-        let json = shape::list(self.resource, &items, &meta, Shape::Whole, Include::Metadata, self.now)?;
-        Ok(respond::document(StatusCode::OK, json.into(), self.accepted.encoding))
+        self.list_response(items, &meta, Shape::Whole).await
+    }
+
+    /// Somebody else may have deleted it since it was listed.
+    async fn delete_listed(&self, key: ObjectKey, options: &DeleteOptions) -> Result<(), Status> {
+        match self.delete_object(&key, options).await {
+            Err(status) if status.is(apimachinery::StatusReason::NotFound) => Ok(()),
+            other => other.map(drop),
+        }
     }
 
     pub(super) async fn delete_object(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, Status> {

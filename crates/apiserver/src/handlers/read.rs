@@ -16,6 +16,7 @@ use super::Call;
 use crate::negotiate::Shape;
 use crate::request::Query;
 use crate::request::options::{self, ListOptions, VersionMatch};
+use crate::splice::Splice;
 use crate::{errors, keys, respond, shape};
 
 /// What a list continues from, as the opaque token says it.
@@ -134,7 +135,7 @@ impl Call<'_> {
         let limit = if revision == Some(0) { 0 } else { limit };
         let (items, remaining, newest) =
             self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
-        self.reply_list(items, remaining, at.max(newest), &filter)
+        self.reply_list(items, remaining, at.max(newest), &filter).await
     }
 
     /// The next page. While nothing has been written since the first page the cache still is its snapshot; otherwise
@@ -150,13 +151,13 @@ impl Call<'_> {
             let at = self.server.cache.catch_up().await?;
             let (items, rest, newest) =
                 self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
-            return self.reply_list(items, rest, at.max(newest), filter);
+            return self.reply_list(items, rest, at.max(newest), filter).await;
         }
         self.server.cache.not_older_than(from.rv).await?;
         let (items, rest, newest) =
             self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
         if newest <= from.rv {
-            return self.reply_list(items, rest, from.rv, filter);
+            return self.reply_list(items, rest, from.rv, filter).await;
         }
         match self.list_at(from.rv, Some(&after), limit, filter).await {
             Err(status) if status.is(StatusReason::Expired) => Err(self.expired_continue(&after)),
@@ -209,10 +210,10 @@ impl Call<'_> {
                 _ => break remaining,
             }
         };
-        self.reply_list(items, remaining, revision, filter)
+        self.reply_list(items, remaining, revision, filter).await
     }
 
-    fn reply_list(
+    async fn reply_list(
         &self,
         items: Vec<Arc<Object>>,
         remaining: usize,
@@ -234,9 +235,25 @@ impl Call<'_> {
             remaining_item_count: remaining.map(|count| count as i64),
             resource_version: revision.to_string(),
         };
-        let include = if self.accepted.shape == Shape::Table { self.include()? } else { shape::Include::Metadata };
-        let json = shape::list(self.resource, &items, &meta, self.accepted.shape, include, self.now)?;
-        Ok(respond::document(StatusCode::OK, json.into(), self.accepted.encoding))
+        self.list_response(items, &meta, self.accepted.shape).await
+    }
+
+    /// A list in one of its shapes, as bytes.
+    pub(super) async fn list_response(
+        &self,
+        items: Vec<Arc<Object>>,
+        meta: &ListMeta,
+        shape: Shape,
+    ) -> Result<Response, Status> {
+        let encoding = self.accepted.encoding;
+        if shape == Shape::Whole {
+            let head = shape::list_head(self.resource, meta, shape);
+            let spliced = Splice::new(head, shape::implied_head(self.resource), items);
+            return Ok(respond::list(spliced, encoding).await);
+        }
+        let include = if shape == Shape::Table { self.include()? } else { shape::Include::Metadata };
+        let json = shape::shaped_list(self.resource, &items, meta, shape, include, self.now)?;
+        Ok(respond::document(StatusCode::OK, json.into(), encoding))
     }
 }
 
