@@ -3,13 +3,33 @@
 use apimachinery::Status;
 use apimachinery::meta::Time;
 use apimachinery::resource::Resource;
+use bytes::Bytes;
+use futures::{FutureExt as _, Stream, StreamExt as _};
 use serde_json::{Value, json};
-use transport::WatchEvent;
+use transport::{BoxError, WatchEvent, WatchStream};
 use world::World;
 
 use crate::negotiate::{Encoding, Shape};
 use crate::respond::no_protobuf;
 use crate::shape::{self, Include};
+
+/// Events that are there at once go out together until they are this many bytes: a write to the socket costs as much as
+/// several events.
+const TOGETHER: usize = 32 << 10;
+
+/// The frames of a watch as the body sends them.
+pub(super) fn stream(events: WatchStream, frames: Frames) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
+    futures::stream::unfold((events, frames), async |(mut events, mut frames)| {
+        let mut out = Vec::new();
+        frames.put(events.next().await?, &mut out);
+        while out.len() < TOGETHER
+            && let Some(Some(event)) = events.next().now_or_never()
+        {
+            frames.put(event, &mut out);
+        }
+        Some((Ok(out.into()), (events, frames)))
+    })
+}
 
 /// The form of one watch.
 pub(super) struct Frames {
@@ -31,25 +51,26 @@ impl Frames {
         }
     }
 
-    pub fn of(&mut self, event: WatchEvent) -> Vec<u8> {
+    /// Appends the frame of an event.
+    pub fn put(&mut self, event: WatchEvent, out: &mut Vec<u8>) {
         let first = std::mem::take(&mut self.first);
         let (type_, object) = match event {
             WatchEvent::Added(object) => ("ADDED", object),
             WatchEvent::Modified(object) => ("MODIFIED", object),
             WatchEvent::Deleted(object) => ("DELETED", object),
-            WatchEvent::Error(status) => return self.error(&status),
+            WatchEvent::Error(status) => return self.error(&status, out),
             WatchEvent::Bookmark { resource_version, initial_end } => {
-                return self.frame("BOOKMARK", &self.bookmark(resource_version, initial_end));
+                return self.frame("BOOKMARK", &self.bookmark(resource_version, initial_end), out);
             }
         };
         if self.shape == Shape::Whole && self.encoding != Encoding::Protobuf {
-            let mut out = Vec::with_capacity(object.json().len() + 40);
+            out.reserve(object.json().len() + 40);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(type_.as_bytes());
             out.extend_from_slice(b"\",\"object\":");
             out.extend_from_slice(object.json());
             out.extend_from_slice(b"}\n");
-            return out;
+            return;
         }
         let now = Time::new(self.world.now());
         match shape::shaped(&self.resource, &object, self.shape, self.include, now) {
@@ -57,27 +78,28 @@ impl Frames {
                 if self.shape == Shape::Table && !first {
                     shown["columnDefinitions"] = Value::Null;
                 }
-                self.frame(type_, &shown)
+                self.frame(type_, &shown, out);
             }
-            Err(status) => self.error(&status),
+            Err(status) => self.error(&status, out),
         }
     }
 
-    fn error(&self, status: &Status) -> Vec<u8> {
-        self.frame("ERROR", &json!(status))
+    fn error(&self, status: &Status, out: &mut Vec<u8>) {
+        self.frame("ERROR", &json!(status), out);
     }
 
-    fn frame(&self, type_: &str, object: &Value) -> Vec<u8> {
+    fn frame(&self, type_: &str, object: &Value, out: &mut Vec<u8>) {
         if self.encoding == Encoding::Protobuf {
-            return kubernetes_api::protobuf::encode_event(type_, object).unwrap_or_else(|error| {
+            let frame = kubernetes_api::protobuf::encode_event(type_, object).unwrap_or_else(|error| {
                 let status = json!(no_protobuf(error));
                 // A Status has a protobuf form, so this cannot fail in turn; an empty frame would end the client's watch.
                 kubernetes_api::protobuf::encode_event("ERROR", &status).unwrap_or_default()
             });
+            out.extend_from_slice(&frame);
+            return;
         }
-        let mut out = json!({"type": type_, "object": object}).to_string().into_bytes();
+        out.extend_from_slice(json!({"type": type_, "object": object}).to_string().as_bytes());
         out.push(b'\n');
-        out
     }
 
     fn bookmark(&self, revision: u64, initial_end: bool) -> Value {

@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use apimachinery::resource::Resource;
 use apimachinery::{Object, Status, StatusReason};
-use bytes::Bytes;
-use futures::StreamExt;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::{mpsc, watch};
@@ -16,7 +14,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use transport::{Payload, Response, WatchEvent, WatchStream};
 
 use super::Call;
-use super::frames::Frames;
+use super::frames::{self, Frames};
 use super::read::Filter;
 use crate::cache::{Event, Replay};
 use crate::keys;
@@ -106,7 +104,7 @@ impl Call<'_> {
         if self.shared {
             return respond::payload(StatusCode::OK, Payload::watch(events));
         }
-        let mut frames = Frames {
+        let frames = Frames {
             resource: self.resource.clone(),
             shape: self.accepted.shape,
             include: self.include().unwrap_or(Include::Metadata),
@@ -115,7 +113,7 @@ impl Call<'_> {
             first: true,
         };
         let content_type = HeaderValue::from_static(frames.content_type());
-        let mut response = Response::new(transport::stream(events.map(move |event| Ok(Bytes::from(frames.of(event))))));
+        let mut response = Response::new(transport::stream(frames::stream(events, frames)));
         response.headers_mut().insert(CONTENT_TYPE, content_type);
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
         response

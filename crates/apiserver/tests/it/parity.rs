@@ -274,14 +274,19 @@ async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
     }
     let path = format!("{CM}?watch=1&allowWatchBookmarks=true&timeoutSeconds=600&resourceVersion={start}");
     let response = server.service().oneshot(request("GET", &path, &[], "")).await.expect("infallible");
-    let mut frames = response.into_body().into_data_stream();
+    // A frame holds whole events, several if they are there at once.
+    let mut frames = response.into_body().into_data_stream().flat_map(|frame| {
+        let lines =
+            frame.expect("a frame").split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+        futures::stream::iter(lines)
+    });
     for round in 0..5000 {
-        let frame = frames.next().await.expect("an event").expect("a frame");
+        let frame = frames.next().await.expect("an event");
         let event: Value = serde_json::from_slice(&frame).expect("json");
         assert_eq!(event["object"]["data"]["round"], round.to_string());
         assert_eq!(event["type"], if round == 0 { "ADDED" } else { "MODIFIED" });
     }
-    let frame = frames.next().await.expect("a bookmark, a minute later").expect("a frame");
+    let frame = frames.next().await.expect("a bookmark, a minute later");
     assert!(
         frame.starts_with(
             b"{\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"resourceVersion\":"
@@ -289,4 +294,78 @@ async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
     );
     server.end_watches();
     assert!(frames.next().await.is_none(), "the stream ends without an error");
+}
+
+/// An admission plugin that counts deletions and refuses one of them.
+#[derive(Default)]
+struct Guard {
+    asked: std::sync::atomic::AtomicUsize,
+    refused: Option<&'static str>,
+}
+
+impl apiserver::Admission for Guard {
+    fn validate<'a>(
+        &'a self,
+        request: &'a apiserver::AdmissionRequest<'_>,
+    ) -> futures::future::BoxFuture<'a, Result<(), apimachinery::Status>> {
+        Box::pin(async move {
+            if request.operation == apiserver::Operation::Delete {
+                self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if self.refused == Some(request.key.name.as_str()) {
+                    return Err(apimachinery::Status::forbidden("", "configmaps", &request.key.name, "it is guarded"));
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test]
+async fn a_collection_is_deleted_item_by_item() {
+    const COUNT: usize = 300;
+    let guard = std::sync::Arc::new(Guard { refused: Some("guarded"), ..Guard::default() });
+    let (server, _client) = crate::objects::server_with(MemoryStore::new(), vec![guard.clone()]).await;
+    for n in 0..COUNT {
+        let finalizers = if n % 100 == 0 { json!(["example.com/wait"]) } else { json!([]) };
+        let body = json!({"metadata": {"name": format!("a{n:03}"), "finalizers": finalizers}}).to_string();
+        assert_eq!(send(&server, "POST", CM, &[], &body).await.code, 201);
+    }
+    let before = send(&server, "GET", CM, &[], "").await.json();
+    let start = before["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+
+    // What does not hold for the items refuses each of them.
+    let precondition = json!({"preconditions": {"uid": "another"}}).to_string();
+    assert_eq!(send(&server, "DELETE", CM, &[], &precondition).await.code, 409);
+    let same = send(&server, "GET", CM, &[], "").await.json();
+    assert_eq!(same["items"].as_array().map(Vec::len), Some(COUNT));
+
+    let deleted = send(&server, "DELETE", CM, &[], "").await;
+    assert_eq!(deleted.code, 200);
+    assert_eq!(deleted.json()["items"].as_array().map(Vec::len), Some(COUNT));
+    assert_eq!(guard.asked.load(std::sync::atomic::Ordering::Relaxed), COUNT, "admission saw every item once");
+    let left = send(&server, "GET", CM, &[], "").await.json();
+    let left = left["items"].as_array().expect("items");
+    assert_eq!(left.len(), COUNT / 100);
+    assert!(left.iter().all(|item| item["metadata"]["deletionTimestamp"].is_string()), "finalizers hold them");
+
+    // Each deletion has a revision of its own, and watchers see them in order.
+    let path = format!("{CM}?watch=1&resourceVersion={start}&timeoutSeconds=1");
+    let events = send(&server, "GET", &path, &[], "").await;
+    let mut revisions = Vec::new();
+    for line in events.body.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let event: Value = serde_json::from_slice(line).expect("json");
+        let held = event["object"]["metadata"]["finalizers"].is_array();
+        assert_eq!(event["type"], if held { "MODIFIED" } else { "DELETED" });
+        let revision =
+            event["object"]["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse::<u64>().ok());
+        revisions.push(revision.expect("a revision"));
+    }
+    assert_eq!(revisions.len(), COUNT);
+    assert!(revisions.is_sorted_by(|a, b| a < b), "{revisions:?}");
+
+    // One refusal is the answer, whatever becomes of the others.
+    assert_eq!(send(&server, "POST", CM, &[], &config_map("guarded")).await.code, 201);
+    let refused = send(&server, "DELETE", CM, &[], "").await;
+    assert_eq!(refused.code, 403);
+    assert!(refused.json()["message"].as_str().is_some_and(|text| text.contains("it is guarded")));
 }
