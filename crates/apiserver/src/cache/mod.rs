@@ -3,6 +3,7 @@
 //! One task follows the store for the whole server, so an idle server costs one task whatever the number of its
 //! resources. Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
 
+mod load;
 mod resource;
 
 use std::collections::HashMap;
@@ -54,11 +55,14 @@ impl Cache {
         let range = KeyRange::prefix(keys::ROOT);
         let loaded = store.range(RangeRequest { range: range.clone(), revision: None, limit: 0 }).await?;
         let stream = store.watch(range, loaded.revision).await?;
-        for current in loaded.items {
-            let revision = current.mod_revision;
-            cache.absorb(revision, storage::Change::Put { current, previous: None });
+        for (place, objects) in load::parse(loaded.items).await {
+            for (_, object) in &objects {
+                let event =
+                    Event { revision: load::revision_of(object), current: Some(Arc::clone(object)), previous: None };
+                cache.observers.iter().for_each(|observer| observer(&place, &event));
+            }
+            cache.resource(&place).load(objects.into_iter(), loaded.revision);
         }
-        cache.resources.write().values().for_each(|resource| resource.forget_history(loaded.revision));
         cache.progress.send_replace(loaded.revision);
         Ok((Arc::clone(&cache), Follower { cache, stream }))
     }

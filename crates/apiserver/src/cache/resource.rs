@@ -11,9 +11,11 @@ use tokio::sync::mpsc;
 
 use crate::keys;
 
-/// Changes remembered for watches that start in the past: 4,096 pointers pairs are 100 KiB plus the objects they keep
-/// alive, and cover 8 s at 500 writes/s; an older start gets 410 Expired and lists again.
+/// Changes remembered for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500
+/// writes/s. What an older start missed is read from the store.
 const HISTORY: usize = 4096;
+/// Bytes of objects that those changes may keep alive: 2,000 small objects.
+const HISTORY_BYTES: usize = 4 << 20;
 /// Changes a watcher may lag behind: 10 s at 1,600 writes/s; a slower watcher is cut off and starts again.
 pub(super) const LAG: usize = 16_384;
 
@@ -24,6 +26,13 @@ pub struct Event {
     /// `None` when the object was deleted.
     pub current: Option<Arc<Object>>,
     pub previous: Option<Arc<Object>>,
+}
+
+impl Event {
+    /// What remembering it costs: the state before it is the business of the event that made that.
+    fn weight(&self) -> usize {
+        self.current.as_ref().map_or(0, |object| object.json().len())
+    }
 }
 
 /// A watcher's end of the line.
@@ -40,6 +49,8 @@ pub struct ResourceCache(RwLock<State>);
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     history: VecDeque<Arc<Event>>,
+    /// The weights of all in `history`.
+    history_bytes: usize,
     /// The newest change in `objects`; it may be ahead of the server's progress and of `history` for a moment.
     newest: Revision,
     /// Every change after this revision is in `history`.
@@ -52,15 +63,18 @@ impl ResourceCache {
         Self(RwLock::new(State {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
+            history_bytes: 0,
             newest: revision,
             history_from: revision,
             watchers: Vec::new(),
         }))
     }
 
-    pub(super) fn forget_history(&self, revision: Revision) {
+    /// Takes in what there is when the server starts.
+    pub(super) fn load(&self, objects: impl Iterator<Item = (ObjectKey, Arc<Object>)>, revision: Revision) {
         let mut state = self.0.write();
-        state.history.clear();
+        state.objects.extend(objects);
+        state.newest = revision;
         state.history_from = revision;
     }
 
@@ -86,12 +100,7 @@ impl ResourceCache {
     pub(super) fn deliver(&self, event: Event) {
         let event = Arc::new(event);
         let mut state = self.0.write();
-        if state.history.len() == HISTORY
-            && let Some(oldest) = state.history.pop_front()
-        {
-            state.history_from = oldest.revision;
-        }
-        state.history.push_back(Arc::clone(&event));
+        state.remember(&event);
         // A full or closed channel ends the subscription; the watcher sees the end of its stream.
         state.watchers.retain(|watcher| watcher.try_send(Arc::clone(&event)).is_ok());
     }
@@ -167,10 +176,71 @@ impl ResourceCache {
 }
 
 impl State {
+    fn remember(&mut self, event: &Arc<Event>) {
+        self.history_bytes += event.weight();
+        self.history.push_back(Arc::clone(event));
+        while self.history.len() > HISTORY || self.history_bytes > HISTORY_BYTES {
+            let Some(oldest) = self.history.pop_front() else { return };
+            self.history_bytes -= oldest.weight();
+            self.history_from = oldest.revision;
+        }
+    }
+
     fn in_scope<'s>(&'s self, namespace: Option<&'s str>) -> impl Iterator<Item = (&'s ObjectKey, &'s Arc<Object>)> {
         let start = namespace.map_or(Bound::Unbounded, |ns| Bound::Included(ObjectKey::namespaced(ns, "")));
         self.objects
             .range((start, Bound::Unbounded))
             .take_while(move |(key, _)| namespace.is_none_or(|ns| key.namespace() == Some(ns)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(cache: &ResourceCache, revision: Revision, size: usize) {
+        let value =
+            format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(size));
+        let current = storage::KeyValue {
+            key: "/registry/core/xs/a".into(),
+            value: value.into(),
+            create_revision: 1,
+            mod_revision: revision,
+            lease: None,
+        };
+        let change = Change::Put { current, previous: None };
+        let event = cache.absorb(ObjectKey::cluster("a"), revision, &change).expect("an object");
+        cache.deliver(event);
+    }
+
+    #[test]
+    fn a_watcher_that_reads_nothing_is_cut_off_and_holds_up_nobody() {
+        let cache = ResourceCache::new(1);
+        let (mut slow, mut quick) = (cache.subscribe(None, 1), cache.subscribe(None, 1));
+        for revision in 2..LAG as u64 + 100 {
+            change(&cache, revision, 1);
+            assert_eq!(quick.events.try_recv().map(|event| event.revision), Ok(revision));
+        }
+        let mut seen = 0;
+        while slow.events.try_recv().is_ok() {
+            seen += 1;
+        }
+        assert_eq!(seen, LAG, "no more than the bound waits for a watcher");
+        assert_eq!(slow.events.try_recv().err(), Some(mpsc::error::TryRecvError::Disconnected));
+        assert_eq!(quick.events.try_recv().err(), Some(mpsc::error::TryRecvError::Empty));
+    }
+
+    #[test]
+    fn history_is_bounded_in_number_and_in_bytes() {
+        for (size, at_most) in [(1, HISTORY), (HISTORY_BYTES / 10, 10)] {
+            let cache = ResourceCache::new(1);
+            let last = at_most as u64 + 100;
+            (2..=last).for_each(|revision| change(&cache, revision, size));
+            let state = cache.0.read();
+            assert!(state.history.len() <= at_most && state.history.len() + 1 >= at_most, "{}", state.history.len());
+            assert_eq!(state.history_bytes, state.history.iter().map(|event| event.weight()).sum::<usize>());
+            // Without a gap: every change after this revision is there.
+            assert_eq!(state.history.front().map(|event| event.revision), Some(state.history_from + 1));
+        }
     }
 }
