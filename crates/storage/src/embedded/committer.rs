@@ -6,12 +6,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use bytes::Bytes;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Inner;
 use super::database;
+use super::recent::Recent;
 use crate::plan::{Plan, plan};
 use crate::{Change, Error, LeaseId, Op, Result, Revision, Txn, TxnOutcome};
 
@@ -58,6 +60,7 @@ pub(super) struct Queue {
 #[derive(Debug)]
 pub(super) struct Writer {
     pub db: Connection,
+    pub recent: Recent,
     /// Row up to which the log is free of superseded rows.
     pub swept: i64,
     /// The sweep towards this revision failed; the next compaction tries again.
@@ -204,7 +207,11 @@ impl Inner {
     ) -> Result<Vec<Result<TxnOutcome>>> {
         self.may_write()?;
         let written = self.write_durably(writer, transactions, ended);
-        let (outcomes, revisions) = written.inspect_err(|error| self.stop_on_failure(error))?;
+        let (outcomes, revisions) = written.inspect_err(|error| {
+            // None of it happened, and what was noted of it did not either.
+            writer.recent.clear();
+            self.stop_on_failure(error);
+        })?;
         for (revision, changes) in revisions {
             let mut shared = self.shared.lock();
             changes.iter().for_each(|change| shared.leases.follow(change));
@@ -218,9 +225,10 @@ impl Inner {
         let failed = database::failed(&self.path);
         let mut revision = self.shared.lock().revision;
         let (mut outcomes, mut revisions, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let db = writer.db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
+        let Writer { db, recent, .. } = writer;
+        let db = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
         for txn in transactions {
-            let lookup = |key: &_| database::get(&db, key, Revision::MAX).map_err(&failed);
+            let lookup = |key: &Bytes| recent.get(key, || database::get(&db, key, Revision::MAX).map_err(&failed));
             outcomes.push(match plan(txn, revision + 1, lookup, |id| self.shared.lock().leases.contains(id)) {
                 Err(error @ (Error::Failed(_) | Error::NoSpace)) => return Err(error),
                 Err(error) => Err(error),
@@ -229,6 +237,7 @@ impl Inner {
                 Ok(Plan::Write(changes)) => {
                     revision += 1;
                     database::append(&db, revision, &changes).map_err(&failed)?;
+                    changes.iter().for_each(|change| recent.follow(change));
                     bytes += changes.iter().map(stored_bytes).sum::<u64>();
                     revisions.push((revision, changes));
                     Ok(TxnOutcome::Committed { revision })

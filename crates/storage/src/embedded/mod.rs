@@ -6,6 +6,7 @@ mod committer;
 mod database;
 mod housekeeping;
 mod read;
+mod recent;
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,7 @@ use tokio::time::Instant;
 
 use committer::{Queue, Request, Writer};
 use database::Role;
+use recent::Recent;
 
 use crate::feed::{Feed, Limits};
 use crate::lease::Leases;
@@ -165,7 +167,13 @@ impl Inner {
         Ok(Self {
             options,
             queue: Mutex::default(),
-            writer: Mutex::new(Some(Writer { db, swept: found.swept, sweep_failed: None, unmoved_bytes: 0 })),
+            writer: Mutex::new(Some(Writer {
+                db,
+                recent: Recent::default(),
+                swept: found.swept,
+                sweep_failed: None,
+                unmoved_bytes: 0,
+            })),
             readers: Mutex::default(),
             checkpointer: Mutex::new(Some(checkpointer)),
             shared: Mutex::new(Shared { revision: found.revision, oldest: found.oldest, leases }),
