@@ -18,6 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls_pki_types::CertificateDer;
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -32,8 +33,26 @@ pub use tls::{TlsConfig, TlsError};
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    /// The certificates it presented, its own first; empty without a client certificate or without TLS.
-    pub certificates: Arc<[CertificateDer<'static>]>,
+    certificates: Arc<[CertificateDer<'static>]>,
+    digest: [u8; 32],
+}
+
+impl Peer {
+    /// `certificates` are those it presented, its own first; none without a client certificate or without TLS.
+    pub fn new(address: SocketAddr, certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
+        let certificates: Arc<[_]> = certificates.into_iter().collect();
+        let digest = certificates.first().map_or([0; 32], |own| Sha256::digest(own).into());
+        Self { address, certificates, digest }
+    }
+
+    pub fn certificates(&self) -> &[CertificateDer<'static>] {
+        &self.certificates
+    }
+
+    /// SHA-256 of its own certificate: computed once, looked up with every request.
+    pub fn digest(&self) -> [u8; 32] {
+        self.digest
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -128,14 +147,14 @@ impl Connection {
             tracing::debug!(%address, %error, "cannot switch off Nagle's algorithm");
         }
         let Some(acceptor) = acceptor else {
-            let peer = Peer { address, certificates: Arc::new([]) };
+            let peer = Peer::new(address, []);
             return self.speak(stream, peer).await;
         };
         match tokio::time::timeout(self.limits.head_timeout, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
-                let certificates = certificates.iter().map(|one| one.clone().into_owned()).collect();
-                self.speak(stream, Peer { address, certificates }).await;
+                let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()));
+                self.speak(stream, peer).await;
             }
             Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(%address, "TLS handshake took too long"),

@@ -66,7 +66,7 @@ impl Authentication {
         }
         let mut refused = false;
         if let (Some(authority), Some(peer)) = (&self.client_authority, request.extensions.get::<Peer>()) {
-            match authority.authenticate(&peer.certificates, seconds) {
+            match authority.authenticate(peer, seconds) {
                 Some(Some(identity)) => return Ok(authenticated(identity)),
                 Some(None) => refused = true,
                 None => {}

@@ -21,7 +21,11 @@ impl<T: Clone> Recent<T> {
     /// What the credential said last time, or what `check` says now. Failures are not remembered, so that they cannot
     /// push out what is genuine.
     pub fn get_or_check(&self, credential: &[u8], check: impl FnOnce() -> Option<T>) -> Option<T> {
-        let digest: [u8; 32] = Sha256::digest(credential).into();
+        self.get_or_check_digest(Sha256::digest(credential).into(), check)
+    }
+
+    /// The same by the SHA-256 of the credential, for credentials that come once and are shown with many requests.
+    pub fn get_or_check_digest(&self, digest: [u8; 32], check: impl FnOnce() -> Option<T>) -> Option<T> {
         if let Some(known) = self.0.lock().get(&digest) {
             return Some(known.clone());
         }

@@ -11,6 +11,7 @@ use rustls_pki_types::pem::PemObject;
 use transport::Identity;
 
 use super::recent::Recent;
+use crate::serve::Peer;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientAuthorityError {
@@ -43,13 +44,9 @@ impl ClientAuthority {
     }
 
     /// `None` without a certificate, `Some(None)` with one that is not believed.
-    pub(super) fn authenticate(
-        &self,
-        certificates: &[CertificateDer<'static>],
-        seconds: i64,
-    ) -> Option<Option<Identity>> {
-        let (own, intermediates) = certificates.split_first()?;
-        let checked = self.recent.get_or_check(own, || self.check(own, intermediates, seconds));
+    pub(super) fn authenticate(&self, peer: &Peer, seconds: i64) -> Option<Option<Identity>> {
+        let (own, intermediates) = peer.certificates().split_first()?;
+        let checked = self.recent.get_or_check_digest(peer.digest(), || self.check(own, intermediates, seconds));
         Some(checked.filter(|(_, valid)| valid.contains(&seconds)).map(|(identity, _)| identity))
     }
 

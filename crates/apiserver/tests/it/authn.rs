@@ -58,7 +58,7 @@ fn request(bearer: Option<&str>, certificate: Option<&str>) -> http::request::Pa
     let mut request = request.body(()).expect("request");
     let certificates = certificate.map(|pem| pki::holder::pem_to_der(pem).expect("pem").into());
     let address = ([127, 0, 0, 1], 1).into();
-    request.extensions_mut().insert(Peer { address, certificates: certificates.into_iter().collect() });
+    request.extensions_mut().insert(Peer::new(address, certificates));
     request.into_parts().0
 }
 

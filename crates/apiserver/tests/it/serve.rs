@@ -15,7 +15,7 @@ fn echo() -> ApiService {
     let answer = |request: Request| async move {
         let peer = request.extensions().get::<Peer>().cloned().expect("every request has a peer");
         let user = peer
-            .certificates
+            .certificates()
             .first()
             .map(|certificate| pki::Holder::from_der(certificate).expect("readable").user)
             .unwrap_or_default();
