@@ -49,13 +49,14 @@ impl KarmadaAdmission {
 impl Admission for KarmadaAdmission {
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
-            let Some(object) = request.object.as_deref() else { return Ok(()) };
-            let mut changed = object.clone();
-            let ran = self.apply(true, request, |asked| admission::mutate(asked, &mut changed))?;
-            if let (Some(()), Some(object)) = (ran, request.object.as_deref_mut()) {
+            let Some(object) = request.object.as_deref_mut() else { return Ok(()) };
+            // Out of the request while the rule looks at the rest of it; most kinds have none, and nothing is copied.
+            let mut changed = std::mem::take(object);
+            let ran = self.apply(true, request, |asked| admission::mutate(asked, &mut changed));
+            if let Some(object) = request.object.as_deref_mut() {
                 *object = changed;
             }
-            Ok(())
+            ran.map(drop)
         })
     }
 

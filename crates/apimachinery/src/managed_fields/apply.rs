@@ -103,7 +103,7 @@ fn apply_once(
 
     let mut changes = Comparison::of(&base, &merged, place);
     changes.subtract_recursively(context.reset_fields);
-    yield_fields(&mut entries, &changes, force)?;
+    yield_fields(&mut entries, changes, force)?;
     if base != merged {
         own.time = Some(context.now.to_string());
     }
@@ -128,8 +128,8 @@ fn take_own(entries: &mut Vec<Entry>, context: &ManagerContext<'_>) -> Entry {
 }
 
 /// Takes from the others what the apply changed or removed; changing it without force is a conflict.
-fn yield_fields(entries: &mut [Entry], changes: &Comparison, force: bool) -> Result<(), ApplyError> {
-    let changed = changes.changed();
+fn yield_fields(entries: &mut [Entry], changes: Comparison, force: bool) -> Result<(), ApplyError> {
+    let (changed, removed) = changes.into_changed();
     if !force {
         let conflicts: Vec<Conflict> = entries
             .iter()
@@ -142,7 +142,7 @@ fn yield_fields(entries: &mut [Entry], changes: &Comparison, force: bool) -> Res
     }
     for entry in entries {
         entry.set.subtract(&changed);
-        entry.set.subtract(&changes.removed);
+        entry.set.subtract(&removed);
     }
     Ok(())
 }

@@ -28,9 +28,9 @@ impl Comparison {
         compare(Some(old), Some(new), place, 0).below
     }
 
-    /// Everything that got a new value.
-    pub fn changed(&self) -> FieldSet {
-        self.modified.clone().union(self.added.clone())
+    /// Everything that got a new value, and what is gone.
+    pub fn into_changed(self) -> (FieldSet, FieldSet) {
+        (self.modified.union(self.added), self.removed)
     }
 
     pub fn subtract_recursively(&mut self, ignored: &FieldSet) {

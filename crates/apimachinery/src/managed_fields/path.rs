@@ -46,7 +46,8 @@ impl PathElement {
     /// The inverse of [`PathElement::parse`].
     pub fn encode(&self) -> String {
         match self {
-            Self::Field(name) => format!("f:{name}"),
+            // Most elements are fields, and formatting costs as much as the rest of them.
+            Self::Field(name) => ["f:", name].concat(),
             Self::Key(fields) => {
                 let map: Map<String, Value> = fields.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
                 format!("k:{}", Value::Object(map))

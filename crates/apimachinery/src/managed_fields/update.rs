@@ -21,7 +21,7 @@ pub fn update(old: Option<&Value>, new: &mut Value, context: &ManagerContext<'_>
     let nothing = Value::Object(serde_json::Map::new());
     let mut changes = Comparison::of(old.unwrap_or(&nothing), new, Place::root(type_));
     changes.subtract_recursively(context.reset_fields);
-    claim(&mut entries, &changes, context);
+    claim(&mut entries, changes, context);
     entries::cap_updaters(&mut entries);
     entries::write(new, entries);
 }
@@ -41,16 +41,15 @@ fn starting_entries(old: Option<&Value>, new: &Value, context: &ManagerContext<'
     }
 }
 
-fn claim(entries: &mut Vec<Entry>, changes: &Comparison, context: &ManagerContext<'_>) {
+fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &ManagerContext<'_>) {
     let is_own =
         |entry: &Entry| entry.is_of(context.manager, Operation::Update, context.api_version, context.subresource);
-    let changed = changes.changed();
+    let (mut gained, removed) = changes.into_changed();
     let former = entries.iter().find(|entry| is_own(entry)).map(|entry| entry.set.clone());
     for entry in entries.iter_mut() {
-        entry.set.subtract(&changed);
-        entry.set.subtract(&changes.removed);
+        entry.set.subtract(&gained);
+        entry.set.subtract(&removed);
     }
-    let mut gained = changed;
     gained.subtract(server_fields());
     let own = match entries.iter_mut().find(|entry| is_own(entry)) {
         Some(own) => own,
@@ -82,8 +81,7 @@ pub(super) fn new_entry(context: &ManagerContext<'_>, operation: Operation) -> E
 /// The entry that stands for everything an object held before its first apply.
 pub(super) fn entry_before_apply(live: &Value, context: &ManagerContext<'_>, type_: &TypeOf) -> Entry {
     let nothing = Value::Object(serde_json::Map::new());
-    let changes = Comparison::of(&nothing, live, Place::root(type_));
-    let mut set = changes.changed();
+    let (mut set, _) = Comparison::of(&nothing, live, Place::root(type_)).into_changed();
     set.subtract_recursively(context.reset_fields);
     set.subtract(server_fields());
     let before = ManagerContext { manager: "before-first-apply", ..*context };

@@ -244,7 +244,7 @@ impl Call<'_> {
                 let status = new["status"].take();
                 let annotations = (!self.resource.info.custom).then(|| new["metadata"]["annotations"].take());
                 let owners = new["metadata"]["managedFields"].take();
-                *new = old.clone();
+                put_back(old, new);
                 set_or_remove(new, "status", status);
                 // An apply has settled them already.
                 set_or_remove(&mut new["metadata"], "managedFields", owners);
@@ -254,7 +254,7 @@ impl Call<'_> {
             }
             "finalize" => {
                 let finalizers = new["spec"]["finalizers"].take();
-                *new = old.clone();
+                put_back(old, new);
                 new["spec"]["finalizers"] = if finalizers.is_null() { json!([]) } else { finalizers };
             }
             "ephemeralcontainers" => {
@@ -326,11 +326,49 @@ pub(super) fn revision_of(object: &Object) -> u64 {
     object.resource_version().parse().unwrap_or(0)
 }
 
+/// Makes `new` what `old` is. Most of it is already, and comparing costs less than copying.
+fn put_back(old: &Value, new: &mut Value) {
+    match (old, new) {
+        (Value::Object(was), Value::Object(is)) => {
+            is.retain(|key, _| was.contains_key(key));
+            for (key, value) in was {
+                match is.get_mut(key) {
+                    Some(other) => put_back(value, other),
+                    None => drop(is.insert(key.clone(), value.clone())),
+                }
+            }
+        }
+        (old, new) if old != new => new.clone_from(old),
+        _ => {}
+    }
+}
+
 fn set_or_remove(object: &mut Value, field: &str, value: Value) {
     let Some(map) = object.as_object_mut() else { return };
     if value.is_null() {
         map.remove(field);
     } else {
         map.insert(field.into(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_back_equals_what_was() {
+        let old = json!({"a": {"b": [1, {"c": 2}], "d": null}, "e": "x"});
+        for new in [
+            json!({}),
+            json!({"a": {"b": [1], "f": 1}, "e": "y", "g": {}}),
+            json!({"a": 7, "e": {"x": 1}}),
+            json!([1]),
+            old.clone(),
+        ] {
+            let mut restored = new;
+            put_back(&old, &mut restored);
+            assert_eq!(restored, old);
+        }
     }
 }
