@@ -184,11 +184,6 @@ impl CustomResourceDefinition {
     pub fn condition_is_true(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(|condition| condition.status == "True")
     }
-
-    /// Whether some schema carries CEL rules, which are kept but not evaluated.
-    pub fn has_rules(&self) -> bool {
-        self.spec.versions.iter().filter_map(Version::json_schema).any(mentions_rules)
-    }
 }
 
 impl Version {
@@ -202,14 +197,6 @@ impl Version {
 
     pub fn has_status(&self) -> bool {
         self.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some())
-    }
-}
-
-fn mentions_rules(schema: &Value) -> bool {
-    match schema {
-        Value::Object(map) => map.contains_key("x-kubernetes-validations") || map.values().any(mentions_rules),
-        Value::Array(items) => items.iter().any(mentions_rules),
-        _ => false,
     }
 }
 

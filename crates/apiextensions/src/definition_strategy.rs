@@ -55,12 +55,6 @@ impl Strategy for DefinitionStrategy {
     fn warnings(&self, object: &Value) -> Vec<String> {
         let Ok(crd) = CustomResourceDefinition::from_value(object) else { return Vec::new() };
         let mut warnings = Vec::new();
-        if crd.has_rules() {
-            warnings.push(
-                "x-kubernetes-validations: the rules are kept but not evaluated by this server; objects that break them are accepted"
-                    .to_owned(),
-            );
-        }
         if crd.spec.conversion.is_some_and(|conversion| conversion.strategy == "Webhook") {
             warnings.push(
                 "spec.conversion: this server does not call conversion webhooks; without a converter of its own it serves the versions as with strategy None"

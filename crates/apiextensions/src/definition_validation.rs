@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Version};
 use crate::jsonpath::JsonPath;
 use crate::naming::is_protected_group;
-use crate::structural_rules;
+use crate::{rule_definitions, structural_rules};
 
 /// What is wrong with a defaulted definition, on create.
 pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
@@ -36,6 +36,12 @@ pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
 /// What is wrong with an update: besides the above, what may not change once established.
 pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = validate(crd);
+    // Rules that were accepted by an older server, or before the limits were these, do not stand in the way of edits.
+    let of_rules = |error: &Error| error.path.as_str().contains("x-kubernetes-validations");
+    if errors.iter().any(of_rules) {
+        let before = validate(old);
+        errors.retain(|error| !(of_rules(error) && before.contains(error)));
+    }
     let spec = Path::new("spec");
     if old.condition_is_true("Established") {
         let (before, now) = (&old.spec.names, &crd.spec.names);
@@ -162,6 +168,39 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut E
     for (index, version) in versions.iter().enumerate() {
         validate_version(version, &path.index(index), errors);
     }
+    // What all versions have in common is judged once, and told where it stood before there were versions.
+    let shared = |same: fn(&Version, &Version) -> bool| versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
+    let spec = Path::new("spec");
+    let schemas_shared = shared(|a, b| a.json_schema() == b.json_schema());
+    let columns_shared = shared(|a, b| a.additional_printer_columns == b.additional_printer_columns);
+    let subresources_shared = shared(|a, b| a.subresources == b.subresources);
+    for (index, version) in versions.iter().enumerate() {
+        let own = path.index(index);
+        let schema_path = own.child("schema").child("openAPIV3Schema");
+        let shared_path = spec.child("validation").child("openAPIV3Schema");
+        match version.json_schema().filter(|schema| schema.is_object()) {
+            None => errors.push(Error::required(&schema_path, "schemas are required")),
+            Some(_) if schemas_shared && index > 0 => {}
+            Some(schema) => validate_schema(schema, if schemas_shared { &shared_path } else { &schema_path }, errors),
+        }
+        if !columns_shared || index == 0 {
+            let at = if columns_shared { &spec } else { &own };
+            validate_columns(version, &at.child("additionalPrinterColumns"), errors);
+        }
+        if !subresources_shared || index == 0 {
+            let at = if subresources_shared { &spec } else { &own };
+            validate_scale(version, &at.child("subresources").child("scale"), errors);
+        }
+    }
+}
+
+fn validate_schema(schema: &Value, path: &Path, errors: &mut ErrorList) {
+    let before = errors.len();
+    structural_rules::validate(schema, path, errors);
+    // Rules are only compiled against a schema that is structural.
+    if errors.len() == before {
+        rule_definitions::validate(schema, path, errors);
+    }
 }
 
 fn validate_version(version: &Version, path: &Path, errors: &mut ErrorList) {
@@ -173,13 +212,6 @@ fn validate_version(version: &Version, path: &Path, errors: &mut ErrorList) {
         let why = "can only be set for deprecated versions";
         errors.push(Error::invalid(&path.child("deprecationWarning"), text, why));
     }
-    let schema_path = path.child("schema").child("openAPIV3Schema");
-    match version.json_schema() {
-        Some(schema) if schema.is_object() => structural_rules::validate(schema, &schema_path, errors),
-        _ => errors.push(Error::required(&schema_path, "schemas are required")),
-    }
-    validate_columns(version, &path.child("additionalPrinterColumns"), errors);
-    validate_scale(version, &path.child("subresources").child("scale"), errors);
     let path = path.child("selectableFields");
     if version.selectable_fields.len() > 8 {
         errors.push(Error::too_many(&path, version.selectable_fields.len(), 8));
@@ -322,7 +354,7 @@ mod tests {
                     crd["spec"]["versions"][0]["subresources"] =
                         json!({"scale": {"specReplicasPath": ".x.replicas", "statusReplicasPath": ".status.replicas"}});
                 },
-                r#"spec.versions[0].subresources.scale.specReplicasPath: Invalid value: ".x.replicas": should be a json path under .spec"#,
+                r#"spec.subresources.scale.specReplicasPath: Invalid value: ".x.replicas": should be a json path under .spec"#,
             ),
         ] {
             assert_eq!(errors_of(change), [expected]);

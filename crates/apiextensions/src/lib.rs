@@ -1,8 +1,8 @@
 //! CustomResourceDefinitions as pure functions: structural schemas, pruning, defaulting, validation, names, columns.
 //!
 //! It knows no store, no clock and no network: the API server hands it trees and puts the answers into effect.
-//! CEL rules (`x-kubernetes-validations`) are kept in the schema and not evaluated; a definition that has some is
-//! accepted with a warning.
+//! CEL rules (`x-kubernetes-validations`) are compiled by the `cel` crate when a definition is served, and judged with
+//! the rest of the schema.
 
 pub use apimachinery::age;
 pub mod defaulting;
@@ -14,6 +14,10 @@ pub mod jsonpath;
 pub mod naming;
 pub mod pruning;
 pub use cel::re2;
+pub mod rule_definitions;
+pub mod rule_evaluation;
+pub mod rules;
+pub mod shapes;
 mod strategy;
 pub mod structural;
 pub mod structural_rules;

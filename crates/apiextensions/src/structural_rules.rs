@@ -173,13 +173,6 @@ fn check_value_rules(map: &Map<String, Value>, path: &Path, errors: &mut ErrorLi
         let why = format!("must be a valid regular expression, but isn't: {error}");
         errors.push(Error::invalid(&path.child("pattern"), pattern, why));
     }
-    for (index, rule) in map.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten().enumerate()
-    {
-        if rule.get("rule").and_then(Value::as_str).is_none_or(|rule| rule.trim().is_empty()) {
-            let path = path.child("x-kubernetes-validations").index(index).child("rule");
-            errors.push(Error::required(&path, "rule is not specified"));
-        }
-    }
 }
 
 fn check_default(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
@@ -198,7 +191,9 @@ fn check_default(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) 
     if !pruning::prune(&mut instance, &type_).is_empty() {
         errors.push(Error::invalid(&path, default.clone(), "must not have unknown fields"));
     }
-    for error in Validator::new(type_).validate(&instance) {
+    // Rules that do not compile are reported where they stand.
+    let told_elsewhere = |error: &Error| error.detail.starts_with("rule compile error");
+    for error in Validator::new(type_).validate(&instance).into_iter().filter(|error| !told_elsewhere(error)) {
         let inner = error.path.as_str().strip_prefix("default").unwrap_or_default().to_owned();
         let full = Path::new(&format!("{path}{inner}"));
         errors.push(Error { path: full, ..error });
@@ -233,7 +228,7 @@ fn junctors<'a>(map: &'a Map<String, Value>, path: &Path) -> Vec<(String, Path, 
 
 /// Inside a junctor only value rules are allowed, and only on what the outer schema declares.
 fn nested(schema: &Map<String, Value>, outer: &Map<String, Value>, path: &Path, name: &str, errors: &mut ErrorList) {
-    const EMPTY: [&str; 4] = ["type", "title", "description", "x-kubernetes-list-type"];
+    const EMPTY: [&str; 5] = ["type", "title", "description", "x-kubernetes-list-type", "x-kubernetes-validations"];
     const UNDEFINED: [&str; 2] = ["additionalProperties", "default"];
     const FALSE: [&str; 4] = [
         "nullable",

@@ -8,6 +8,7 @@ use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf
 use regex::Regex;
 use serde_json::Value;
 
+use crate::rule_evaluation::Rules;
 use crate::{formats, re2};
 
 /// A schema with its patterns, which are compiled when first met: most are never needed.
@@ -16,6 +17,7 @@ pub struct Validator {
     type_: TypeOf,
     /// `None` inside: a pattern that does not compile, which accepts everything (definitions are checked before).
     patterns: BTreeMap<Box<str>, OnceLock<Option<Regex>>>,
+    rules: Rules,
 }
 
 impl Validator {
@@ -26,7 +28,8 @@ impl Validator {
             .filter_map(|(_, schema)| schema.constraints.as_ref()?.pattern.as_deref())
             .map(|pattern| (pattern.into(), OnceLock::new()))
             .collect();
-        Self { type_, patterns }
+        let rules = Rules::new(&type_);
+        Self { type_, patterns, rules }
     }
 
     pub fn type_of(&self) -> &TypeOf {
@@ -35,21 +38,52 @@ impl Validator {
 
     /// Checks a whole object that has been pruned and defaulted.
     pub fn validate(&self, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        self.check(self.type_.node(), object, &Path::root(), &mut errors);
-        self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+        let mut errors = self.structure(object);
+        self.apply_rules(object, None, &mut errors);
         errors
     }
 
     /// Checks an update. What was wrong before and is still wrong in the same way is tolerated, so that objects
     /// written under an older schema can be edited.
     pub fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
-        let mut errors = self.validate(object);
+        let mut errors = self.structure(object);
         if !errors.is_empty() {
-            let before = self.validate(old);
+            let before = self.structure(old);
             errors.retain(|error| !before.contains(error));
         }
+        self.apply_rules(object, Some(old), &mut errors);
         errors
+    }
+
+    fn structure(&self, object: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        self.check(self.type_.node(), object, &Path::root(), &mut errors);
+        self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+        errors
+    }
+
+    /// Rules count on values being of their types and sizes; where they are not, that is said instead.
+    fn apply_rules(&self, object: &Value, old: Option<&Value>, errors: &mut ErrorList) {
+        let blocking = |error: &Error| {
+            matches!(
+                error.kind,
+                ErrorKind::NotSupported { .. }
+                    | ErrorKind::Required
+                    | ErrorKind::TooLong { .. }
+                    | ErrorKind::TooMany { .. }
+                    | ErrorKind::TypeInvalid(_)
+            )
+        };
+        if self.rules.is_empty() {
+            return;
+        }
+        if errors.iter().any(blocking) {
+            let why = "some validation rules were not checked because the object was invalid; correct the existing errors \
+                       to complete validation";
+            errors.push(Error::invalid(&Path::root(), Value::Null, why));
+        } else {
+            errors.extend(self.rules.validate(&self.type_, object, old));
+        }
     }
 
     fn node(&self, id: SchemaId) -> &Schema {

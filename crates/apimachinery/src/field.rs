@@ -51,6 +51,8 @@ impl fmt::Display for Path {
 pub enum ErrorKind {
     Required,
     Invalid(Value),
+    /// As `Invalid`, where the value is shown as something else than JSON.
+    InvalidShown(String),
     NotSupported {
         value: Value,
         supported: Vec<String>,
@@ -135,7 +137,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self.kind {
             ErrorKind::Required => "FieldValueRequired",
-            ErrorKind::Invalid(_) => "FieldValueInvalid",
+            ErrorKind::Invalid(_) | ErrorKind::InvalidShown(_) => "FieldValueInvalid",
             ErrorKind::NotSupported { .. } => "FieldValueNotSupported",
             ErrorKind::Duplicate(_) => "FieldValueDuplicate",
             ErrorKind::Forbidden => "FieldValueForbidden",
@@ -153,6 +155,7 @@ impl Error {
         let head = match &self.kind {
             ErrorKind::Required => "Required value".to_owned(),
             ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
+            ErrorKind::InvalidShown(text) => format!("Invalid value: {text}"),
             ErrorKind::NotSupported { value, supported } => {
                 let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
                 format!("Unsupported value: {}: supported values: {}", shown(value), quoted.join(", "))
@@ -198,7 +201,8 @@ fn shown(value: &Value) -> String {
     }
 }
 
-fn go_quoted(text: &str) -> String {
+/// A text as Go's `%q` prints it.
+pub fn go_quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
     for c in text.chars() {

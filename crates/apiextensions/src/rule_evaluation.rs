@@ -1,0 +1,314 @@
+//! Judging objects by the rules of their schema.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use apimachinery::field::{Error, ErrorKind, ErrorList, Path};
+use apimachinery::schema::{ListType, Schema, SchemaId, Type, TypeOf};
+use cel::budget::{EXPRESSION_LIMIT, EvalError, Meter};
+use cel::types::Shape;
+use cel::{Program, Value as CelValue};
+use serde_json::Value;
+
+use crate::rules::{CompiledRule, NodeRules, compile, field_path};
+use crate::shapes::{metadata, shape};
+
+/// What the rules of one object may cost together.
+const OBJECT_LIMIT: u64 = 10_000_000;
+
+/// Bytes of an evaluated message.
+const MAX_MESSAGE: usize = 5 << 10;
+
+/// All rules of a schema, compiled.
+#[derive(Debug, Default)]
+pub struct Rules {
+    nodes: BTreeMap<SchemaId, PreparedNode>,
+    /// Nodes that have rules or lead to some.
+    relevant: BTreeSet<SchemaId>,
+}
+
+#[derive(Debug)]
+struct PreparedNode {
+    shape: Arc<Shape>,
+    rules: NodeRules,
+    /// What each rule's fieldPath adds.
+    paths: Vec<String>,
+}
+
+impl Rules {
+    pub fn new(type_: &TypeOf) -> Self {
+        let mut rules = Self::default();
+        rules.collect(type_, type_.root, true);
+        rules
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// Schemas of custom resources are trees as deep as the JSON they come from (128); only metadata is shared, and
+    /// below its names there are no rules.
+    fn collect(&mut self, type_: &TypeOf, id: SchemaId, root: bool) -> bool {
+        let schema = type_.schemas.get(id);
+        let mut relevant = self.prepare(type_, id, shape(&type_.schemas, id, root));
+        let holds_object = root || schema.embedded_resource;
+        for (name, property) in &schema.properties {
+            if holds_object && &**name == "metadata" {
+                relevant |= self.collect_metadata(type_, property.schema);
+            } else {
+                relevant |= self.collect(type_, property.schema, false);
+            }
+        }
+        for id in schema.items.into_iter().chain(schema.additional_properties) {
+            relevant |= self.collect(type_, id, false);
+        }
+        if relevant {
+            self.relevant.insert(id);
+        }
+        relevant
+    }
+
+    fn collect_metadata(&mut self, type_: &TypeOf, id: SchemaId) -> bool {
+        let schema = type_.schemas.get(id);
+        let mut relevant = self.prepare(type_, id, Some(metadata(&type_.schemas, id)));
+        for name in ["name", "generateName"] {
+            if let Some(property) = schema.properties.get(name) {
+                relevant |= self.collect(type_, property.schema, false);
+            }
+        }
+        if relevant {
+            self.relevant.insert(id);
+        }
+        relevant
+    }
+
+    /// Compiles the rules of one node; whether it has any.
+    fn prepare(&mut self, type_: &TypeOf, id: SchemaId, shape: Option<Arc<Shape>>) -> bool {
+        let (Some(rules), Some(shape)) = (compile(&type_.schemas, id, shape.as_ref()), shape) else { return false };
+        let path = |rule: &CompiledRule| field_path(rule.rule.field_path.trim(), &type_.schemas, id);
+        let paths = rules.rules.iter().map(|rule| path(rule).unwrap_or_default()).collect();
+        self.nodes.insert(id, PreparedNode { shape, rules, paths });
+        true
+    }
+
+    /// What is wrong with `object`. `old` is what it replaces: transition rules compare with it, and rules that fail
+    /// on an unchanged value are passed over.
+    pub fn validate(&self, type_: &TypeOf, object: &Value, old: Option<&Value>) -> ErrorList {
+        let mut run = Run { rules: self, type_, budget: OBJECT_LIMIT, stopped: false, errors: ErrorList::new() };
+        run.node(type_.root, object, old, &Path::root(), false);
+        run.errors
+    }
+}
+
+struct Run<'a> {
+    rules: &'a Rules,
+    type_: &'a TypeOf,
+    budget: u64,
+    stopped: bool,
+    errors: ErrorList,
+}
+
+impl Run<'_> {
+    fn node(&mut self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Path, unchanged: bool) {
+        if self.stopped || !self.rules.relevant.contains(&id) || value.is_null() {
+            return;
+        }
+        let old = old.filter(|old| !old.is_null());
+        let rules = self.rules;
+        if let Some(node) = rules.nodes.get(&id) {
+            self.apply(node, self.type_.schemas.get(id), value, old, path, unchanged);
+        }
+        let schema = self.type_.schemas.get(id);
+        match value {
+            Value::Object(map) => {
+                for (name, child) in map {
+                    let known = schema.properties.get(name.as_str()).map(|property| property.schema);
+                    let Some(next) = known.or(schema.additional_properties) else { continue };
+                    let path = if known.is_some() { path.child(name) } else { path.key(name) };
+                    self.node(next, child, old.and_then(|old| old.get(name)), &path, unchanged);
+                }
+            }
+            Value::Array(items) => {
+                let Some(next) = schema.items else { return };
+                if !self.rules.relevant.contains(&next) {
+                    return;
+                }
+                // Items of a list that are told apart by nothing are unchanged only with the whole list.
+                let unchanged = unchanged || old == Some(value);
+                let known = old.and_then(Value::as_array).map(|old| by_identity(&schema.list_type, old));
+                for (index, item) in items.iter().enumerate() {
+                    let before =
+                        known.as_ref().and_then(|known| known.get(&identity(&schema.list_type, item)?).copied());
+                    self.node(next, item, before, &path.index(index), unchanged);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply(
+        &mut self,
+        node: &PreparedNode,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path,
+        unchanged: bool,
+    ) {
+        let type_name = type_name(schema);
+        for (index, compiled) in node.rules.rules.iter().enumerate() {
+            if self.budget == 0 {
+                let why =
+                    "validation failed due to running out of cost budget, no further validation rules will be run";
+                self.stop(Error::invalid(path, type_name, why));
+                return;
+            }
+            let optional = compiled.rule.optional_old_self == Some(true);
+            if compiled.transition && old.is_none() && !optional {
+                continue;
+            }
+            let program = match &compiled.program {
+                Ok(program) => program,
+                Err(why) => {
+                    self.errors.push(Error::invalid(path, type_name, format!("rule compile error: {why}")));
+                    continue;
+                }
+            };
+            let outcome = self.eval(program, node, value, old, optional);
+            let holds = match outcome {
+                Ok(CelValue::Bool(holds)) => holds,
+                Ok(_) => false,
+                Err(error) => {
+                    self.failed(&error, compiled, type_name, path);
+                    if self.stopped {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            if holds {
+                continue;
+            }
+            let ratcheted = !compiled.transition && (unchanged || old == Some(value));
+            if ratcheted {
+                continue;
+            }
+            let at = match node.paths.get(index).map(String::as_str) {
+                Some("") | None => path.clone(),
+                Some(suffix) => path.child(suffix),
+            };
+            let Some(detail) = self.message(compiled, node, value, old, optional, type_name, &at) else { return };
+            self.errors.push(error_for(compiled.rule.reason.as_deref(), type_name, &at, detail));
+        }
+    }
+
+    fn stop(&mut self, error: Error) {
+        self.errors.push(error);
+        self.stopped = true;
+    }
+
+    /// Evaluates within what is left of the object's budget, and pays.
+    fn eval<'a>(
+        &mut self,
+        program: &'a Program,
+        node: &'a PreparedNode,
+        value: &'a Value,
+        old: Option<&'a Value>,
+        optional: bool,
+    ) -> Result<CelValue<'a>, EvalError> {
+        let this = CelValue::from_json(value, &node.shape)?;
+        let old = old.map(|old| CelValue::from_json(old, &node.shape)).transpose()?;
+        let old = match (old, optional) {
+            (old, true) => Some(CelValue::Optional(old.map(std::rc::Rc::new))),
+            (old, false) => old,
+        };
+        let mut meter = Meter::new(EXPRESSION_LIMIT.min(self.budget));
+        let outcome = program.eval(&[Some(this), old], &mut meter);
+        self.budget = self.budget.saturating_sub(meter.cost());
+        outcome
+    }
+
+    fn failed(&mut self, error: &EvalError, compiled: &CompiledRule, type_name: &str, path: &Path) {
+        let title = compiled.rule.title();
+        match error {
+            EvalError::NoSuchOverload => {
+                let why = "call arguments did not match a supported operator, function or macro signature for rule";
+                self.errors.push(Error::invalid(path, type_name, format!("'{error}': {why}: {title}")));
+            }
+            EvalError::CostExceeded if self.budget == 0 => {
+                let why =
+                    "validation failed due to running out of cost budget, no further validation rules will be run";
+                self.stop(Error::invalid(path, type_name, why));
+            }
+            EvalError::CostExceeded => {
+                let why = "no further validation rules will be run due to call cost exceeds limit for rule";
+                self.stop(Error::invalid(path, type_name, format!("'{error}': {why}: {title}")));
+            }
+            other => {
+                self.errors.push(Error::invalid(path, type_name, format!("{other} evaluating rule: {title}")));
+            }
+        }
+    }
+
+    /// The text of a failure; `None` when the budget ended with it.
+    #[expect(clippy::too_many_arguments, reason = "one call, and all of it is the context of one failed rule")]
+    fn message(
+        &mut self,
+        compiled: &CompiledRule,
+        node: &PreparedNode,
+        value: &Value,
+        old: Option<&Value>,
+        optional: bool,
+        type_name: &str,
+        path: &Path,
+    ) -> Option<String> {
+        let Some(Ok(program)) = &compiled.message else { return Some(compiled.rule.default_message()) };
+        match self.eval(program, node, value, old, optional) {
+            Ok(CelValue::String(text)) => {
+                let text = text.trim();
+                let fine = !text.is_empty() && text.len() <= MAX_MESSAGE && !text.contains('\n');
+                Some(if fine { text.to_owned() } else { compiled.rule.default_message() })
+            }
+            Err(EvalError::CostExceeded) => {
+                let source = &compiled.rule.message_expression;
+                let why =
+                    "no further validation rules will be run due to call cost exceeds limit for messageExpression";
+                self.stop(Error::invalid(path, type_name, format!("{why}: {source:?}")));
+                None
+            }
+            _ => Some(compiled.rule.default_message()),
+        }
+    }
+}
+
+fn error_for(reason: Option<&str>, type_name: &str, path: &Path, detail: String) -> Error {
+    match reason {
+        Some("FieldValueForbidden") => Error::forbidden(path, detail),
+        Some("FieldValueRequired") => Error::required(path, detail),
+        Some("FieldValueDuplicate") => Error::new(ErrorKind::Duplicate(type_name.into()), path, ""),
+        _ => Error::invalid(path, type_name, detail),
+    }
+}
+
+fn type_name(schema: &Schema) -> &'static str {
+    match schema.type_ {
+        Type::Any => "",
+        Type::Object => "object",
+        Type::Array => "array",
+        Type::String => "string",
+        Type::Integer => "integer",
+        Type::Number => "number",
+        Type::Boolean => "boolean",
+    }
+}
+
+/// What tells an item of a keyed list from the others. Items of other lists have no counterpart.
+fn identity(list_type: &ListType, item: &Value) -> Option<String> {
+    let ListType::Map(keys) = list_type else { return None };
+    let keys: Vec<Option<&Value>> = keys.iter().map(|key| item.get(&**key)).collect();
+    serde_json::to_string(&keys).ok()
+}
+
+fn by_identity<'v>(list_type: &ListType, items: &'v [Value]) -> BTreeMap<String, &'v Value> {
+    items.iter().filter_map(|item| Some((identity(list_type, item)?, item))).collect()
+}

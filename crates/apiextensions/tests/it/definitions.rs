@@ -1,0 +1,171 @@
+//! Definitions whose rules are refused.
+
+use apiextensions::DefinitionStrategy;
+use apimachinery::resource::Strategy;
+use serde_json::{Value, json};
+
+const PLACE: &str = "spec.validation.openAPIV3Schema.properties[spec]";
+
+fn definition(spec: &Value) -> Value {
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    DefinitionStrategy.default(&mut crd);
+    crd
+}
+
+fn refused(spec: &Value) -> Vec<String> {
+    DefinitionStrategy.validate_create(&definition(spec)).iter().map(ToString::to_string).collect()
+}
+
+fn with_rule(rule: Value) -> Value {
+    json!({"type": "object", "properties": {"a": {"type": "integer"}, "s": {"type": "string"},
+        "m": {"type": "object", "additionalProperties": {"type": "string"}}}, "x-kubernetes-validations": [rule]})
+}
+
+#[test]
+fn rules_must_compile() {
+    let shown = |rule: &str, expression: &str| {
+        format!(
+            "apiextensions.ValidationRule{{Rule:\"{rule}\", Message:\"\", MessageExpression:\"{expression}\", \
+             Reason:(*apiextensions.FieldValueErrorReason)(nil), FieldPath:\"\", OptionalOldSelf:(*bool)(nil)}}"
+        )
+    };
+    for (rule, at, expected) in [
+        (json!({"rule": "self.a > 0"}), "", String::new()),
+        (json!({"rule": " "}), "rule", "Required value: rule is not specified".into()),
+        (
+            json!({"rule": "self.b > 0"}),
+            "rule",
+            format!(
+                "Invalid value: {}: compilation failed: ERROR: <input>:1:5: undefined field 'b'\n | self.b > 0\n | ....^",
+                shown("self.b > 0", "")
+            ),
+        ),
+        (
+            json!({"rule": "self.a + 1"}),
+            "rule",
+            format!("Invalid value: {}: cel expression must evaluate to a bool", shown("self.a + 1", "")),
+        ),
+        (
+            json!({"rule": "self.a > 0", "messageExpression": "self.a"}),
+            "messageExpression",
+            format!("Invalid value: {}: messageExpression must evaluate to a string", shown("self.a > 0", "self.a")),
+        ),
+        (
+            json!({"rule": "self.a > 0", "messageExpression": "1 +"}),
+            "messageExpression",
+            format!(
+                "Invalid value: {}: messageExpression compilation failed: ERROR: <input>:1:4: Syntax error: mismatched input \
+                 '<EOF>' expecting {{'[', '{{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, \
+                 STRING, BYTES, IDENTIFIER}}\n | 1 +\n | ...^",
+                shown("self.a > 0", "1 +")
+            ),
+        ),
+        (
+            json!({"rule": "self.a > 0", "reason": "Because"}),
+            "reason",
+            r#"Unsupported value: "Because": supported values: "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired""#
+                .into(),
+        ),
+        (
+            json!({"rule": "self.a > 0", "message": " "}),
+            "message",
+            r#"Invalid value: " ": message must be non-empty if specified"#.into(),
+        ),
+        (
+            json!({"rule": "self.a > 0", "message": "a\nb"}),
+            "message",
+            r#"Invalid value: "a\nb": message must not contain line breaks"#.into(),
+        ),
+        (
+            json!({"rule": "self.a\n> 0"}),
+            "message",
+            "Required value: message must be specified if rule contains line breaks".into(),
+        ),
+        (
+            json!({"rule": "self.a > 0", "fieldPath": ".z"}),
+            "fieldPath",
+            r#"Invalid value: ".z": fieldPath must be a valid path: does not refer to a valid field"#.into(),
+        ),
+        (json!({"rule": "self.a > 0", "fieldPath": ".m['x.y']"}), "", String::new()),
+        (
+            json!({"rule": "self.a > 0", "optionalOldSelf": true}),
+            "optionalOldSelf",
+            "Invalid value: true: may not be set if oldSelf is not used in rule".into(),
+        ),
+    ] {
+        let expected = if at.is_empty() {
+            Vec::new()
+        } else {
+            vec![format!("{PLACE}.x-kubernetes-validations[0].{at}: {expected}")]
+        };
+        assert_eq!(refused(&with_rule(rule.clone())), expected, "{rule}");
+    }
+}
+
+#[test]
+fn costs_are_estimated_from_declared_sizes() {
+    let unbounded = json!({"type": "array", "items": {"type": "string"}});
+    let bounded = json!({"type": "array", "maxItems": 10, "items": {"type": "string", "maxLength": 64}});
+    let with_list = |list: &Value, rule: &str| json!({"type": "object", "properties": {"l": list}, "x-kubernetes-validations": [{"rule": rule}]});
+    let twice = "self.l.all(x, self.l.exists_one(y, x == y))";
+    let text = "exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, maxProperties, \
+                and maxLength where arrays, maps, and strings are declared)";
+    let whole = format!(
+        "spec.validation.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule & messageExpression cost total \
+         for entire OpenAPIv3 schema {text}"
+    );
+    assert_eq!(
+        refused(&with_list(&unbounded, twice)),
+        [
+            format!("{PLACE}.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost {text}"),
+            format!(
+                "{PLACE}.x-kubernetes-validations[0].rule: Forbidden: contributed to estimated rule & messageExpression cost \
+                 total exceeding cost limit for entire OpenAPIv3 schema"
+            ),
+            whole,
+        ]
+    );
+    // A number prints as long as anything, as far as estimates go.
+    let printed = refused(&with_rule(json!({"rule": "self.a > 0", "messageExpression": "'x' + string(self.a)"})));
+    let expected = format!(
+        "{PLACE}.x-kubernetes-validations[0].messageExpression: Forbidden: estimated messageExpression cost {text}"
+    );
+    assert_eq!(printed.first(), Some(&expected));
+    for (list, rule) in [
+        (&bounded, twice),
+        (&unbounded, "self.l.size() < 5"),
+        (&unbounded, "self.l.all(x, x.size() < 64)"),
+        (&unbounded, "!has(self.l) || self.l[0] == 'a'"),
+        (&bounded, "self.l.all(x, x.matches('^[a-z]+$'))"),
+        (&bounded, "self.l.map(x, x.lowerAscii()).all(x, x.startsWith('a'))"),
+    ] {
+        assert_eq!(refused(&with_list(list, rule)), Vec::<String>::new(), "{rule} on {list}");
+    }
+}
+
+#[test]
+fn transition_rules_need_correlated_items() {
+    let item = json!({"type": "string", "maxLength": 9, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]});
+    let schema = json!({"type": "object", "properties": {"l": {"type": "array", "maxItems": 9, "items": item}}});
+    assert_eq!(
+        refused(&schema),
+        [format!(
+            "{PLACE}.properties[l].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot \
+             be used on the uncorrelatable portion of the schema within {PLACE}.properties[l]"
+        )]
+    );
+}
+
+#[test]
+fn an_update_may_keep_rules_that_no_longer_compile() {
+    let old = definition(&with_rule(json!({"rule": "self.gone"})));
+    let mut new = old.clone();
+    new["spec"]["names"]["shortNames"] = json!(["w"]);
+    let context = crate::context();
+    assert!(DefinitionStrategy.validate_update(&context, &old, &new).is_empty());
+    let changed = definition(&with_rule(json!({"rule": "self.lost"})));
+    assert_eq!(DefinitionStrategy.validate_update(&context, &old, &changed).len(), 1);
+}

@@ -1,0 +1,228 @@
+//! Objects and the rules of their schema.
+
+use apiextensions::{Compilation, CustomResourceDefinition, resources};
+use apimachinery::resource::Resource;
+use serde_json::{Value, json};
+
+/// A resource whose `spec` has this schema.
+pub fn resource(spec: &Value) -> Resource {
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+    resources(&crd, &Compilation::default()).remove(0)
+}
+
+fn object(spec: &Value) -> Value {
+    json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec})
+}
+
+pub fn created(schema: &Value, spec: &Value) -> Vec<String> {
+    let errors = resource(schema).strategy.validate_create(&object(spec));
+    errors.iter().map(ToString::to_string).collect()
+}
+
+pub fn updated(schema: &Value, old: &Value, new: &Value) -> Vec<String> {
+    let context = crate::context();
+    let errors = resource(schema).strategy.validate_update(&context, &object(old), &object(new));
+    errors.iter().map(ToString::to_string).collect()
+}
+
+/// An object with one rule on it.
+fn with_rule(properties: Value, rule: Value) -> Value {
+    json!({"type": "object", "properties": properties, "x-kubernetes-validations": [rule]})
+}
+
+#[test]
+fn a_broken_rule_is_told_with_its_message() {
+    let numbers = json!({"a": {"type": "integer"}, "b": {"type": "integer"}, "color": {"type": "string"}});
+    for (rule, spec, expected) in [
+        (json!({"rule": "self.a < self.b"}), json!({"a": 1, "b": 2}), None),
+        (
+            json!({"rule": " self.a < self.b "}),
+            json!({"a": 2, "b": 2}),
+            Some(r#"spec: Invalid value: "object": failed rule: self.a < self.b"#),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "message": "a must be less than b"}),
+            json!({"a": 2, "b": 2}),
+            Some(r#"spec: Invalid value: "object": a must be less than b"#),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "messageExpression": "'a is ' + string(self.a)"}),
+            json!({"a": 2, "b": 2}),
+            Some(r#"spec: Invalid value: "object": a is 2"#),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "message": "plain", "messageExpression": "'a\\nb'"}),
+            json!({"a": 2, "b": 2}),
+            Some(r#"spec: Invalid value: "object": plain"#),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "message": "plain", "messageExpression": "self.color"}),
+            json!({"a": 2, "b": 2}),
+            Some(r#"spec: Invalid value: "object": plain"#),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "message": "no", "reason": "FieldValueForbidden", "fieldPath": ".color"}),
+            json!({"a": 2, "b": 2}),
+            Some("spec.color: Forbidden: no"),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "message": "no", "reason": "FieldValueRequired", "fieldPath": ".b"}),
+            json!({"a": 2, "b": 2}),
+            Some("spec.b: Required value: no"),
+        ),
+        (
+            json!({"rule": "self.a < self.b", "reason": "FieldValueDuplicate"}),
+            json!({"a": 2, "b": 2}),
+            Some(r#"spec: Duplicate value: "object""#),
+        ),
+        (
+            json!({"rule": "self.a < self.b"}),
+            json!({"a": 1}),
+            Some(r#"spec: Invalid value: "object": no such key: b evaluating rule: self.a < self.b"#),
+        ),
+        (
+            json!({"rule": "10 / self.a > 1", "message": "m"}),
+            json!({"a": 0}),
+            Some(r#"spec: Invalid value: "object": division by zero evaluating rule: m"#),
+        ),
+    ] {
+        let found = created(&with_rule(numbers.clone(), rule.clone()), &spec);
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{rule} on {spec}");
+    }
+}
+
+#[test]
+fn rules_apply_where_they_are_written() {
+    let positive = json!([{"rule": "self > 0", "message": "must be positive"}]);
+    let number = json!({"type": "integer", "x-kubernetes-validations": positive});
+    let schema = json!({"type": "object", "properties": {
+        "list": {"type": "array", "items": number},
+        "map": {"type": "object", "additionalProperties": number},
+        "deep": {"type": "object", "properties": {"a-b": number}},
+        "port": {"x-kubernetes-int-or-string": true,
+            "x-kubernetes-validations": [{"rule": "type(self) == int ? self > 0 : self != ''", "message": "port"}]},
+        "nul": {"type": "integer", "nullable": true, "x-kubernetes-validations": positive},
+        "emb": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true,
+            "x-kubernetes-validations": [{"rule": "self.kind == 'Pod' && self.metadata.name.startsWith('p')", "message": "pods"}]}}});
+    for (spec, expected) in [
+        (json!({"list": [1, 2], "map": {"x": 1}, "deep": {"a-b": 1}, "port": "http", "nul": null}), vec![]),
+        (json!({"list": [1, 0]}), vec![r#"spec.list[1]: Invalid value: "integer": must be positive"#]),
+        (json!({"map": {"x": 0}}), vec![r#"spec.map[x]: Invalid value: "integer": must be positive"#]),
+        (json!({"deep": {"a-b": 0}}), vec![r#"spec.deep.a-b: Invalid value: "integer": must be positive"#]),
+        (json!({"port": 0}), vec![r#"spec.port: Invalid value: "": port"#]),
+        (json!({"emb": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}}}), vec![]),
+        (
+            json!({"emb": {"apiVersion": "v1", "kind": "Job", "metadata": {"name": "p"}}}),
+            vec![r#"spec.emb: Invalid value: "object": pods"#],
+        ),
+    ] {
+        assert_eq!(created(&schema, &spec), expected, "{spec}");
+    }
+}
+
+#[test]
+fn the_root_sees_type_and_names_only() {
+    let schema = json!({"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": {
+        "type": "string", "maxLength": 20, "x-kubernetes-validations": [{"rule": "self != 'bad'", "message": "bad name"}]}}}},
+        "x-kubernetes-validations": [{"rule": "self.kind == 'Widget' && self.metadata.name.size() < 5", "message": "long"}]});
+    let crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]}});
+    let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+    let strategy = resources(&crd, &Compilation::default()).remove(0).strategy;
+    for (name, expected) in [
+        ("good", vec![]),
+        ("longer", vec![r#"<nil>: Invalid value: "object": long"#]),
+        ("bad", vec![r#"metadata.name: Invalid value: "string": bad name"#]),
+    ] {
+        let object = json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": {"name": name, "labels": {}}});
+        let errors: Vec<String> = strategy.validate_create(&object).iter().map(ToString::to_string).collect();
+        assert_eq!(errors, expected, "{name}");
+    }
+}
+
+#[test]
+fn transition_rules_compare_with_the_old_value() {
+    let fixed =
+        json!({"type": "string", "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "is immutable"}]});
+    let schema = json!({"type": "object", "properties": {
+        "imm": fixed,
+        "keyed": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+            "items": {"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}, "v": fixed}}},
+        "map": {"type": "object", "additionalProperties": fixed},
+        "opt": {"type": "integer", "x-kubernetes-validations": [
+            {"rule": "oldSelf.hasValue() || self == 1", "optionalOldSelf": true, "message": "starts at 1"}]}}});
+    assert_eq!(created(&schema, &json!({"imm": "a", "opt": 1})), Vec::<String>::new());
+    assert_eq!(created(&schema, &json!({"opt": 2})), [r#"spec.opt: Invalid value: "integer": starts at 1"#]);
+    for (old, new, expected) in [
+        (json!({"imm": "a"}), json!({"imm": "a"}), vec![]),
+        (json!({"imm": "a"}), json!({"imm": "b"}), vec![r#"spec.imm: Invalid value: "string": is immutable"#]),
+        (json!({}), json!({"imm": "b"}), vec![]),
+        (json!({"imm": "a"}), json!({}), vec![]),
+        (
+            json!({"keyed": [{"k": "a", "v": "1"}, {"k": "b", "v": "2"}]}),
+            json!({"keyed": [{"k": "b", "v": "2"}, {"k": "a", "v": "9"}, {"k": "c", "v": "3"}]}),
+            vec![r#"spec.keyed[1].v: Invalid value: "string": is immutable"#],
+        ),
+        (
+            json!({"map": {"a": "1"}}),
+            json!({"map": {"a": "2", "b": "1"}}),
+            vec![r#"spec.map[a]: Invalid value: "string": is immutable"#],
+        ),
+        (json!({"opt": 1}), json!({"opt": 7}), vec![]),
+    ] {
+        assert_eq!(updated(&schema, &old, &new), expected, "{old} -> {new}");
+    }
+}
+
+#[test]
+fn what_did_not_change_is_not_held_against_an_update() {
+    let small = json!({"type": "integer", "x-kubernetes-validations": [{"rule": "self < 5", "message": "too big"}]});
+    let schema =
+        json!({"type": "object", "properties": {"a": small, "b": small, "list": {"type": "array", "items": small}}});
+    for (old, new, expected) in [
+        (json!({"a": 9, "b": 1}), json!({"a": 9, "b": 2}), vec![]),
+        (json!({"a": 9}), json!({"a": 8}), vec![r#"spec.a: Invalid value: "integer": too big"#]),
+        (json!({"list": [9, 1]}), json!({"list": [9, 1], "a": 1}), vec![]),
+        (json!({"list": [9, 1]}), json!({"list": [9, 2]}), vec![r#"spec.list[0]: Invalid value: "integer": too big"#]),
+    ] {
+        assert_eq!(updated(&schema, &old, &new), expected, "{old} -> {new}");
+    }
+}
+
+#[test]
+fn rules_wait_for_the_schema() {
+    let schema = with_rule(
+        json!({"a": {"type": "integer", "maximum": 10}, "s": {"type": "string"}}),
+        json!({"rule": "self.a < 5"}),
+    );
+    let unchecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; \
+                     correct the existing errors to complete validation";
+    let wrong_type = r#"spec.s: Invalid value: "integer": spec.s in body must be of type string: "integer""#;
+    assert_eq!(created(&schema, &json!({"a": 7, "s": 1})), [wrong_type, unchecked]);
+    // A value out of range is still one of its type, so that the rules can judge it.
+    assert_eq!(
+        created(&schema, &json!({"a": 70})),
+        [
+            "spec.a: Invalid value: 70: spec.a in body should be less than or equal to 10",
+            r#"spec: Invalid value: "object": failed rule: self.a < 5"#
+        ]
+    );
+}
+
+#[test]
+fn an_object_cannot_buy_unlimited_evaluation() {
+    let schema = with_rule(
+        json!({"list": {"type": "array", "items": {"type": "integer"}}}),
+        json!({"rule": "self.list.all(a, self.list.all(b, self.list.all(c, a + b + c >= 0)))"}),
+    );
+    let numbers: Vec<u32> = (0..2_000).collect();
+    let errors = created(&schema, &json!({"list": numbers}));
+    assert_eq!(errors.len(), 1);
+    let expected = r#"spec: Invalid value: "object": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.list.all"#;
+    assert!(errors[0].starts_with(expected), "{}", errors[0]);
+}
