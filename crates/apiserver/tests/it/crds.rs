@@ -232,19 +232,83 @@ async fn a_clashing_kind_waits_until_the_name_is_free() {
     until(&client, "gadgets.g.example", is("Established", "True")).await;
 }
 
-#[tokio::test]
-async fn a_definition_with_rules_is_accepted_with_a_warning() {
-    let (server, _client) = server(Vec::new()).await;
-    let mut definition = widget_definition();
-    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["x-kubernetes-validations"] =
-        json!([{"rule": "self.replicas < 5"}]);
-    let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+/// Posts or puts a tree, and reads the answer.
+async fn write(server: &ApiServer, method: &str, path: &str, body: &Value) -> (u16, Value) {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
         .header("content-type", "application/json")
         .extension(Identity::system("test"))
-        .body(transport::full(definition.to_string()))
+        .body(transport::full(body.to_string()))
         .expect("a request");
-    let response = tower::ServiceExt::oneshot(server.service(), request).await.expect("infallible");
-    assert_eq!(response.status(), 201);
-    let warning = response.headers()["warning"].to_str().expect("text");
-    assert!(warning.contains("not evaluated"), "{warning}");
+    send(server, request).await
+}
+
+#[tokio::test]
+async fn rules_are_checked_when_definitions_and_objects_are_written() {
+    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    const WIDGETS: &str = "/apis/g.example/v1/namespaces/default/widgets";
+    let (server, client) = server(Vec::new()).await;
+    let mut definition = widget_definition();
+    definition["spec"]["versions"].as_array_mut().expect("versions").truncate(1);
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["x-kubernetes-validations"] = json!([{"rule": "self.replica < 5"}]);
+    let (code, refused) = write(&server, "POST", DEFINITIONS, &definition).await;
+    let cause = &refused["details"]["causes"][0];
+    assert_eq!((code, &cause["reason"]), (422, &json!("FieldValueInvalid")));
+    assert_eq!(cause["field"], "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0].rule");
+    let text = cause["message"].as_str().expect("a text");
+    assert!(
+        text.ends_with(
+            "compilation failed: ERROR: <input>:1:5: undefined field 'replica'\n | self.replica < 5\n | ....^"
+        ),
+        "{text}"
+    );
+
+    let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    schema["properties"]["spec"]["x-kubernetes-validations"] = json!([
+        {"rule": "!has(self.color) || self.color != 'blue' || self.replicas > 1", "reason": "FieldValueForbidden",
+            "fieldPath": ".color", "messageExpression": "self.replicas > 0 ? 'blue needs more' : 'blue needs some'"},
+        {"rule": "!has(oldSelf.color) || self.color == oldSelf.color", "message": "color is immutable"}]);
+    schema["properties"]["status"]["x-kubernetes-validations"] = json!([{"rule": "self.replicas >= 0", "message": "negative"}]);
+    let (code, accepted) = write(&server, "POST", DEFINITIONS, &definition).await;
+    assert_eq!(code, 201, "{accepted}");
+    until(&client, "widgets.g.example", is("Established", "True")).await;
+
+    let (code, refused) = write(&server, "POST", WIDGETS, &widget("a", &json!({"color": "blue"}))).await;
+    assert_eq!((code, &refused["reason"]), (422, &json!("Invalid")));
+    assert_eq!(
+        refused["message"],
+        "Widget.g.example \"a\" is invalid: spec.color: Forbidden: blue needs more"
+    );
+    assert_eq!(
+        refused["details"]["causes"],
+        json!([{"reason": "FieldValueForbidden", "message": "Forbidden: blue needs more", "field": "spec.color"}])
+    );
+    let (code, mut created) = write(&server, "POST", WIDGETS, &widget("a", &json!({"color": "red"}))).await;
+    assert_eq!(code, 201, "{created}");
+    created["spec"]["color"] = json!("blue");
+    created["spec"]["replicas"] = json!(2);
+    let (code, refused) = write(&server, "PUT", &format!("{WIDGETS}/a"), &created).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        refused["message"],
+        "Widget.g.example \"a\" is invalid: spec: Invalid value: \"object\": color is immutable"
+    );
+    created["status"] = json!({"replicas": -1});
+    let (code, refused) = write(&server, "PUT", &format!("{WIDGETS}/a/status"), &created).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        refused["message"],
+        "Widget.g.example \"a\" is invalid: status: Invalid value: \"object\": negative"
+    );
+    let (code, refused) = write(&server, "POST", WIDGETS, &widget("b", &json!({"color": 5}))).await;
+    assert_eq!(code, 422);
+    assert_eq!(
+        refused["details"]["causes"][1],
+        json!({"reason": "FieldValueInvalid", "field": "<nil>",
+            "message": "Invalid value: null: some validation rules were not checked because the object was invalid; \
+                        correct the existing errors to complete validation"}),
+        "{refused}"
+    );
 }
