@@ -270,17 +270,15 @@ async fn rules_are_checked_when_definitions_and_objects_are_written() {
         {"rule": "!has(self.color) || self.color != 'blue' || self.replicas > 1", "reason": "FieldValueForbidden",
             "fieldPath": ".color", "messageExpression": "self.replicas > 0 ? 'blue needs more' : 'blue needs some'"},
         {"rule": "!has(oldSelf.color) || self.color == oldSelf.color", "message": "color is immutable"}]);
-    schema["properties"]["status"]["x-kubernetes-validations"] = json!([{"rule": "self.replicas >= 0", "message": "negative"}]);
+    schema["properties"]["status"]["x-kubernetes-validations"] =
+        json!([{"rule": "self.replicas >= 0", "message": "negative"}]);
     let (code, accepted) = write(&server, "POST", DEFINITIONS, &definition).await;
     assert_eq!(code, 201, "{accepted}");
     until(&client, "widgets.g.example", is("Established", "True")).await;
 
     let (code, refused) = write(&server, "POST", WIDGETS, &widget("a", &json!({"color": "blue"}))).await;
     assert_eq!((code, &refused["reason"]), (422, &json!("Invalid")));
-    assert_eq!(
-        refused["message"],
-        "Widget.g.example \"a\" is invalid: spec.color: Forbidden: blue needs more"
-    );
+    assert_eq!(refused["message"], "Widget.g.example \"a\" is invalid: spec.color: Forbidden: blue needs more");
     assert_eq!(
         refused["details"]["causes"],
         json!([{"reason": "FieldValueForbidden", "message": "Forbidden: blue needs more", "field": "spec.color"}])
@@ -298,10 +296,7 @@ async fn rules_are_checked_when_definitions_and_objects_are_written() {
     created["status"] = json!({"replicas": -1});
     let (code, refused) = write(&server, "PUT", &format!("{WIDGETS}/a/status"), &created).await;
     assert_eq!(code, 422);
-    assert_eq!(
-        refused["message"],
-        "Widget.g.example \"a\" is invalid: status: Invalid value: \"object\": negative"
-    );
+    assert_eq!(refused["message"], "Widget.g.example \"a\" is invalid: status: Invalid value: \"object\": negative");
     let (code, refused) = write(&server, "POST", WIDGETS, &widget("b", &json!({"color": 5}))).await;
     assert_eq!(code, 422);
     assert_eq!(
