@@ -1,7 +1,7 @@
 //! One strategy for all built-in kinds. What is special about single kinds is data and small functions elsewhere: defaults,
 //! preparation, validation, columns, and habits.
 
-use apimachinery::field::ErrorList;
+use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::Time;
 use apimachinery::names::NameRule;
 use apimachinery::resource::{Column, MetadataChecks, RequestContext, ResourceInfo, Strategy};
@@ -83,7 +83,13 @@ impl Strategy for BuiltIn {
     }
 
     fn validate_create(&self, object: &Value) -> ErrorList {
-        validation::create(self.type_, object)
+        let mut errors = validation::create(self.type_, object);
+        let debugs = object["spec"]["ephemeralContainers"].as_array().is_some_and(|list| !list.is_empty());
+        if self.group.is_empty() && self.kind == "Pod" && debugs {
+            let at = Path::new("spec").child("ephemeralContainers");
+            errors.push(Error::forbidden(&at, "cannot be set on create"));
+        }
+        errors
     }
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {

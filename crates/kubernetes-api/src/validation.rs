@@ -43,6 +43,11 @@ pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
     if !errors.is_empty() {
         workloads::forgive_claims(object, &mut errors);
     }
+    if errors.len() > 1 {
+        let schemas = crate::schemas();
+        let definition = schemas.get(root).definition.as_deref().unwrap_or_default();
+        workloads::in_upstreams_order(definition, &mut errors);
+    }
     errors
 }
 

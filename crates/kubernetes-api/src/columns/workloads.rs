@@ -9,7 +9,7 @@ use super::{Function, holds, int, joined, list, pairs, plain, seconds_between, s
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("containers", |object, _| of_containers(&object["spec"]["template"], "name")),
     ("controller", |object, _| controller(object).into()),
-    ("current_pods", |object, _| int(&object["status"]["currentReplicas"]).to_string().into()),
+    ("current_pods", |object, _| int(&object["status"]["currentReplicas"]).into()),
     ("images", |object, _| of_containers(&object["spec"]["template"], "image")),
     ("job_completions", |object, _| job_completions(object).into()),
     ("job_containers", |object, _| of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "name")),
@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("least_pods", |object, _| plain(&object["spec"]["minReplicas"], "<unset>")),
     ("max_unavailable", |object, _| plain(&object["spec"]["maxUnavailable"], "N/A")),
     ("min_available", |object, _| plain(&object["spec"]["minAvailable"], "N/A")),
-    ("most_pods", |object, _| plain(&object["spec"]["maxReplicas"], "0")),
+    ("most_pods", |object, _| int(&object["spec"]["maxReplicas"]).into()),
     ("node_selector", |object, _| pairs(&object["spec"]["template"]["spec"]["nodeSelector"]).into()),
     ("plain_selector", |object, _| pairs(&object["spec"]["selector"]).into()),
     ("ready_of_desired", |object, _| ready_of_desired(object).into()),

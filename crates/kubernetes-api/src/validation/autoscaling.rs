@@ -7,8 +7,13 @@ use super::at::At;
 use super::table::Function;
 use super::{Object, forbidden, invalid, required, text};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] =
-    &[("autoscaler", autoscaler), ("budget", budget), ("metric", metric), ("metric_target", metric_target)];
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("autoscaler", autoscaler),
+    ("budget", budget),
+    ("metric", metric),
+    ("metric_target", metric_target),
+    ("resource_metric", resource_metric),
+];
 
 fn autoscaler(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let number = |name: &str| spec.get(name).and_then(Value::as_i64);
@@ -48,6 +53,22 @@ fn metric(metric: &Object, at: &At<'_>, errors: &mut ErrorList) {
     for (_, other) in SOURCES.iter().filter(|(_, field)| field != expected && metric.contains_key(*field)) {
         let detail = "must populate the given metric source only";
         forbidden(errors, &at.child(other), detail);
+    }
+}
+
+fn resource_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(target) = source.get("target") else { return };
+    let at = at.child("target");
+    match (target["averageUtilization"].is_null(), target["averageValue"].is_null()) {
+        (true, true) => {
+            let detail = "must set either a raw value or a target utilization";
+            required(errors, &at.child("averageUtilization"), detail);
+        }
+        (false, false) => {
+            let detail = "may not set both a target raw value and a target utilization";
+            forbidden(errors, &at.child("averageValue"), detail);
+        }
+        _ => {}
     }
 }
 

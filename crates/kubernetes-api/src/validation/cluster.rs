@@ -21,6 +21,7 @@ const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 
 fn claim_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let modes = list(spec, "accessModes");
+    access_modes(modes, at, errors);
     if modes.iter().any(|mode| mode == "ReadWriteOncePod") && modes.len() > 1 {
         forbidden(errors, &at.child("accessModes"), "may not use ReadWriteOncePod with other access modes");
     }
@@ -34,6 +35,13 @@ fn claim_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             invalid(errors, &at_storage, &Value::from(amount.to_string()), "must be greater than zero");
         }
         _ => {}
+    }
+}
+
+pub(super) fn access_modes(modes: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+    let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    for mode in modes {
+        super::checks::supported(mode, &known, &at.child("accessModes"), errors);
     }
 }
 

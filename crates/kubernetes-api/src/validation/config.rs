@@ -84,9 +84,7 @@ fn secret(secret: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn docker(data: &Object, key: &str, at: &At<'_>, errors: &mut ErrorList) {
     let Some(value) = data.get(key) else { return required(errors, &at.key(key), "") };
     let bytes = base64::engine::general_purpose::STANDARD.decode(value.as_str().unwrap_or_default());
-    let parsed = bytes.ok().map(|bytes| serde_json::from_slice::<Value>(&bytes));
-    if let Some(Err(error)) = parsed {
-        let detail = if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() };
+    if let Some(detail) = bytes.ok().and_then(|bytes| apimachinery::go_json::syntax_error(&bytes)) {
         invalid(errors, &at.key(key), &"<secret contents redacted>".into(), &detail);
     }
 }

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use apimachinery::field::{Error, ErrorList};
 use apimachinery::names;
 use apimachinery::quantity::Quantity;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::at::At;
@@ -137,6 +139,11 @@ const USAGES: [&str; 23] = [
 const SHORTEST_LIFE: i64 = 600;
 
 fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let request = text(spec, "request");
+    let pem = STANDARD.decode(request).unwrap_or_default();
+    if !request.is_empty() && !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----") {
+        invalid(errors, &at.child("request"), &request.into(), "PEM block type must be CERTIFICATE REQUEST");
+    }
     let at_usages = at.child("usages");
     let mut seen = Vec::new();
     for (index, usage) in list(spec, "usages").iter().enumerate() {
@@ -376,6 +383,7 @@ const VOLUME_FIELDS: [&str; 9] = [
 ];
 
 fn volume_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    super::cluster::access_modes(list(spec, "accessModes"), at, errors);
     if let Some(capacity) = object(spec, "capacity") {
         let at = at.child("capacity");
         if capacity.len() != 1 || !capacity.contains_key("storage") {

@@ -1,9 +1,11 @@
 //! Ingresses and network policies.
 
 use apimachinery::field::{Error, ErrorList};
+use apimachinery::names;
 use serde_json::Value;
 
 use super::at::At;
+use super::checks::supported;
 use super::table::Function;
 use super::{Object, forbidden, invalid, list, required, text};
 
@@ -12,9 +14,11 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("ingress_path", ingress_path),
     ("ingress_rule", ingress_rule),
     ("ingress_spec", ingress_spec),
+    ("ingress_tls", ingress_tls),
     ("ip_block", ip_block),
     ("policy_peer", policy_peer),
     ("policy_port", policy_port),
+    ("policy_types", policy_types),
 ];
 
 fn ingress_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -36,6 +40,33 @@ fn ingress_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if host.parse::<std::net::IpAddr>().is_ok() {
         return invalid(errors, &at_host, &host.into(), "must be a DNS name, not an IP address");
     }
+    host_name(host, &at_host, errors);
+}
+
+fn ingress_tls(tls: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_hosts = at.child("hosts");
+    for (index, host) in list(tls, "hosts").iter().enumerate() {
+        host_name(host.as_str().unwrap_or_default(), &at_hosts.index(index), errors);
+    }
+    let secret = text(tls, "secretName");
+    for complaint in Some(secret).filter(|name| !name.is_empty()).map(names::is_dns1123_subdomain).into_iter().flatten()
+    {
+        invalid(errors, &at.child("secretName"), &secret.into(), &complaint);
+    }
+}
+
+fn policy_types(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let types = list(spec, "policyTypes");
+    let at = at.child("policyTypes");
+    if types.len() > 2 {
+        return invalid(errors, &at, &Value::from(types.to_vec()), "may not specify more than two policyTypes");
+    }
+    for (index, type_) in types.iter().enumerate() {
+        supported(type_, &["Egress", "Ingress"], &at.index(index), errors);
+    }
+}
+
+fn host_name(host: &str, at_host: &At<'_>, errors: &mut ErrorList) {
     if host.contains('*') {
         let rest = host.strip_prefix("*.").filter(|rest| !rest.is_empty());
         if rest.is_none_or(|rest| !apimachinery::names::is_dns1123_subdomain(rest).is_empty()) {
@@ -43,12 +74,12 @@ fn ingress_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
                           must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric \
                           character (e.g. '*.example.com', regex used for validation is \
                           '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
-            invalid(errors, &at_host, &host.into(), detail);
+            invalid(errors, at_host, &host.into(), detail);
         }
         return;
     }
     for complaint in apimachinery::names::is_dns1123_subdomain(host) {
-        invalid(errors, &at_host, &host.into(), &complaint);
+        invalid(errors, at_host, &host.into(), &complaint);
     }
 }
 

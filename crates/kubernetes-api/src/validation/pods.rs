@@ -126,9 +126,41 @@ fn container(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// What a container can be told of its pod: what is known only to volumes, and what nobody knows.
+fn field_path(path: &str, at: &At<'_>, errors: &mut ErrorList) {
+    const FIELDS: [&str; 9] = [
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    ];
+    let subscript = ["metadata.annotations['", "metadata.labels['"].iter().any(|start| path.starts_with(start));
+    if FIELDS.contains(&path) || subscript {
+        return;
+    }
+    let known = ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
+    if known.contains(&path) {
+        errors.push(Error::not_supported(&at.path(), path, &FIELDS));
+    } else {
+        let detail = format!("error converting fieldPath: field label not supported: {path}");
+        invalid(errors, at, &path.into(), &detail);
+    }
+}
+
 fn env_var(variable: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(source) = object(variable, "valueFrom") else { return };
     let at = at.child("valueFrom");
+    if let Some(path) =
+        source.get("fieldRef").and_then(|field| field["fieldPath"].as_str()).filter(|path| !path.is_empty())
+    {
+        let at = at.child("fieldRef");
+        field_path(path, &at.child("fieldPath"), errors);
+    }
     let value = Value::Object(source.clone());
     match source.len() {
         0 => {

@@ -22,6 +22,26 @@ fn is_standard(resource: &str) -> bool {
     matches!(resource, "cpu" | "memory" | "ephemeral-storage" | "storage") || resource.starts_with("hugepages-")
 }
 
+const NO_TYPE: &str = "must be a standard resource type or fully qualified";
+
+/// What a quota can limit by a name without a slash.
+fn is_quota_name(name: &str) -> bool {
+    let counted = [
+        "configmaps",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+    ];
+    let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
+    counted.contains(&name) || matches!(bare, "cpu" | "memory" | "ephemeral-storage") || bare.starts_with("hugepages-")
+}
+
 fn amount(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
 }
@@ -45,6 +65,9 @@ fn resource_names(map: &Object, at: &At<'_>, errors: &mut ErrorList) {
             errors.push(Error::invalid(&at.path(), name.as_str(), complaint));
         }
         if !badly_shaped && !name.contains('/') && !is_standard(name) {
+            if !is_quota_name(name) {
+                errors.push(Error::invalid(&at.path(), name.as_str(), NO_TYPE));
+            }
             errors.push(Error::invalid(&at.path(), name.as_str(), "must be a standard resource for containers"));
         }
     }
@@ -79,13 +102,32 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
 
 fn hard_limits(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(hard) = object(spec, "hard") else { return };
-    amounts(hard, &at.child("hard"), errors);
+    let at = at.child("hard");
+    for name in hard.keys() {
+        let at = at.key(name);
+        let complaints = names::is_qualified_name(name);
+        if complaints.is_empty() && !name.contains('/') && !is_quota_name(name) {
+            if !is_standard(name) {
+                errors.push(Error::invalid(&at.path(), name.as_str(), NO_TYPE));
+            }
+            errors.push(Error::invalid(&at.path(), name.as_str(), "must be a standard resource for quotas"));
+        }
+        for complaint in complaints {
+            errors.push(Error::invalid(&at.path(), name.as_str(), complaint));
+        }
+    }
+    amounts(hard, &at, errors);
 }
 
 /// Minimum, defaults and maximum of one kind of thing follow each other.
 fn limit_item(item: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let of = |field: &str, name: &str| object(item, field).and_then(|map| map.get(name)).and_then(amount);
-    if text(item, "type") == "Pod" {
+    let type_ = text(item, "type");
+    if !type_.is_empty() && !type_.contains('/') && !matches!(type_, "Container" | "PersistentVolumeClaim" | "Pod") {
+        let detail = "must be a standard limit type or fully qualified";
+        invalid(errors, &at.child("type"), &type_.into(), detail);
+    }
+    if type_ == "Pod" {
         for field in ["default", "defaultRequest"] {
             if item.contains_key(field) {
                 errors.push(Error::forbidden(&at.child(field).path(), "may not be specified when `type` is 'Pod'"));

@@ -36,6 +36,10 @@ fn service_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             }
         }
     }
+    if type_ != "LoadBalancer" && !list(spec, "loadBalancerSourceRanges").is_empty() {
+        let at = at.child("LoadBalancerSourceRanges");
+        forbidden(errors, &at, "may only be used when `type` is 'LoadBalancer'");
+    }
     let external = matches!(type_, "NodePort" | "LoadBalancer") || !list(spec, "externalIPs").is_empty();
     if let Some(policy) = spec.get("externalTrafficPolicy").filter(|_| !external) {
         let detail = "may only be set for externally-accessible services";

@@ -22,7 +22,9 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
 fn selector(spec: &Object, kind: &str, at: &At<'_>, errors: &mut ErrorList) {
     let at_selector = at.child("selector");
     let Some(value) = spec.get("selector") else {
-        return required(errors, &at_selector, "");
+        required(errors, &at_selector, "");
+        // No selector finds nothing.
+        return finds_template(spec, |_| false, at, errors);
     };
     if value["matchLabels"].is_null() && value["matchExpressions"].is_null() {
         invalid(errors, &at_selector, value, &format!("empty selector is invalid for {kind}"));
@@ -109,7 +111,20 @@ fn replica_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn stateful_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     selector(spec, "statefulset", at, errors);
     lasting_pods(spec, "StatefulSet", at, errors);
+    let policy = text(spec, "podManagementPolicy");
+    if !matches!(policy, "OrderedReady" | "Parallel") {
+        invalid(errors, &at.child("podManagementPolicy"), &policy.into(), "must be 'OrderedReady' or 'Parallel'");
+    }
     let Some(strategy) = object(spec, "updateStrategy") else { return };
+    let type_ = text(strategy, "type");
+    if !matches!(type_, "RollingUpdate" | "OnDelete") {
+        let rolling = strategy.get("rollingUpdate").unwrap_or(&Value::Null);
+        // Upstream shows the fields of its own struct.
+        let shown = format!(r#"{{"Type":{},"RollingUpdate":{rolling}}}"#, Value::from(type_));
+        let value = Value::Object(strategy.clone());
+        let error = Error::invalid(&at.child("updateStrategy").path(), value, "must be 'RollingUpdate' or 'OnDelete'");
+        return errors.push(error.shown_as(shown));
+    }
     if text(strategy, "type") == "OnDelete" && strategy.contains_key("rollingUpdate") {
         let at = at.child("updateStrategy");
         let value = strategy["rollingUpdate"].clone();
@@ -123,6 +138,47 @@ pub(super) fn forgive_claims(object: &Value, errors: &mut ErrorList) {
     let Some(claims) = object["spec"]["volumeClaimTemplates"].as_array() else { return };
     pods::unknown_mounts(errors, claims);
     errors.retain(|error| !error.path.as_str().starts_with("spec.volumeClaimTemplates["));
+}
+
+/// Brings the complaints about a workload into the order in which upstream looks at its fields. In a template the labels
+/// come first, and last what this kind of workload does not allow.
+pub(super) fn in_upstreams_order(definition: &str, errors: &mut ErrorList) {
+    let fields: &[&str] = match definition {
+        "io.k8s.api.apps.v1.Deployment" => &[
+            "replicas",
+            "selector",
+            "template",
+            "strategy",
+            "minReadySeconds",
+            "revisionHistoryLimit",
+            "progressDeadlineSeconds",
+        ],
+        "io.k8s.api.apps.v1.ReplicaSet" => &["replicas", "minReadySeconds", "selector", "template"],
+        "io.k8s.api.apps.v1.DaemonSet" => {
+            &["selector", "template", "minReadySeconds", "updateStrategy", "revisionHistoryLimit"]
+        }
+        "io.k8s.api.apps.v1.StatefulSet" => &[
+            "podManagementPolicy",
+            "updateStrategy",
+            "replicas",
+            "minReadySeconds",
+            "ordinals",
+            "selector",
+            "template",
+        ],
+        _ => return,
+    };
+    errors.sort_by_key(|error| {
+        let path = error.path.as_str().strip_prefix("spec.").unwrap_or_default();
+        let field = path.split(['.', '[']).next().unwrap_or_default();
+        let place = fields.iter().position(|known| *known == field).unwrap_or(fields.len());
+        let within = match path {
+            "template.metadata.labels" => 0,
+            "template.spec.restartPolicy" | "template.spec.activeDeadlineSeconds" => 2,
+            _ => 1,
+        };
+        (place, within)
+    });
 }
 
 fn daemon_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {

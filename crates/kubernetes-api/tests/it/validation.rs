@@ -72,6 +72,7 @@ fn workloads() {
         "spec: {template: {metadata: {labels: {a: b}}, spec: {containers: [{name: A, image: ''}]}}}",
         expect![[r#"
             spec.selector: Required value
+            spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`
             spec.template.spec.containers[0].name: Invalid value: "A": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
             spec.template.spec.containers[0].image: Required value
         "#]],
@@ -100,11 +101,11 @@ fn workloads() {
         "Deployment",
         &deployment(wrong, &format!("restartPolicy: Never, {CONTAINER}")),
         expect![[r#"
-        spec.replicas: Invalid value: -1: must be greater than or equal to 0
-        spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"
-        spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds
-        spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'
-    "#]],
+            spec.replicas: Invalid value: -1: must be greater than or equal to 0
+            spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"
+            spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'
+            spec.progressDeadlineSeconds: Invalid value: 600: must be greater than minReadySeconds
+        "#]],
     );
     let zero = "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0%}},";
     check(
@@ -120,8 +121,8 @@ fn workloads() {
         "StatefulSet",
         &deployment("podManagementPolicy: X,", CONTAINER),
         expect![[r#"
-        spec.podManagementPolicy: Unsupported value: "X": supported values: "OrderedReady", "Parallel"
-    "#]],
+            spec.podManagementPolicy: Invalid value: "X": must be 'OrderedReady' or 'Parallel'
+        "#]],
     );
     let claims = "volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}],";
     let mounts =
@@ -171,18 +172,20 @@ fn containers() {
         (
             "env: [{name: 'a=b'}, {name: ''}, {name: c, value: d, valueFrom: {fieldRef: {fieldPath: x}}}]",
             expect![[r#"
-            spec.containers[0].env[0].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII characters other than '='
-            spec.containers[0].env[1].name: Required value
-            spec.containers[0].env[2].valueFrom: Invalid value: "": may not be specified when `value` is not empty
-        "#]],
+                spec.containers[0].env[0].name: Invalid value: "a=b": a valid environment variable name must consist only of printable ASCII characters other than '='
+                spec.containers[0].env[1].name: Required value
+                spec.containers[0].env[2].valueFrom.fieldRef.fieldPath: Invalid value: "x": error converting fieldPath: field label not supported: x
+                spec.containers[0].env[2].valueFrom: Invalid value: "": may not be specified when `value` is not empty
+            "#]],
         ),
         (
             "resources: {limits: {cpu: 1}, requests: {cpu: 2, memory: -1, gpu: 1}}",
             expect![[r#"
-            spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers
-            spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0
-            spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1
-        "#]],
+                spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified
+                spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers
+                spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0
+                spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1
+            "#]],
         ),
         (
             "livenessProbe: {periodSeconds: -1}, readinessProbe: {exec: {}, tcpSocket: {port: 0}}",
@@ -529,6 +532,7 @@ fn the_rest() {
             "CertificateSigningRequest",
             "spec: {request: eA==, usages: [client auth, nope], signerName: x, expirationSeconds: 5}",
             expect![[r#"
+                spec.request: Invalid value: "eA==": PEM block type must be CERTIFICATE REQUEST
                 spec.usages[1]: Unsupported value: "nope": supported values: "any", "cert sign", "client auth", "code signing", "content commitment", "crl sign", "data encipherment", "decipher only", "digital signature", "email protection", "encipher only", "ipsec end system", "ipsec tunnel", "ipsec user", "key agreement", "key encipherment", "microsoft sgc", "netscape sgc", "ocsp signing", "s/mime", "server auth", "signing", "timestamping"
                 spec.signerName: Invalid value: "x": must be a fully qualified domain and path of the form 'example.com/signer-name'
                 spec.expirationSeconds: Invalid value: 5: may not specify a duration less than 600 seconds (10 minutes)
@@ -576,6 +580,97 @@ fn the_rest() {
             "{metadata: {name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}, spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}}}}",
             expect![[r#"
                 metadata.name: Invalid value: "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": must be no more than 52 characters
+            "#]],
+        ),
+        (
+            "",
+            "Pod",
+            "spec: {ephemeralContainers: [{name: e, image: i}], securityContext: {runAsUser: -1}, containers: [{name: a, image: a}]}",
+            expect![[r#"
+                spec.securityContext.runAsUser: Invalid value: -1: must be between 0 and 2147483647, inclusive
+                spec.ephemeralContainers: Forbidden: cannot be set on create
+            "#]],
+        ),
+        (
+            "",
+            "Service",
+            "spec: {loadBalancerSourceRanges: [1.2.3.0/24], ports: [{port: 80}]}",
+            expect![[r#"
+            spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'
+        "#]],
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            "spec: {accessModes: [X], resources: {requests: {storage: 1Gi}}}",
+            expect![[r#"
+            spec.accessModes: Unsupported value: "X": supported values: "ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"
+        "#]],
+        ),
+        (
+            "",
+            "ResourceQuota",
+            "spec: {hard: {foo: 1, pods: 1, count/jobs.batch: 1}}",
+            expect![[r#"
+            spec.hard[foo]: Invalid value: "foo": must be a standard resource type or fully qualified
+            spec.hard[foo]: Invalid value: "foo": must be a standard resource for quotas
+        "#]],
+        ),
+        (
+            "",
+            "LimitRange",
+            "spec: {limits: [{type: X}]}",
+            expect![[r#"
+            spec.limits[0].type: Invalid value: "X": must be a standard limit type or fully qualified
+        "#]],
+        ),
+        (
+            "",
+            "Secret",
+            "{type: kubernetes.io/dockercfg, data: {.dockercfg: eA==}}",
+            expect![[r#"
+            data[.dockercfg]: Invalid value: "<secret contents redacted>": invalid character 'x' looking for beginning of value
+        "#]],
+        ),
+        (
+            "apps",
+            "StatefulSet",
+            "spec: {updateStrategy: {type: Other}, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}",
+            expect![[r#"
+                spec.updateStrategy: Invalid value: {"Type":"Other","RollingUpdate":null}: must be 'RollingUpdate' or 'OnDelete'
+            "#]],
+        ),
+        (
+            "apps",
+            "ControllerRevision",
+            "{revision: 1}",
+            expect![[r#"
+            data: Required value: data is mandatory
+        "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "NetworkPolicy",
+            "spec: {policyTypes: [X]}",
+            expect![[r#"
+            spec.policyTypes[0]: Unsupported value: "X": supported values: "Egress", "Ingress"
+        "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {defaultBackend: {service: {name: s, port: {number: 1}}}, tls: [{hosts: [A], secretName: B}]}",
+            expect![[r#"
+                spec.tls[0].hosts[0]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.tls[0].secretName: Invalid value: "B": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+            "#]],
+        ),
+        (
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            "spec: {maxReplicas: 2, scaleTargetRef: {kind: D, name: d}, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization}}}]}",
+            expect![[r#"
+                spec.metrics[0].resource.target.averageUtilization: Required value: must set either a raw value or a target utilization
             "#]],
         ),
         (
