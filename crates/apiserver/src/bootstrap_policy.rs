@@ -55,7 +55,31 @@ pub fn cluster_role_bindings() -> Vec<Value> {
             "subjects": subjects,
         })
     };
-    roles::BINDINGS.iter().map(binding).collect()
+    let controllers = roles::CONTROLLERS.iter().map(|controller| {
+        let name = format!("system:controller:{controller}");
+        json!({
+            "apiVersion": API_VERSION, "kind": "ClusterRoleBinding", "metadata": metadata(&name, &[]),
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": controller, "namespace": "kube-system"}],
+        })
+    });
+    roles::BINDINGS.iter().map(binding).chain(controllers).collect()
+}
+
+/// What the controllers of bootstrap tokens may do, where the tokens and `cluster-info` are: namespace, controller, rules.
+fn token_roles() -> Vec<(&'static str, &'static str, Vec<PolicyRule>)> {
+    let core = |verbs: &[&str], resource: &str| PolicyRule::new(verbs, &[""], &[resource]);
+    let events = PolicyRule::new(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]);
+    let read = ["get", "list", "watch"];
+    vec![
+        ("kube-system", "bootstrap-signer", vec![core(&read, "secrets")]),
+        ("kube-system", "token-cleaner", vec![core(&["delete", "get", "list", "watch"], "secrets"), events.clone()]),
+        (
+            "kube-public",
+            "bootstrap-signer",
+            vec![core(&read, "configmaps"), core(&["update"], "configmaps").named(&["cluster-info"]), events],
+        ),
+    ]
 }
 
 /// Roles and role bindings in `kube-system` that aggregated servers and controllers need.
@@ -77,7 +101,19 @@ pub fn namespaced() -> Vec<Value> {
         ],
     });
     binding["metadata"]["namespace"] = "kube-system".into();
-    vec![role, binding]
+    let mut objects = vec![role, binding];
+    for (namespace, controller, rules) in token_roles() {
+        let name = format!("system:controller:{controller}");
+        let mut metadata = metadata(&name, &[]);
+        metadata["namespace"] = namespace.into();
+        objects.push(json!({"apiVersion": API_VERSION, "kind": "Role", "metadata": metadata, "rules": rules}));
+        objects.push(json!({
+            "apiVersion": API_VERSION, "kind": "RoleBinding", "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": controller, "namespace": "kube-system"}],
+        }));
+    }
+    objects
 }
 
 /// What to write so that `live` has everything `wanted` has; `None` when nothing is missing or the object is the

@@ -18,6 +18,21 @@ type Labels = Vec<(&'static str, &'static str)>;
 pub(super) const AGGREGATED: &[(&str, &str, Pairs)] =
     &[("admin", TO_ADMIN, &[]), ("edit", TO_EDIT, &[(TO_ADMIN, "true")]), ("view", TO_VIEW, &[(TO_EDIT, "true")])];
 
+/// Controllers of kube-controller-manager that act with service accounts of their own, in `kube-system`. Each is bound to
+/// the role `system:controller:NAME`.
+pub(super) const CONTROLLERS: [&str; 10] = [
+    "certificate-controller",
+    "clusterrole-aggregation-controller",
+    "generic-garbage-collector",
+    "namespace-controller",
+    "pv-protection-controller",
+    "pvc-protection-controller",
+    "resourcequota-controller",
+    "root-ca-cert-publisher",
+    "service-account-controller",
+    "ttl-after-finished-controller",
+];
+
 /// Name, role, subjects.
 pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
     ("cluster-admin", "cluster-admin", &[("Group", "system:masters")]),
@@ -66,6 +81,7 @@ pub(super) fn plain() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
     ];
     roles.extend(public());
     roles.extend(components());
+    roles.extend(controllers());
     roles
 }
 
@@ -123,6 +139,81 @@ fn components() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
             let verbs = ["escalate", "get", "list", "patch", "update", "watch"];
             vec![PolicyRule::new(&verbs, &["rbac.authorization.k8s.io"], &["clusterroles"])]
         }),
+    ]
+}
+
+/// The controllers that are not described with the components above.
+fn controllers() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
+    let core = |verbs: &[&str], resources: &[&str]| PolicyRule::new(verbs, &[""], resources);
+    let certificates = |verbs: &[&str], resources: &[&str]| PolicyRule::new(verbs, &["certificates.k8s.io"], resources);
+    let signers = [
+        "kubernetes.io/kube-apiserver-client",
+        "kubernetes.io/kube-apiserver-client-kubelet",
+        "kubernetes.io/kubelet-serving",
+        "kubernetes.io/legacy-unknown",
+    ];
+    let keep = ["get", "list", "update", "watch"];
+    vec![
+        (
+            "system:controller:certificate-controller",
+            vec![],
+            vec![
+                certificates(&["delete", "get", "list", "watch"], &["certificatesigningrequests"]),
+                certificates(
+                    &["update"],
+                    &["certificatesigningrequests/approval", "certificatesigningrequests/status"],
+                ),
+                certificates(&["approve"], &["signers"]).named(&["kubernetes.io/kube-apiserver-client-kubelet"]),
+                certificates(&["sign"], &["signers"]).named(&signers),
+                PolicyRule::new(&["create"], &["authorization.k8s.io"], &["subjectaccessreviews"]),
+                events(),
+            ],
+        ),
+        ("system:controller:pv-protection-controller", vec![], vec![core(&keep, &["persistentvolumes"]), events()]),
+        (
+            "system:controller:pvc-protection-controller",
+            vec![],
+            vec![core(&keep, &["persistentvolumeclaims"]), core(READ, &["pods"]), events()],
+        ),
+        (
+            "system:controller:resourcequota-controller",
+            vec![],
+            vec![
+                PolicyRule::new(&["list", "watch"], &["*"], &["*"]),
+                core(&["update"], &["resourcequotas/status"]),
+                events(),
+            ],
+        ),
+        (
+            "system:controller:root-ca-cert-publisher",
+            vec![],
+            vec![core(&["create", "update"], &["configmaps"]), events()],
+        ),
+        (
+            "system:controller:service-account-controller",
+            vec![],
+            vec![core(&["create"], &["serviceaccounts"]), events()],
+        ),
+        (
+            "system:controller:ttl-after-finished-controller",
+            vec![],
+            vec![PolicyRule::new(&["delete", "get", "list", "watch"], &["batch"], &["jobs"]), events()],
+        ),
+        (
+            "system:node-bootstrapper",
+            vec![],
+            vec![certificates(&["create", "get", "list", "watch"], &["certificatesigningrequests"])],
+        ),
+        (
+            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+            vec![],
+            vec![certificates(&["create"], &["certificatesigningrequests/nodeclient"])],
+        ),
+        (
+            "system:certificates.k8s.io:certificatesigningrequests:selfnodeclient",
+            vec![],
+            vec![certificates(&["create"], &["certificatesigningrequests/selfnodeclient"])],
+        ),
     ]
 }
 
