@@ -28,7 +28,7 @@ pub(crate) fn prepare_create(info: &ResourceInfo, user: &Identity, object: &mut 
         return;
     }
     let Some(fields) = object.as_object_mut() else { return };
-    fields.remove("status");
+    fields.insert("status".into(), json!({}));
     let Some(spec) = fields.entry("spec").or_insert_with(|| json!({})).as_object_mut() else { return };
     spec.insert("username".into(), user.user.as_str().into());
     spec.insert("groups".into(), json!(user.groups));

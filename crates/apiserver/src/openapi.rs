@@ -87,7 +87,9 @@ impl OpenApi {
 
     fn v2(&self, headers: &http::HeaderMap) -> Response {
         let Some(protobuf) = wants_protobuf(headers) else {
-            return negotiated(StatusCode::NOT_ACCEPTABLE, "text/plain", Bytes::new());
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+            return response;
         };
         let mut response = if is_current(headers, self.etag()) {
             let mut response = http::Response::new(transport::empty());
@@ -131,7 +133,8 @@ impl OpenApi {
                 (path.clone(), json!({"serverRelativeURL": url}))
             })
             .collect();
-        negotiated(StatusCode::OK, "application/json", json!({"paths": paths}).to_string().into())
+        // Upstream names no type here, and Go's guess is text.
+        negotiated(StatusCode::OK, "text/plain; charset=utf-8", json!({"paths": paths}).to_string().into())
     }
 
     fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
@@ -139,8 +142,9 @@ impl OpenApi {
         let hash = self.hash(document);
         let asked = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
         if asked.is_some_and(|asked| asked != hash) {
-            let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, "text/plain", Bytes::new());
             let location = format!("/openapi/v3/{path}?hash={hash}");
+            let link = format!("<a href=\"{location}\">Moved Permanently</a>.\n\n");
+            let mut response = negotiated(StatusCode::MOVED_PERMANENTLY, "text/html; charset=utf-8", link.into());
             response.headers_mut().insert(header::LOCATION, HeaderValue::from_str(&location).ok()?);
             return Some(response);
         }
@@ -156,8 +160,11 @@ impl OpenApi {
         headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
         headers.insert(header::VARY, HeaderValue::from_static("Accept"));
         // With the hash in its address the document cannot change.
-        let caching = if asked.is_some() { "public, immutable, max-age=31536000" } else { "no-cache, private" };
+        let caching = if asked.is_some() { "public, immutable" } else { "no-cache, private" };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+        if asked.is_some() {
+            headers.insert(header::EXPIRES, HeaderValue::from_static(NEVER));
+        }
         Some(response)
     }
 
@@ -180,6 +187,9 @@ impl OpenApi {
         body
     }
 }
+
+/// When a document that cannot change goes out of date.
+const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
 /// `None`: neither form is acceptable.
 fn wants_protobuf(headers: &http::HeaderMap) -> Option<bool> {

@@ -20,6 +20,7 @@ pub struct Reviews;
 impl Route for Reviews {
     fn takes(&self, info: &RequestInfo) -> bool {
         info.is_resource
+            && info.version == "v1"
             && matches!(info.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
             && info.resource.ends_with("reviews")
     }

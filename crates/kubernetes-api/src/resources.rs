@@ -10,8 +10,8 @@ use crate::types::schema_for;
 
 const RESOURCES: &str = include_str!("../data/resources.tsv");
 
-/// Every built-in resource of Kubernetes 1.36 that a control plane or a simulated member serves. `bindings` and
-/// `componentstatuses` are left out: the first has no kubelet to bind for, the second is deprecated and stateless.
+/// Every built-in resource of Kubernetes 1.36 that a control plane or a simulated member serves. Of `componentstatuses`
+/// there are none: there are no components apart.
 /// Kinds that are only reviewed (`subjectaccessreviews`, ...) have `create` as their only verb.
 pub fn resources() -> Vec<Resource> {
     RESOURCES.lines().skip(1).filter_map(resource).collect()
@@ -20,9 +20,6 @@ pub fn resources() -> Vec<Resource> {
 fn resource(line: &str) -> Option<Resource> {
     let [gv, plural, kind, scope, singular, short, categories, verbs, subresources] =
         <[&str; 9]>::try_from(line.split('\t').collect::<Vec<_>>()).ok()?;
-    if matches!(plural, "bindings" | "componentstatuses") {
-        return None;
-    }
     let gv: GroupVersion = gv.parse().ok()?;
     let schema = schema_for(&gv.with_kind(kind))?;
     let info = ResourceInfo {

@@ -61,6 +61,9 @@ pub(crate) async fn handle(
         group: &resource.info.resource.group,
         kind: &resource.info.resource.kind,
     };
+    if resource.info.resource.plural == "bindings" && resource.info.resource.group.is_empty() {
+        return pods::bind_by_name(server, info, user, parts, body).await;
+    }
     let call = Call {
         server,
         info,
@@ -83,6 +86,9 @@ impl Call<'_> {
     async fn answer(&self, body: Body) -> Result<Response, Status> {
         self.check_scope()?;
         let subresource = self.subresource()?;
+        if subresource.is_none() && !self.allows(self.info.verb) {
+            return Err(method_not_allowed());
+        }
         if self.info.name.is_empty() && matches!(self.info.verb, "update" | "patch") {
             return Err(method_not_allowed());
         }
@@ -108,11 +114,21 @@ impl Call<'_> {
         }
     }
 
+    /// Whether the resource has this verb at all.
+    fn allows(&self, verb: &str) -> bool {
+        self.resource.info.verbs.iter().any(|known| known == verb)
+    }
+
     /// What clients of an outdated built-in kind are told with every answer.
     fn deprecation(&self) -> Option<&'static str> {
         let named = &self.resource.info.resource;
-        let old = named.group.is_empty() && named.plural == "endpoints";
-        old.then_some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+        match named.plural.as_str() {
+            "endpoints" if named.group.is_empty() => {
+                Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
+            }
+            "componentstatuses" if named.group.is_empty() => Some("v1 ComponentStatus is deprecated in v1.19+"),
+            _ => None,
+        }
     }
 }
 

@@ -8,16 +8,51 @@ use kubernetes_api::eviction::{self, Eviction};
 use kubernetes_api::pods;
 use serde_json::Value;
 use storage::{Guard, Op, Txn, TxnOutcome};
-use transport::{Body, Response};
+use transport::{Body, Identity, Response};
 
 use super::Call;
 use super::ownership::Owners;
 use super::update::revision_of;
+use crate::request::RequestInfo;
 use crate::request::options::Write;
+use crate::server::Shared;
 use crate::{errors, keys, respond};
 
 /// Evictions that spend the same budget at once.
 const TRIES: usize = 5;
+
+/// `POST bindings`: the older form of `pods/NAME/binding`, with the pod's name in the body.
+pub(super) async fn bind_by_name(
+    server: &Shared,
+    info: &RequestInfo,
+    user: &Identity,
+    parts: &http::request::Parts,
+    body: Body,
+) -> Result<Response, Status> {
+    if info.verb != "create" || !info.name.is_empty() || info.namespace.is_empty() {
+        return Err(super::method_not_allowed());
+    }
+    let bytes = super::body::read(body).await?;
+    let binding = super::body::decode(&parts.headers, &bytes)?;
+    let name = binding["metadata"]["name"].as_str().unwrap_or_default();
+    if name.is_empty() {
+        return Err(Status::bad_request("name must be provided"));
+    }
+    let target = RequestInfo {
+        is_resource: true,
+        verb: "create",
+        version: info.version.clone(),
+        namespace: info.namespace.clone(),
+        resource: "pods".into(),
+        name: name.to_owned(),
+        subresource: "binding".into(),
+        query: info.query.clone(),
+        ..RequestInfo::default()
+    };
+    let served = server.registry.snapshot();
+    let pods = served.get("", &info.version, "pods").ok_or_else(super::no_such_resource)?;
+    Box::pin(super::handle(server, &target, pods, user, parts, transport::full(bytes))).await
+}
 
 impl Call<'_> {
     pub(super) fn is_pod(&self) -> bool {

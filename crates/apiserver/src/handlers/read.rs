@@ -96,7 +96,10 @@ impl Call<'_> {
             let known = matches!(path, "metadata.name" | "metadata.namespace")
                 || self.resource.info.selectable_fields.iter().any(|field| field.trim_start_matches('.') == path);
             if !known {
-                return Err(Status::bad_request(if self.resource.info.custom {
+                let named = &self.resource.info.resource;
+                return Err(Status::bad_request(if named.group == "batch" && named.plural == "jobs" {
+                    format!("field label {path:?} not supported for batchv1.Job")
+                } else if self.resource.info.custom || !self.resource.info.selectable_fields.is_empty() {
                     format!("field label not supported: {path}")
                 } else {
                     format!("{path:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")

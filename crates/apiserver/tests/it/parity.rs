@@ -187,11 +187,103 @@ async fn requests_that_are_wrong_are_told_so_in_upstreams_words() {
             "400 BadRequest invalid timeout specified in the request URL - time: invalid duration \"abc\"",
         ),
         ("GET", &format!("{CM}/none?watch=1"), &[], "", "404 NotFound configmaps \"none\" not found"),
+        (
+            "GET",
+            &format!("{a}?resourceVersion=abc"),
+            &[],
+            "",
+            "500  resourceVersion: Invalid value: \"abc\": \
+            strconv.ParseUint: parsing \"abc\": invalid syntax",
+        ),
+        ("GET", "/api/v1/namespaces?fieldSelector=foo%3Dx", &[], "", "400 BadRequest field label not supported: foo"),
+        (
+            "GET",
+            "/apis/batch/v1/jobs?fieldSelector=foo%3Dx",
+            &[],
+            "",
+            "400 BadRequest field label \"foo\" not supported for batchv1.Job",
+        ),
+        (
+            "GET",
+            &format!("{a}?includeObject=Bad"),
+            &[("accept", "application/json;as=Table;g=meta.k8s.io;v=v1")],
+            "",
+            "400 BadRequest Unable to convert to Table as requested: includeObject: Invalid value: \"Bad\": must be \
+             'Metadata', 'Object', 'None', or empty",
+        ),
+        (
+            "POST",
+            "/api/v1/componentstatuses",
+            json,
+            "{}",
+            "405 MethodNotAllowed the server does not allow this method on the \
+            requested resource",
+        ),
+        (
+            "DELETE",
+            "/api/v1/namespaces",
+            &[],
+            "",
+            "405 MethodNotAllowed the server does not allow this method on the requested \
+            resource",
+        ),
+        (
+            "POST",
+            "/api/v1/namespaces/default/bindings",
+            json,
+            r#"{"metadata":{"name":"p"},"target":{"name":"n"}}"#,
+            "404 NotFound pods \"p\" not found",
+        ),
+        (
+            "PATCH",
+            &a,
+            &[("content-type", "application/json-patch+json")],
+            r#"[{"op":"test","path":"/data/k","value":"other"}]"#,
+            "422 Invalid the server rejected our request due to an error in our request",
+        ),
+        (
+            "PATCH",
+            &a,
+            &[("content-type", "application/strategic-merge-patch+json")],
+            r#"{"data":{"$patch":"frob"}}"#,
+            "500  unknown patch type: frob in map: map[$patch:frob]",
+        ),
     ];
     for (method, path, headers, body, expected) in table {
         let reply = send(&server, method, path, headers, body).await;
         assert_eq!(reply.shown(), *expected, "{method} {path} {body}");
     }
+}
+
+#[tokio::test]
+async fn what_several_checks_refuse_is_a_cause_each() {
+    let (server, _client) = crate::objects::server().await;
+    assert_eq!(send(&server, "POST", CM, &[], &config_map("a")).await.code, 201);
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    assert_eq!(send(&server, "POST", lease, &[], r#"{"metadata":{"name":"a"}}"#).await.code, 201);
+    let merge: &[(&str, &str)] = &[("content-type", "application/merge-patch+json")];
+    let annotation = r#"{"metadata":{"annotations":{"a b":"x"}}}"#;
+    for (path, body, causes) in [
+        (format!("{CM}/a"), annotation, 4),
+        (format!("{CM}/a"), r#"{"metadata":{"uid":"other"}}"#, 2),
+        (format!("{lease}/a"), annotation, 3),
+    ] {
+        let reply = send(&server, "PATCH", &path, merge, body).await;
+        let tree = reply.json();
+        assert_eq!(reply.code, 422, "{path} {body}");
+        assert_eq!(tree["details"]["causes"].as_array().map(Vec::len), Some(causes), "{path} {body}");
+        assert!(!tree["message"].as_str().expect("a message").contains("is invalid: ["), "told once: {tree}");
+    }
+    // What a struct prints although nobody set it has no owner.
+    let role = send(
+        &server,
+        "POST",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        &[],
+        r#"{"metadata":{"name":"r"},"rules":null}"#,
+    );
+    let role = role.await.json();
+    assert_eq!((role.get("rules"), role["metadata"].get("managedFields")), (Some(&Value::Null), None), "{role}");
 }
 
 #[tokio::test]
