@@ -2,12 +2,13 @@
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
+use apimachinery::schema::Type;
 use serde_json::Value;
 
 use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Version};
 use crate::jsonpath::JsonPath;
 use crate::naming::is_protected_group;
-use crate::{rule_definitions, structural_rules};
+use crate::{rule_definitions, rules, structural, structural_rules};
 
 /// What is wrong with a defaulted definition, on create.
 pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
@@ -174,6 +175,8 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut E
     let schemas_shared = shared(|a, b| a.json_schema() == b.json_schema());
     let columns_shared = shared(|a, b| a.additional_printer_columns == b.additional_printer_columns);
     let subresources_shared = shared(|a, b| a.subresources == b.subresources);
+    // Whether a selectable field exists depends on the schema, too.
+    let selectable_shared = schemas_shared && shared(|a, b| a.selectable_fields == b.selectable_fields);
     for (index, version) in versions.iter().enumerate() {
         let own = path.index(index);
         let schema_path = own.child("schema").child("openAPIV3Schema");
@@ -186,6 +189,10 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut E
         if !columns_shared || index == 0 {
             let at = if columns_shared { &spec } else { &own };
             validate_columns(version, &at.child("additionalPrinterColumns"), errors);
+        }
+        if !selectable_shared || index == 0 {
+            let at = if selectable_shared { &spec } else { &own };
+            validate_selectable(version, &at.child("selectableFields"), errors);
         }
         if !subresources_shared || index == 0 {
             let at = if subresources_shared { &spec } else { &own };
@@ -212,15 +219,44 @@ fn validate_version(version: &Version, path: &Path, errors: &mut ErrorList) {
         let why = "can only be set for deprecated versions";
         errors.push(Error::invalid(&path.child("deprecationWarning"), text, why));
     }
-    let path = path.child("selectableFields");
-    if version.selectable_fields.len() > 8 {
-        errors.push(Error::too_many(&path, version.selectable_fields.len(), 8));
+}
+
+/// Selectable fields are scalars that the schema declares, outside metadata.
+fn validate_selectable(version: &Version, path: &Path, errors: &mut ErrorList) {
+    const MOST: usize = 8;
+    if version.selectable_fields.len() > MOST {
+        errors.push(Error::too_many(path, version.selectable_fields.len(), MOST));
     }
+    let type_ = structural::compile(version.json_schema(), None);
+    let mut seen = std::collections::BTreeSet::new();
     for (index, field) in version.selectable_fields.iter().enumerate() {
-        let plain = JsonPath::parse(&field.json_path).ok().is_some_and(|path| path.fields().is_some());
-        if !plain || !field.json_path.starts_with('.') {
-            let path = path.index(index).child("jsonPath");
-            errors.push(Error::invalid(&path, field.json_path.as_str(), "is an invalid path"));
+        let (path, text) = (path.index(index).child("jsonPath"), field.json_path.as_str());
+        if text.is_empty() {
+            errors.push(Error::required(&path, ""));
+            continue;
+        }
+        if text == ".metadata" || text.starts_with(".metadata.") {
+            errors.push(Error::invalid(&path, text, "must not point to fields in metadata"));
+            continue;
+        }
+        let found = if text.contains('[') {
+            Err("array notation is not allowed".to_owned())
+        } else {
+            rules::field_path(text, &type_.schemas, type_.root)
+        };
+        match found {
+            Err(why) => errors.push(Error::invalid(&path, text, format!("is an invalid path: {why}"))),
+            Ok((_, id)) => {
+                let type_ = type_.schemas.get(id).type_;
+                if !matches!(type_, Type::String | Type::Boolean | Type::Integer) {
+                    let why = "must point to a field of type string, boolean or integer. Enum string fields and strings \
+                               with formats are allowed.";
+                    errors.push(Error::invalid(&path, text, why));
+                }
+                if !seen.insert(text) {
+                    errors.push(Error::duplicate(&path, text));
+                }
+            }
         }
     }
 }

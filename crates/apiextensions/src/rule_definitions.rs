@@ -4,7 +4,7 @@ use apimachinery::field::{Error, ErrorKind, ErrorList, Path};
 use apimachinery::schema::{ListType, SchemaId, Schemas};
 use serde_json::Value;
 
-use crate::rules::{CompiledRule, Rule, compile, field_path};
+use crate::rules::{CompiledRule, Rule, compile, field_path, has_rules};
 use crate::shapes::{metadata, shape};
 use crate::structural;
 
@@ -59,7 +59,9 @@ impl Walk<'_> {
         let schemas = self.schemas;
         let schema = schemas.get(id);
         let is_metadata = |name: &str| name == "metadata" && (place.root || schema.embedded_resource);
-        self.rules(id, shape(schemas, id, place.root), place);
+        if has_rules(schemas, id) {
+            self.rules(id, shape(schemas, id, place.root), place);
+        }
         for (name, property) in &schema.properties {
             let path = place.path.child("properties").key(name);
             let inner = Place {

@@ -10,7 +10,7 @@ use cel::types::Shape;
 use cel::{Program, Value as CelValue};
 use serde_json::Value;
 
-use crate::rules::{CompiledRule, NodeRules, compile, field_path};
+use crate::rules::{CompiledRule, NodeRules, compile, field_path, has_rules};
 use crate::shapes::{metadata, shape};
 
 /// What the rules of one object may cost together.
@@ -50,7 +50,9 @@ impl Rules {
     /// below its names there are no rules.
     fn collect(&mut self, type_: &TypeOf, id: SchemaId, root: bool) -> bool {
         let schema = type_.schemas.get(id);
-        let mut relevant = self.prepare(type_, id, shape(&type_.schemas, id, root));
+        // Shapes reach all the way down; they are only made where they are needed.
+        let own = has_rules(&type_.schemas, id);
+        let mut relevant = own && self.prepare(type_, id, shape(&type_.schemas, id, root));
         let holds_object = root || schema.embedded_resource;
         for (name, property) in &schema.properties {
             if holds_object && &**name == "metadata" {
@@ -86,7 +88,8 @@ impl Rules {
     fn prepare(&mut self, type_: &TypeOf, id: SchemaId, shape: Option<Arc<Shape>>) -> bool {
         let (Some(rules), Some(shape)) = (compile(&type_.schemas, id, shape.as_ref()), shape) else { return false };
         let path = |rule: &CompiledRule| field_path(rule.rule.field_path.trim(), &type_.schemas, id);
-        let paths = rules.rules.iter().map(|rule| path(rule).unwrap_or_default()).collect();
+        let paths =
+            rules.rules.iter().map(|rule| path(rule).map_or_else(|_| String::new(), |(path, _)| path)).collect();
         self.nodes.insert(id, PreparedNode { shape, rules, paths });
         true
     }

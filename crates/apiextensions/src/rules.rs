@@ -59,6 +59,11 @@ pub struct NodeRules {
     pub cardinality: u64,
 }
 
+/// Whether a node has rules of its own.
+pub fn has_rules(schemas: &Schemas, id: SchemaId) -> bool {
+    schemas.get(id).constraints.as_deref().is_some_and(|constraints| !constraints.rules.is_empty())
+}
+
 /// Compiles what `x-kubernetes-validations` says at a node; `None` where it says nothing.
 pub fn compile(schemas: &Schemas, id: SchemaId, shape: Option<&Arc<Shape>>) -> Option<NodeRules> {
     let written = &schemas.get(id).constraints.as_deref()?.rules;
@@ -93,12 +98,12 @@ fn compile_rule(env: &Env, rule: Rule) -> CompiledRule {
     CompiledRule { rule, program, message, transition }
 }
 
-/// A rule's `fieldPath` (`.a.b['c']`), as the path it adds to errors; checked against the schema of its node.
+/// A rule's `fieldPath` (`.a.b['c']`), as the path it adds to errors, and the node it leads to from `id`.
 ///
 /// # Errors
 /// Why it is no path into the schema.
-pub fn field_path(text: &str, schemas: &Schemas, id: SchemaId) -> Result<String, String> {
-    let mut at = Some(id);
+pub fn field_path(text: &str, schemas: &Schemas, id: SchemaId) -> Result<(String, SchemaId), String> {
+    let mut at = id;
     let mut out = String::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -113,23 +118,24 @@ pub fn field_path(text: &str, schemas: &Schemas, id: SchemaId) -> Result<String,
         } else if let Some(after) = rest.strip_prefix('[') {
             (name, rest) = bracketed(after)?;
         } else {
-            return Err(format!("expected [ or . but got: {rest}"));
+            let token = rest.split(['.', '[', ']']).next().filter(|token| !token.is_empty()).unwrap_or("]");
+            return Err(format!("expected [ or . but got: {token}"));
         }
-        let schema = at.map(|id| schemas.get(id)).ok_or("does not refer to a valid field")?;
+        let schema = schemas.get(at);
         if let Some(property) = schema.properties.get(name.as_str()) {
             if !out.is_empty() {
                 out.push('.');
             }
             out.push_str(&name);
-            at = Some(property.schema);
+            at = property.schema;
         } else if let (Some(values), true) = (schema.additional_properties, schema.properties.is_empty()) {
             out.push_str(&format!("[{name}]"));
-            at = Some(values);
+            at = values;
         } else {
             return Err("does not refer to a valid field".into());
         }
     }
-    Ok(out)
+    Ok((out, at))
 }
 
 /// The key after an opening bracket, and what follows the closing one.

@@ -207,7 +207,7 @@ impl Checker<'_> {
             let key = self.expr(key);
             let key_type = self.type_of(key.id);
             let (value, value_type) = self.entry(entry);
-            keys = Some(self.join(keys, key_type));
+            keys = Some(self.join(keys, as_key(key_type)));
             values = Some(self.join(values, value_type));
             nodes.push((key, value, entry.optional));
         }
@@ -238,16 +238,21 @@ impl Checker<'_> {
         if same(&before, &next) {
             return before;
         }
-        let mut attempt = self.solution.clone();
-        if attempt.assign(&next, &before) {
-            self.solution = attempt;
+        if self.solution.try_assign(&next, &before) {
             return if next.is_dyn() { next } else { before };
         }
-        let mut attempt = self.solution.clone();
-        if attempt.assign(&before, &next) {
-            self.solution = attempt;
+        if self.solution.try_assign(&before, &next) {
             return next;
         }
         Type::Dyn
+    }
+}
+
+/// Only scalars can be keys. Anything else fails at run time, and must not blow up the type: maps of maps as keys double
+/// it with every level.
+fn as_key(type_: Type) -> Type {
+    match type_ {
+        Type::Bool | Type::Int | Type::Uint | Type::String | Type::Double | Type::Error => type_,
+        _ => Type::Dyn,
     }
 }

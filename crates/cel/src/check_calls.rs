@@ -65,16 +65,18 @@ impl Checker<'_> {
             if !logical && overload.params.len() != args.len() {
                 continue;
             }
-            let mut attempt = self.solution.clone();
-            let base = attempt.reserve(overload.type_params);
+            let before = self.solution.checkpoint();
+            let base = self.solution.reserve(overload.type_params);
             let params: Vec<Type> = overload.params.iter().map(|param| Solution::instantiate(param, base)).collect();
-            let fits =
-                args.iter().enumerate().all(|(index, arg)| attempt.assign(arg, &params[index.min(params.len() - 1)]));
+            let fits = args
+                .iter()
+                .enumerate()
+                .all(|(index, arg)| self.solution.assign(arg, &params[index.min(params.len() - 1)]));
             if !fits {
+                self.solution.roll_back(before);
                 continue;
             }
-            let found = attempt.resolve(&Solution::instantiate(&overload.result, base), false);
-            self.solution = attempt;
+            let found = self.solution.resolve(&Solution::instantiate(&overload.result, base), false);
             result = Some(match result {
                 None => found,
                 Some(before) if same(&before, &found) => before,
@@ -153,10 +155,7 @@ impl Checker<'_> {
     fn predicate(&mut self, id: Id, kind: FoldKind, predicate: &Expr) -> Node {
         let node = self.expr(predicate);
         let type_ = self.type_of(node.id);
-        let mut attempt = self.solution.clone();
-        if attempt.assign(&type_, &Type::Bool) {
-            self.solution = attempt;
-        } else {
+        if !self.solution.try_assign(&type_, &Type::Bool) {
             match kind {
                 FoldKind::All => self.no_overload(id, "_&&_", false, &[Type::Bool, type_]),
                 FoldKind::Exists => self.no_overload(id, "_||_", false, &[Type::Bool, type_]),

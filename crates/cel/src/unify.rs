@@ -5,12 +5,45 @@ use std::sync::Arc;
 use crate::types::Type;
 
 /// What is known about the type variables of one expression.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Solution {
     bindings: Vec<Option<Type>>,
+    /// What bindings were before they changed, so that an attempt that fails costs what it did and no more.
+    undo: Vec<(u32, Option<Type>)>,
+}
+
+/// A state of a [`Solution`] to go back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Checkpoint {
+    bindings: usize,
+    undo: usize,
 }
 
 impl Solution {
+    pub fn checkpoint(&self) -> Checkpoint {
+        Checkpoint { bindings: self.bindings.len(), undo: self.undo.len() }
+    }
+
+    pub fn roll_back(&mut self, to: Checkpoint) {
+        while self.undo.len() > to.undo {
+            let Some((number, before)) = self.undo.pop() else { return };
+            if let Some(slot) = self.bindings.get_mut(number as usize) {
+                *slot = before;
+            }
+        }
+        self.bindings.truncate(to.bindings);
+    }
+
+    /// As [`Solution::assign`], leaving nothing behind where it fails.
+    pub fn try_assign(&mut self, from: &Type, to: &Type) -> bool {
+        let before = self.checkpoint();
+        let fits = self.assign(from, to);
+        if !fits {
+            self.roll_back(before);
+        }
+        fits
+    }
+
     pub fn fresh(&mut self) -> Type {
         self.bindings.push(None);
         Type::Param(self.bindings.len() as u32 - 1)
@@ -48,7 +81,7 @@ impl Solution {
     }
 
     /// Whether a `from` can stand where a `to` is wanted, solving variables on the way. On failure the solution may
-    /// have changed; work on a copy.
+    /// have changed; go back to a checkpoint.
     pub fn assign(&mut self, from: &Type, to: &Type) -> bool {
         let (plain_from, plain_to) = (self.bound(from), self.bound(to));
         match (&plain_from, &plain_to) {
@@ -79,7 +112,7 @@ impl Solution {
             && matches!(slot, Some(bound) if !bound.is_dyn() && !matches!(bound, Type::Param(_)))
             && (type_.is_dyn() || matches!(slot, Some(Type::Null)))
         {
-            *slot = Some(type_.clone());
+            self.undo.push((*number, slot.replace(type_.clone())));
         }
     }
 
@@ -89,7 +122,7 @@ impl Solution {
         }
         match self.bindings.get_mut(number as usize) {
             Some(slot) => {
-                *slot = Some(type_.clone());
+                self.undo.push((number, slot.replace(type_.clone())));
                 true
             }
             None => false,

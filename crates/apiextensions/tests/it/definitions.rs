@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 const PLACE: &str = "spec.validation.openAPIV3Schema.properties[spec]";
 
-fn definition(spec: &Value) -> Value {
+pub fn definition(spec: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"spec": spec}});
     let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
@@ -15,8 +15,12 @@ fn definition(spec: &Value) -> Value {
     crd
 }
 
-fn refused(spec: &Value) -> Vec<String> {
-    DefinitionStrategy.validate_create(&definition(spec)).iter().map(ToString::to_string).collect()
+pub fn create_errors(crd: &Value) -> Vec<String> {
+    DefinitionStrategy.validate_create(crd).iter().map(ToString::to_string).collect()
+}
+
+pub fn refused(spec: &Value) -> Vec<String> {
+    create_errors(&definition(spec))
 }
 
 fn with_rule(rule: Value) -> Value {

@@ -1,5 +1,6 @@
 //! Custom resources from outside: what a definition's rules refuse, and in which words.
 
+mod accepted;
 mod definitions;
 mod rules;
 

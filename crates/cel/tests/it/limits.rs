@@ -115,3 +115,16 @@ fn large_sets_are_compared_within_the_budget() {
     let outcome = program.eval(&[Some(this)], &mut Meter::new(EXPRESSION_LIMIT)).map(|_| ());
     assert_eq!(outcome, Err(EvalError::CostExceeded));
 }
+
+#[test]
+fn checking_stays_linear() {
+    let long = "1 == 1".to_owned() + &" && [1] == [1]".repeat(5_000);
+    assert_eq!(soon(move || eval(&long, &json!({}))).0, Ok("true".to_owned()));
+    // Each level would double the type of a map if it were kept as written.
+    let mut doubling = "dyn(v99) != null".to_owned();
+    for level in (1..100).rev() {
+        doubling = format!("cel.bind(v{level}, {{v{0}: v{0}}}, {doubling})", level - 1);
+    }
+    let doubling = format!("cel.bind(v0, {{1: 1}}, {doubling})");
+    assert!(soon(move || eval(&doubling, &json!({}))).0.is_err(), "a map is no key");
+}
