@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 use serde_json::Value as Json;
 
 use crate::budget::EvalError;
@@ -53,9 +52,9 @@ impl<'a> Value<'a> {
                 Some(time) => Self::Timestamp(time),
                 None => return Err(EvalError::failed(format!("Invalid date formatted string {text}"))),
             },
-            (Kind::DateTime, Json::String(text)) => match text.parse::<Timestamp>() {
-                Ok(time) => Self::Timestamp(time),
-                Err(_) => return Err(EvalError::failed(format!("Invalid date-time formatted string {text}"))),
+            (Kind::DateTime, Json::String(text)) => match times::read_timestamp(text) {
+                Some(time) => Self::Timestamp(time),
+                None => return Err(EvalError::failed(format!("Invalid date-time formatted string {text}"))),
             },
             (Kind::Duration, Json::String(text)) => match times::parse_duration(text) {
                 Some(nanos) => Self::Duration(nanos),

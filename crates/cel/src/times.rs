@@ -22,8 +22,19 @@ pub fn from_seconds(seconds: i64) -> Result<Timestamp, EvalError> {
     Timestamp::from_second(seconds).map_err(|_| EvalError::failed("timestamp overflow")).and_then(in_range)
 }
 
+/// Reads a time of RFC 3339. The last day of the year 9999, which people write for "never", is beyond what a timestamp
+/// can hold here and becomes the last moment that is not.
+pub fn read_timestamp(text: &str) -> Option<Timestamp> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Some(time);
+    }
+    // The same text in an earlier year says whether it is a time at all.
+    let rest = text.strip_prefix("9999").filter(|rest| rest.starts_with("-12-3"))?;
+    format!("9998{rest}").parse::<Timestamp>().ok().map(|_| Timestamp::MAX)
+}
+
 pub fn parse_timestamp(text: &str) -> Result<Timestamp, EvalError> {
-    let time = text.parse::<Timestamp>().map_err(|_| EvalError::failed(format!("invalid timestamp {text:?}")))?;
+    let time = read_timestamp(text).ok_or_else(|| EvalError::failed(format!("invalid timestamp {text:?}")))?;
     in_range(time)
 }
 

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use apimachinery::names;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::Timestamp;
 
 use super::Outcome;
 use crate::budget::EvalError;
@@ -66,7 +65,7 @@ pub fn validate<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<
         "uuid" => invalid(is_uuid(text), "does not match the UUID format"),
         "byte" => invalid(STANDARD.decode(text.as_bytes()).is_ok(), "invalid base64"),
         "date" => invalid(times::parse_date(text).is_some(), "invalid date"),
-        _ => invalid(text.parse::<Timestamp>().is_ok(), "invalid datetime"),
+        _ => invalid(times::read_timestamp(text).is_some(), "invalid datetime"),
     };
     if errors.is_empty() {
         return Ok(Value::Optional(None));
