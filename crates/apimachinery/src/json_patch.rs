@@ -10,6 +10,9 @@ pub use crate::patch::PatchError;
 pub const MAX_OPERATIONS: usize = 10_000;
 /// Upstream's bound on what all `copy` operations of a patch may add, in bytes of JSON.
 pub const MAX_COPIED: usize = 3 * 1024 * 1024;
+/// Items that all operations of a patch together may shift in arrays or visit in what they move. Ten thousand operations on
+/// an array of a body's size would take minutes; this many take less than a second.
+const MAX_WORK: usize = 50_000_000;
 /// Deeper documents cannot be read back (the JSON decoder's bound) and would exhaust the stack.
 const MAX_DEPTH: usize = 128;
 
@@ -104,8 +107,8 @@ impl Operation {
 impl JsonPatch {
     /// Applies all operations in order. On an error `target` is left half changed; work on a copy.
     pub fn apply(&self, target: &mut Value) -> Result<(), PatchError> {
-        let mut copied = 0;
-        self.operations.iter().try_for_each(|operation| operation.apply(target, &mut copied))
+        let mut spent = Spent::default();
+        self.operations.iter().try_for_each(|operation| operation.apply(target, &mut spent))
     }
 
     pub fn len(&self) -> usize {
@@ -129,28 +132,45 @@ impl JsonPatch {
     }
 }
 
+/// What a patch has cost so far.
+#[derive(Default)]
+struct Spent {
+    copied: usize,
+    work: usize,
+}
+
+impl Spent {
+    fn work(&mut self, amount: usize) -> Result<(), PatchError> {
+        self.work = self.work.saturating_add(amount);
+        if self.work > MAX_WORK {
+            return Err(PatchError::NotApplicable(format!("the patch takes more than {MAX_WORK} steps")));
+        }
+        Ok(())
+    }
+}
+
 impl Operation {
-    fn apply(&self, target: &mut Value, copied: &mut usize) -> Result<(), PatchError> {
+    fn apply(&self, target: &mut Value, spent: &mut Spent) -> Result<(), PatchError> {
         match self {
-            Self::Add(path, value) => path.add(target, value.clone()),
-            Self::Remove(path) => path.remove(target).map(drop),
+            Self::Add(path, value) => path.add(target, value.clone(), spent),
+            Self::Remove(path) => path.remove(target, spent).map(drop),
             Self::Replace(path, value) => path.replace(target, value.clone()),
             Self::Test(path, value) => path.test(target, value),
             Self::Move { from, to } => {
                 if to.0.len() > from.0.len() && to.0.starts_with(&from.0) {
                     return Err(PatchError::NotApplicable(format!("cannot move {from} into itself")));
                 }
-                let value = from.remove(target)?;
-                to.add(target, value)
+                let value = from.remove(target, spent)?;
+                to.add(target, value, spent)
             }
             Self::Copy { from, to } => {
                 let value = from.get(target).ok_or_else(|| from.is_missing())?.clone();
-                *copied = copied.saturating_add(value.to_string().len());
-                if *copied > MAX_COPIED {
+                spent.copied = spent.copied.saturating_add(value.to_string().len());
+                if spent.copied > MAX_COPIED {
                     let text = format!("the copy operations of the patch add more than {MAX_COPIED} bytes");
                     return Err(PatchError::NotApplicable(text));
                 }
-                to.add(target, value)
+                to.add(target, value, spent)
             }
         }
     }
@@ -199,8 +219,10 @@ impl Pointer {
         Ok(Some((value, last)))
     }
 
-    fn add(&self, target: &mut Value, value: Value) -> Result<(), PatchError> {
-        if self.0.len() + depth(&value) > MAX_DEPTH {
+    fn add(&self, target: &mut Value, value: Value, spent: &mut Spent) -> Result<(), PatchError> {
+        let (levels, nodes) = measure(&value);
+        spent.work(nodes)?;
+        if self.0.len() + levels > MAX_DEPTH {
             return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
         }
         match self.parent(target)? {
@@ -210,7 +232,10 @@ impl Pointer {
             }
             Some((Value::Array(items), "-")) => items.push(value),
             Some((Value::Array(items), token)) => match index(token) {
-                Some(at) if at <= items.len() => items.insert(at, value),
+                Some(at) if at <= items.len() => {
+                    spent.work(items.len() - at)?;
+                    items.insert(at, value);
+                }
                 _ => return Err(self.is_missing()),
             },
             Some(_) => return Err(self.is_missing()),
@@ -219,7 +244,7 @@ impl Pointer {
     }
 
     fn replace(&self, target: &mut Value, value: Value) -> Result<(), PatchError> {
-        if self.0.len() + depth(&value) > MAX_DEPTH {
+        if self.0.len() + measure(&value).0 > MAX_DEPTH {
             return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
         }
         match self.parent(target)? {
@@ -236,12 +261,15 @@ impl Pointer {
         Ok(())
     }
 
-    fn remove(&self, target: &mut Value) -> Result<Value, PatchError> {
+    fn remove(&self, target: &mut Value, spent: &mut Spent) -> Result<Value, PatchError> {
         match self.parent(target)? {
             None => Ok(target.take()),
             Some((Value::Object(map), token)) => map.remove(token).ok_or_else(|| self.is_missing()),
             Some((Value::Array(items), token)) => match index(token) {
-                Some(at) if at < items.len() => Ok(items.remove(at)),
+                Some(at) if at < items.len() => {
+                    spent.work(items.len() - at)?;
+                    Ok(items.remove(at))
+                }
                 _ => Err(self.is_missing()),
             },
             Some(_) => Err(self.is_missing()),
@@ -269,12 +297,17 @@ fn index(token: &str) -> Option<usize> {
     plain.then(|| token.parse().ok()).flatten()
 }
 
-/// Levels of containers. Recursion is bounded because no value in a document is deeper than [`MAX_DEPTH`].
-fn depth(value: &Value) -> usize {
+/// Levels of containers, and values in all. Recursion is bounded because no value in a document is deeper than
+/// [`MAX_DEPTH`].
+fn measure(value: &Value) -> (usize, usize) {
+    let join = |(levels, nodes): (usize, usize), item| {
+        let (deeper, more) = measure(item);
+        (levels.max(deeper + 1), nodes + more)
+    };
     match value {
-        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
-        _ => 0,
+        Value::Array(items) => items.iter().fold((1, 1), join),
+        Value::Object(map) => map.values().fold((1, 1), join),
+        _ => (0, 1),
     }
 }
 
@@ -330,6 +363,17 @@ mod tests {
             .take(8)
             .collect();
         assert!(run(json!({}), Value::Array(deepen)).is_err());
+        // Each shifts the whole array.
+        let long = json!({"a": vec![0; 100_000]});
+        let shift = |op: Value| Value::Array(vec![op; MAX_OPERATIONS]);
+        let first = json!({"op":"add","path":"/a/0","value":1});
+        assert!(run(long.clone(), shift(first)).is_err_and(|e| e.to_string().contains("steps")));
+        let around = (0..MAX_OPERATIONS).map(|n| match n % 2 {
+            0 => json!({"op":"move","from":"/a","path":"/b"}),
+            _ => json!({"op":"move","from":"/b","path":"/a"}),
+        });
+        let around = Value::Array(around.collect());
+        assert!(run(long, around).is_err_and(|e| e.to_string().contains("steps")));
         let widen: Vec<Value> = (0..40).map(|i| json!({"op":"copy","from":"","path":format!("/{i}")})).collect();
         assert!(run(json!({"s": "x".repeat(1000)}), Value::Array(widen)).is_err());
     }
