@@ -1,5 +1,7 @@
 //! Fitting stored sets to a schema whose lists and maps became atomic, or stopped being so.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::applied::{Reading, field_set};
@@ -17,13 +19,14 @@ fn reconcile_at(set: &mut FieldSet, live: Option<&Value>, place: Place<'_>, dept
     if depth >= MAX_DEPTH {
         return;
     }
+    let items = items_of(live, place);
     for (element, node) in set.iter_mut() {
         let (child, value, declared) = match element {
             PathElement::Field(name) => {
                 let (child, declared) = place.child(name);
                 (child, live.and_then(|live| live.get(&**name)), declared)
             }
-            _ => (place.items(), live.and_then(|live| item(live, element, place)), false),
+            _ => (place.items(), items.get(element).copied(), false),
         };
         if node.children.is_empty() {
             // A declared list that is owned as such was atomic when it was claimed; maps own themselves either way.
@@ -42,6 +45,9 @@ fn reconcile_at(set: &mut FieldSet, live: Option<&Value>, place: Place<'_>, dept
     }
 }
 
-fn item<'v>(live: &'v Value, element: &PathElement, place: Place<'_>) -> Option<&'v Value> {
-    live.as_array()?.iter().find(|item| place.item_element(item) == *element)
+/// The items of a list by what names them; of equal ones the first. Lists may be as long as a body holds, so that no
+/// item is looked for from the start.
+fn items_of<'v>(live: Option<&'v Value>, place: Place<'_>) -> BTreeMap<PathElement, &'v Value> {
+    let items = live.and_then(Value::as_array).into_iter().flatten();
+    items.rev().map(|item| (place.item_element(item), item)).collect()
 }

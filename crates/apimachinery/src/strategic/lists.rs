@@ -1,6 +1,6 @@
 //! Lists that a strategic merge patch merges: by key, or as sets of primitives, and their order.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -57,6 +57,7 @@ fn merge_by_key(
     let before = live.clone();
     let mut merged = Vec::with_capacity(patch.len());
     let mut replace = false;
+    let mut gone = BTreeSet::new();
     for item in patch {
         let map = item.as_object().ok_or_else(|| {
             PatchError::Directive(format!("an item of a list merged by {key:?} is not a map: {item}"))
@@ -64,8 +65,7 @@ fn merge_by_key(
         match map.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
             Some("replace") => replace = true,
             Some("delete") => {
-                let gone = identity(item).ok_or_else(|| lacks_key(item, key))?;
-                live.retain(|item| identity(item).as_ref() != Some(&gone));
+                gone.insert(identity(item).ok_or_else(|| lacks_key(item, key))?);
             }
             None | Some("merge") => merged.push(map),
             Some(other) => {
@@ -76,23 +76,29 @@ fn merge_by_key(
     }
     if replace {
         live.clear();
+    } else if !gone.is_empty() {
+        live.retain(|item| identity(item).is_none_or(|name| !gone.contains(&name)));
     }
     check_order(patch, order, &identity)?;
     let items = at.items()?;
+    // Both lists may have as many items as a body holds, so none is looked for twice. Of equal ones the first counts.
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for (at, item) in live.iter().enumerate() {
+        if let Some(name) = identity(item) {
+            places.entry(name).or_insert(at);
+        }
+    }
     for map in merged {
         let change: Map<String, Value> =
             map.iter().filter(|(k, _)| *k != PATCH).map(|(k, v)| (k.clone(), v.clone())).collect();
         let name = map.get(key).map(ToString::to_string);
         // An item that only carried a replace directive for the list has no key of its own.
         let name = name.ok_or_else(|| lacks_key(&Value::Object(map.clone()), key))?;
-        match live.iter().position(|item| identity(item).as_ref() == Some(&name)) {
-            Some(at) => merge_maps(super::into_map(&mut live[at]), &change, items)?,
-            None => {
-                let mut item = Map::new();
-                merge_maps(&mut item, &change, items)?;
-                live.push(Value::Object(item));
-            }
-        }
+        let at = *places.entry(name).or_insert_with(|| {
+            live.push(Value::Object(Map::new()));
+            live.len() - 1
+        });
+        merge_maps(super::into_map(&mut live[at]), &change, items)?;
     }
     reorder(live, &before, order, &identity);
     Ok(())
@@ -125,7 +131,7 @@ fn check_order(patch: &[Value], order: Option<&[Value]>, identity: Identity<'_>)
 /// the live list before the patch.
 fn reorder(merged: &mut Vec<Value>, before: &[Value], order: Option<&[Value]>, identity: Identity<'_>) {
     let Some(order) = order else { return };
-    let rank = |list: &[Value]| -> std::collections::BTreeMap<String, usize> {
+    let rank = |list: &[Value]| -> BTreeMap<String, usize> {
         list.iter().enumerate().rev().filter_map(|(at, item)| Some((identity(item)?, at))).collect()
     };
     let (wanted, was) = (rank(order), rank(before));
