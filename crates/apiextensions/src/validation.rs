@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use apimachinery::field::{Error, ErrorKind, ErrorList, Path};
+use apimachinery::field::{Error, ErrorKind, ErrorList, MAX_ERRORS, Path};
 use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf};
 use regex::Regex;
 use serde_json::Value;
@@ -91,6 +91,9 @@ impl Validator {
     }
 
     fn check(&self, schema: &Schema, value: &Value, path: &Path, errors: &mut ErrorList) {
+        if errors.len() >= MAX_ERRORS {
+            return;
+        }
         if let Some(error) = type_error(schema, value, path) {
             errors.push(error);
             return;
@@ -230,6 +233,9 @@ impl Validator {
 
     /// Lists that are sets or maps may not hold an item twice; embedded objects must say what they are.
     fn check_identities(&self, schema: &Schema, value: &Value, path: &Path, root: bool, errors: &mut ErrorList) {
+        if errors.len() >= MAX_ERRORS {
+            return;
+        }
         match value {
             Value::Object(map) => {
                 if schema.embedded_resource && !root {
@@ -270,6 +276,9 @@ fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: 
     let mut seen = std::collections::BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let Some(identity) = identity(item) else { return };
+        if errors.len() >= MAX_ERRORS {
+            return;
+        }
         if !seen.insert(identity.to_string()) {
             errors.push(Error::duplicate(&path.index(index), identity));
         }

@@ -82,6 +82,10 @@ pub struct Error {
     pub shown: Option<String>,
 }
 
+/// Checks of lists stop when they have found so much. A body of 3 MiB can hold millions of mistakes, and a report of all of
+/// them would take gigabytes.
+pub const MAX_ERRORS: usize = 1000;
+
 pub type ErrorList = Vec<Error>;
 
 impl Error {

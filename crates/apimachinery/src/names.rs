@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::field::{self, ErrorList, Path};
+use crate::field::{self, ErrorList, MAX_ERRORS, Path};
 
 pub const LABEL_MAX: usize = 63;
 pub const SUBDOMAIN_MAX: usize = 253;
@@ -173,6 +173,9 @@ pub fn validate_labels<K: AsRef<str>, V: AsRef<str>>(labels: &BTreeMap<K, V>, pa
 fn validate_label_pairs<'a>(labels: impl Iterator<Item = (&'a str, &'a str)>, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     for (key, value) in labels {
+        if errors.len() >= MAX_ERRORS {
+            break;
+        }
         errors.extend(is_qualified_name(key).into_iter().map(|e| field::Error::invalid(path, key, e)));
         // The path does not name the label: upstream's texts are matched by users' tests.
         errors.extend(is_label_value(value).into_iter().map(|e| field::Error::invalid(path, value, e)));
@@ -185,7 +188,7 @@ fn validate_annotation_pairs<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>
     let mut size = 0usize;
     for (key, value) in pairs {
         // Annotation keys may be written in upper case where label keys may not.
-        let complaints = is_qualified_name(&key.to_lowercase());
+        let complaints = if errors.len() < MAX_ERRORS { is_qualified_name(&key.to_lowercase()) } else { Vec::new() };
         errors.extend(complaints.into_iter().map(|e| field::Error::invalid(path, key, e)));
         size = size.saturating_add(key.len()).saturating_add(value.len());
     }
@@ -206,7 +209,8 @@ pub fn validate_core_finalizers(meta: &Value, path: &Path) -> ErrorList {
     let empty = Map::new();
     let names = items(meta.as_object().unwrap_or(&empty), "finalizers").iter().filter_map(Value::as_str).enumerate();
     let path = path.child("finalizers");
-    names.flat_map(|(position, finalizer)| validate_core_finalizer(finalizer, &path.index(position))).collect()
+    let errors = names.flat_map(|(position, finalizer)| validate_core_finalizer(finalizer, &path.index(position)));
+    errors.take(MAX_ERRORS).collect()
 }
 
 fn validate_core_finalizer(finalizer: &str, path: &Path) -> ErrorList {
@@ -241,8 +245,11 @@ fn pairs<'a>(meta: &'a Map<String, Value>, key: &str) -> impl Iterator<Item = (&
 
 fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut controller: Option<String> = None;
+    let (mut controller, mut told) = (None::<String>, false);
     for owner in owners {
+        if errors.len() >= MAX_ERRORS {
+            break;
+        }
         let Some(owner) = owner.as_object() else { continue };
         // The path does not say which owner: upstream's does not.
         let at = path;
@@ -263,7 +270,9 @@ fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             let name = format!("{}/{}", text(owner, "kind"), text(owner, "name"));
-            if let Some(first) = &controller {
+            if let Some(first) = controller.as_ref().filter(|_| !told) {
+                // Once is enough: it shows all of them.
+                told = true;
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {name}"
                 );
@@ -272,7 +281,7 @@ fn validate_owners(owners: &[Value], path: &Path) -> ErrorList {
                 let shown = field::in_order(&owners, &order);
                 errors.push(field::Error::invalid(path, owners, detail).shown_as(shown));
             } else {
-                controller = Some(name);
+                controller.get_or_insert(name);
             }
         }
     }
@@ -317,9 +326,9 @@ pub fn validate_object_meta(meta: &Value, namespaced: bool, rule: NameRule, path
     errors.extend(validate_label_pairs(pairs(meta, "labels"), &path.child("labels")));
     errors.extend(validate_annotation_pairs(pairs(meta, "annotations"), &path.child("annotations")));
     errors.extend(validate_owners(items(meta, "ownerReferences"), &path.child("ownerReferences")));
-    for finalizer in items(meta, "finalizers").iter().filter_map(Value::as_str) {
-        errors.extend(validate_finalizer(finalizer, &path.child("finalizers")));
-    }
+    let finalizers = items(meta, "finalizers").iter().filter_map(Value::as_str);
+    let path = path.child("finalizers");
+    errors.extend(finalizers.flat_map(|finalizer| validate_finalizer(finalizer, &path)).take(MAX_ERRORS));
     errors
 }
 

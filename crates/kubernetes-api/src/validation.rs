@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use apimachinery::field::{Error, ErrorList};
+use apimachinery::field::{Error, ErrorList, MAX_ERRORS};
 use apimachinery::schema::SchemaId;
 use serde_json::{Map, Value};
 
@@ -64,7 +64,7 @@ pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Va
 
 fn visit(id: SchemaId, value: &Value, at: &At<'_>, errors: &mut ErrorList, depth: usize) {
     let node = &nodes()[id.0 as usize];
-    if !node.has_rules_below || depth > MAX_DEPTH {
+    if !node.has_rules_below || depth > MAX_DEPTH || errors.len() >= MAX_ERRORS {
         return;
     }
     match value {

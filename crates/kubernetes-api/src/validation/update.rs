@@ -1,5 +1,7 @@
 //! What an update may not change.
 
+use std::collections::HashSet;
+
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
@@ -117,13 +119,13 @@ fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
             }
         }
     }
-    let items = |spec: &Value, field: &str| spec[field].as_array().cloned().unwrap_or_default();
-    let tolerations = items(is, "tolerations");
-    if items(was, "tolerations").iter().all(|old| tolerations.contains(old)) {
+    let items = |spec: &Value, field: &str| -> HashSet<Value> {
+        spec[field].as_array().into_iter().flatten().cloned().collect()
+    };
+    if items(was, "tolerations").is_subset(&items(is, "tolerations")) {
         rest = without(&rest, was, &["tolerations"]);
     }
-    let gates = items(was, "schedulingGates");
-    if items(is, "schedulingGates").iter().all(|gate| gates.contains(gate)) {
+    if items(is, "schedulingGates").is_subset(&items(was, "schedulingGates")) {
         rest = without(&rest, was, &["schedulingGates"]);
     }
     if was["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
