@@ -17,7 +17,8 @@ use wire::Reader;
 
 const TABLE: &str = include_str!("../data/protobuf.txt");
 const MAGIC: &[u8] = b"k8s\0";
-/// JSON's own bound (serde_json's), so that nothing decoded here is too deep to be encoded and read again.
+/// Messages in messages, and containers in the tree they become: a message may be two levels of JSON, and hold JSON that
+/// is deep itself. JSON's decoder (serde_json's) reads 128 levels; what is decoded here is stored and must be read again.
 const MAX_DEPTH: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -135,7 +136,17 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     message(name, raw, &mut object, 0)?;
     object.insert("apiVersion".into(), api_version.into());
     object.insert("kind".into(), kind.into());
-    Ok(Value::Object(object))
+    let object = Value::Object(object);
+    if levels(&object) > MAX_DEPTH { Err(ProtobufError::TooDeep) } else { Ok(object) }
+}
+
+/// Containers in containers. Decoding made at most three hundred.
+fn levels(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+        Value::Object(map) => 1 + map.values().map(levels).max().unwrap_or(0),
+        _ => 0,
+    }
 }
 
 /// Option kinds of `meta/v1` may be sent in any group and version.

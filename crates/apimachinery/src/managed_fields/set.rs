@@ -6,8 +6,9 @@ use serde_json::{Map, Value};
 
 use super::path::{ParseElementError, PathElement};
 
-/// Deeper sets belong to no object that can be read.
-pub(super) const MAX_DEPTH: usize = 128;
+/// What lies deeper is owned as one. The JSON decoder reads 128 levels, of which the way to a set takes four
+/// (`metadata.managedFields[].fieldsV1`); an object whose sets are deeper could be stored and never be read again.
+pub(super) const MAX_DEPTH: usize = 100;
 
 /// A set of paths. Children are sorted and none is void, so equal sets are equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
