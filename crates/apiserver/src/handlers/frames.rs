@@ -39,7 +39,7 @@ pub(super) struct Frames {
     pub encoding: Encoding,
     /// Ages in tables are those of the moment an event is sent.
     pub world: World,
-    /// The first table names the columns.
+    /// The first table with an object names the columns.
     pub first: bool,
 }
 
@@ -53,7 +53,6 @@ impl Frames {
 
     /// Appends the frame of an event.
     pub fn put(&mut self, event: WatchEvent, out: &mut Vec<u8>) {
-        let first = std::mem::take(&mut self.first);
         let (type_, object) = match event {
             WatchEvent::Added(object) => ("ADDED", object),
             WatchEvent::Modified(object) => ("MODIFIED", object),
@@ -75,7 +74,8 @@ impl Frames {
         let now = Time::new(self.world.now());
         match shape::shaped(&self.resource, &object, self.shape, self.include, now) {
             Ok(mut shown) => {
-                if self.shape == Shape::Table && !first {
+                // Only here: a bookmark that comes first has no columns, and the client would never learn them.
+                if self.shape == Shape::Table && !std::mem::take(&mut self.first) {
                     shown["columnDefinitions"] = Value::Null;
                 }
                 self.frame(type_, &shown, out);
