@@ -14,8 +14,8 @@ pub const ROOT: &str = "/registry/";
 
 /// `GROUP/PLURAL`: names a resource among all, whatever its version.
 pub fn group_resource(group: &str, plural: &str) -> String {
-    // Events are the same objects in both groups.
-    let group = if group == "events.k8s.io" { "" } else { group };
+    // Events are the same objects in both groups. A definition may add other resources to that group.
+    let group = if (group, plural) == ("events.k8s.io", "events") { "" } else { group };
     format!("{}/{plural}", if group.is_empty() { "core" } else { group })
 }
 

@@ -24,6 +24,8 @@ const TRIES: usize = 5;
 /// Deletions of one deletecollection under way at once, each with its own checks and revision. The store makes those
 /// that wait durable together, so that a sync serves as many.
 const AT_ONCE: usize = 128;
+/// A century: the mark of a deletion must not leave the range of timestamps.
+const MAX_GRACE: i64 = 100 * 365 * 24 * 3600;
 
 pub(super) enum Deleted {
     /// The object is gone.
@@ -169,7 +171,7 @@ impl Call<'_> {
         }
         let grace = strategy.grace_seconds(old).map_or(0, |default| {
             let asked = options.grace_period_seconds.unwrap_or(default);
-            if asked < 0 { 1 } else { asked }
+            if asked < 0 { 1 } else { asked.min(MAX_GRACE) }
         });
         let is_namespace = self.info.resource == "namespaces" && self.resource.info.resource.group.is_empty();
         let held = is_namespace && old["spec"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());

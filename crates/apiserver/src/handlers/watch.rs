@@ -28,6 +28,8 @@ const MIN_TIMEOUT: u64 = 1800;
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// Before the end of a watch; kube-apiserver's margin.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+/// A year. Longer watches are not told from endless ones, and deadlines must not leave the range of the clock.
+const MAX_TIMEOUT: u64 = 365 * 24 * 3600;
 
 impl Call<'_> {
     pub(super) async fn watch(&self) -> Result<Response, Status> {
@@ -96,7 +98,7 @@ impl Call<'_> {
     fn watch_timeout(&self, options: &ListOptions) -> Duration {
         Duration::from_secs(match options.timeout_seconds {
             0 => MIN_TIMEOUT + self.server.world.random_u64() % MIN_TIMEOUT,
-            asked => asked,
+            asked => asked.min(MAX_TIMEOUT),
         })
     }
 
