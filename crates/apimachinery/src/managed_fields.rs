@@ -17,6 +17,8 @@ mod set;
 mod update;
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;
 
 use crate::meta::Time;

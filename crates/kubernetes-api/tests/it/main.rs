@@ -1,6 +1,7 @@
 //! The tables read as meant: every row becomes a resource, and the types carry what patches need.
 
 mod defaults;
+mod round_trip;
 mod validation;
 
 use apimachinery::GroupVersionKind;
