@@ -7,6 +7,7 @@ mod objects;
 mod parity;
 mod plugins;
 mod pods;
+mod properties;
 mod reviews;
 mod serve;
 mod services;

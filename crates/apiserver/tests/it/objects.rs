@@ -33,11 +33,16 @@ pub(crate) async fn server_on(store: MemoryStore) -> (ApiServer, Client) {
     server_with(store, Vec::new()).await
 }
 
-pub(crate) async fn server_with(store: MemoryStore, admission: Vec<Arc<dyn Admission>>) -> (ApiServer, Client) {
+/// A server without any object, in a world of the caller's.
+pub(crate) async fn server_in(store: MemoryStore, world: World) -> ApiServer {
+    start(store, Vec::new(), world).await
+}
+
+async fn start(store: MemoryStore, admission: Vec<Arc<dyn Admission>>, world: World) -> ApiServer {
     let resources: Vec<Resource> = kubernetes_api::resources();
-    let server = ApiServer::start(ServerConfig {
+    ApiServer::start(ServerConfig {
         store: Arc::new(store),
-        world: World::system(),
+        world,
         resources,
         admission,
         authentication: Box::new(|_| Authentication::default()),
@@ -48,7 +53,11 @@ pub(crate) async fn server_with(store: MemoryStore, admission: Vec<Arc<dyn Admis
         version: Default::default(),
     })
     .await
-    .expect("an empty store");
+    .expect("an empty store")
+}
+
+pub(crate) async fn server_with(store: MemoryStore, admission: Vec<Arc<dyn Admission>>) -> (ApiServer, Client) {
+    let server = start(store, admission, World::system()).await;
     let client = Client::in_process(server.service(), Identity::system("test"));
     let namespace = json!({"metadata": {"name": "default"}});
     client.create(&namespaces(), &namespace).await.expect("a namespace");
