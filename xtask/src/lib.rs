@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod cases;
+pub mod fuzz;
 pub mod layers;
 pub mod problems;
 pub mod solve;

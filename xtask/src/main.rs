@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use xtask::bench::Bench;
+use xtask::fuzz::Fuzz;
 use xtask::problems::GenProblems;
 use xtask::solve::Solve;
 
@@ -15,6 +16,7 @@ struct Cli {
 #[derive(Subcommand)]
 enum Task {
     Bench(Bench),
+    Fuzz(Fuzz),
     GenProblems(GenProblems),
     Solve(Solve),
 }
@@ -22,6 +24,7 @@ enum Task {
 fn main() -> anyhow::Result<()> {
     match Cli::parse().task {
         Task::Bench(bench) => bench.run(),
+        Task::Fuzz(task) => task.run(),
         Task::GenProblems(task) => task.run(),
         Task::Solve(task) => task.run(),
     }

@@ -1,0 +1,44 @@
+//! CustomResourceDefinitions: a schema, and objects of it.
+
+use apiextensions::validation::Validator;
+use apiextensions::{CustomResourceDefinition, DefinitionStrategy, defaulting, definition, pruning, structural};
+use apimachinery::resource::Strategy;
+use serde_json::{Value, json};
+
+use crate::json_documents;
+
+/// The first document is a definition, or a schema of one version; the others are objects of it.
+pub(crate) fn crd(input: &[u8]) {
+    let documents = json_documents(input);
+    let [first, objects @ ..] = documents.as_slice() else { return };
+    let mut crd = if first.get("spec").is_some() { first.clone() } else { around(first) };
+    definition::default_definition(&mut crd);
+    DefinitionStrategy.warnings(&crd);
+    let sound = DefinitionStrategy.validate_create(&crd).is_empty();
+    let Ok(crd) = CustomResourceDefinition::from_value(&crd) else { return };
+    let Some(version) = crd.storage_version().or(crd.spec.versions.first()) else { return };
+    let type_ = structural::compile(version.json_schema(), None);
+    let validator = Validator::new(type_.clone());
+    for object in objects {
+        let mut object = object.clone();
+        pruning::prune(&mut object, &type_);
+        defaulting::default(&mut object, &type_);
+        let mut once = object.clone();
+        assert!(pruning::prune(&mut once, &type_).is_empty() || !sound, "defaults of a sound schema are pruned: {object}");
+        defaulting::default(&mut once, &type_);
+        if sound {
+            assert_eq!(once, object, "pruning and defaulting a second time changes something");
+        }
+        let errors = validator.validate(&object);
+        assert!(validator.validate_update(&object, &object).is_empty() || errors.is_empty());
+    }
+}
+
+fn around(schema: &Value) -> Value {
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}]},
+    })
+}

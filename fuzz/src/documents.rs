@@ -1,0 +1,63 @@
+//! Documents: JSON along a type, YAML, protobuf, and the sets of managed fields.
+
+use apimachinery::managed_fields::FieldSet;
+use apimachinery::{go_json, strict, yaml};
+use serde_json::Value;
+
+use crate::{json_documents, type_of};
+
+/// What decoding keeps is read again the same, and everything in it is known.
+pub(crate) fn json(input: &[u8]) {
+    let type_ = type_of(&json_documents(input).first().cloned().unwrap_or_default());
+    let valid = serde_json::from_slice::<Value>(input);
+    assert!(valid.is_ok() || go_json::syntax_error(input).is_none_or(|text| !text.is_empty()));
+    let Ok((kept, findings)) = strict::decode(input, &type_) else { return };
+    assert!(findings.len() <= strict::MAX_FINDINGS);
+    let text = serde_json::to_vec(&kept).expect("a tree is JSON");
+    let (again, findings) = strict::decode(&text, &type_).expect("what was printed is JSON");
+    assert_eq!((&again, findings), (&kept, Vec::new()), "a second decoding finds something");
+    let mut pruned = kept.clone();
+    assert!(strict::prune(&mut pruned, &type_).is_empty());
+    assert_eq!(pruned, kept, "pruning a decoded document changes it");
+    apimachinery::Object::parse(text).ok();
+}
+
+/// What is printed is read again the same.
+pub(crate) fn yaml(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        assert_eq!(yaml::split(text).join("---").len(), text.len());
+    }
+    yaml::documents(input).ok();
+    let Ok((value, _)) = yaml::to_json_value_warned(input) else { return };
+    let text = yaml::to_string(&value);
+    let again = yaml::to_json_value(text.as_bytes()).unwrap_or_else(|e| panic!("{e}\n{text}\n{value}"));
+    assert_eq!(again, value, "printed as\n{text}");
+}
+
+/// What is decoded can be encoded, and is decoded the same again.
+pub(crate) fn protobuf(input: &[u8]) {
+    use kubernetes_api::protobuf::{decode, encode};
+    let Ok(value) = decode(input) else { return };
+    let Ok(bytes) = encode(&value) else { return };
+    let settled = decode(&bytes).unwrap_or_else(|e| panic!("{e}: {value}"));
+    // Times, quantities and unset fields may take their usual form once; then nothing changes any more.
+    let bytes = encode(&settled).unwrap_or_else(|e| panic!("{e}: {settled}"));
+    assert_eq!(decode(&bytes).as_ref(), Ok(&settled));
+    serde_json::from_str::<Value>(&settled.to_string()).unwrap_or_else(|e| panic!("{e}: {settled}"));
+}
+
+/// parse(print(x)) = x, and the operations on sets are those of sets.
+pub(crate) fn fields(input: &[u8]) {
+    let sets: Vec<FieldSet> = json_documents(input).iter().filter_map(|tree| FieldSet::parse(tree).ok()).collect();
+    for set in &sets {
+        assert_eq!(FieldSet::parse(&set.to_value()).as_ref(), Ok(set));
+    }
+    let [one, two, ..] = sets.as_slice() else { return };
+    let union = one.clone().union(two.clone());
+    assert_eq!(union, two.clone().union(one.clone()));
+    assert_eq!(union.intersection(one), *one);
+    let mut rest = union;
+    rest.subtract(one);
+    assert!(rest.intersection(one).is_empty());
+    assert_eq!(rest.clone().union(one.clone()), one.clone().union(two.clone()));
+}

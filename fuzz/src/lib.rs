@@ -1,0 +1,50 @@
+//! What each decoder is fed, and what must hold whatever it is fed.
+//!
+//! A target is a function over bytes that panics when something is wrong. `src/main.rs` drives one of them with
+//! libFuzzer; `cargo xtask fuzz` builds and runs it. `docs/testing.md` says how to reproduce what it finds.
+
+mod client;
+mod definitions;
+mod documents;
+mod patches;
+mod server;
+mod texts;
+
+pub type Target = fn(&[u8]);
+
+/// Every target by its name, which is also the name of its directory in `corpus`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("apply", patches::apply),
+    ("client", client::client),
+    ("crd", definitions::crd),
+    ("fields", documents::fields),
+    ("json", documents::json),
+    ("json_patch", patches::json_patch),
+    ("merge_patch", patches::merge_patch),
+    ("protobuf", documents::protobuf),
+    ("selectors", texts::selectors),
+    ("server", server::server),
+    ("strategic", patches::strategic),
+    ("values", texts::values),
+    ("yaml", documents::yaml),
+];
+
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
+/// The JSON documents that the input begins with, one after the other.
+fn json_documents(input: &[u8]) -> Vec<serde_json::Value> {
+    serde_json::Deserializer::from_slice(input).into_iter().map_while(Result::ok).take(8).collect()
+}
+
+/// The type that a document names, a Deployment's when it names none that is built in.
+fn type_of(document: &serde_json::Value) -> apimachinery::schema::TypeOf {
+    let text = |key: &str| document.get(key).and_then(serde_json::Value::as_str).unwrap_or_default();
+    let gvk = apimachinery::GroupVersionKind::from_api_version(text("apiVersion"), text("kind"));
+    let deployment = apimachinery::GroupVersionKind::new("apps", "v1", "Deployment");
+    gvk.ok()
+        .and_then(|gvk| kubernetes_api::schema_for(&gvk))
+        .or_else(|| kubernetes_api::schema_for(&deployment))
+        .expect("Deployments are built in")
+}

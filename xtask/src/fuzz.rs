@@ -1,0 +1,163 @@
+//! `cargo xtask fuzz`: builds the fuzz targets with coverage counters, on stable Rust, and runs them.
+//!
+//! `cargo fuzz` wants a nightly compiler for its sanitizers; what libFuzzer itself needs is LLVM's coverage pass alone,
+//! which every compiler has.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, bail, ensure};
+use clap::Args;
+
+/// Feed every decoder with what libFuzzer makes up.
+#[derive(Args)]
+pub struct Fuzz {
+    /// The targets to run, one for each directory in fuzz/corpus; all of them without a name.
+    targets: Vec<String>,
+    /// How long each target runs, in seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// Targets at a time.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Run one target on this input alone, as a finding says.
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+}
+
+/// LLVM's coverage pass as libFuzzer reads it: a counter for each edge, and what comparisons compare.
+const COVERAGE: &str = "-Cpasses=sancov-module \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+/// One input is decoded in far less memory: a body of 3 MiB becomes a tree of at most some hundred.
+const MEGABYTES: u32 = 2048;
+/// No input may take longer, in seconds; they are small, and machines of CI are slow.
+const TIMEOUT: u32 = 20;
+/// Bytes of an input. What only large inputs show is tested by hand (`hostile` in apiserver's tests).
+const MAX_BYTES: u32 = 16 * 1024;
+
+impl Fuzz {
+    /// # Errors
+    /// When a target does not build, is not known, or finds something.
+    pub fn run(&self) -> anyhow::Result<()> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+        let directory = directory.canonicalize().context("looking for the directory fuzz")?;
+        let known = known_targets(&directory)?;
+        let targets = if self.targets.is_empty() { known.clone() } else { self.targets.clone() };
+        if let Some(unknown) = targets.iter().find(|name| !known.contains(name)) {
+            bail!("there is no target {unknown:?}; there are {}", known.join(", "));
+        }
+        let runner = Runner { binary: build(&directory)?, directory };
+        if let Some(input) = &self.input {
+            ensure!(targets.len() == 1, "--input needs the name of one target");
+            ensure!(runner.repeat(&targets[0], input)?.success(), "{} finds something", targets[0]);
+            return Ok(());
+        }
+        let failures = Mutex::new(Vec::new());
+        let next = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs.clamp(1, targets.len()) {
+                scope.spawn(|| {
+                    while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        if let Err(error) = runner.explore(target, self.seconds)
+                            && let Ok(mut failures) = failures.lock()
+                        {
+                            failures.push(format!("{error:#}"));
+                        }
+                    }
+                });
+            }
+        });
+        let failures = failures.into_inner().unwrap_or_default();
+        ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
+        Ok(())
+    }
+}
+
+/// Every target has a directory of seeds.
+fn known_targets(directory: &Path) -> anyhow::Result<Vec<String>> {
+    let entries = std::fs::read_dir(directory.join("corpus")).context("reading fuzz/corpus")?;
+    let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// The binary that holds all targets. A target triple is named so that build scripts go without the counters.
+fn build(directory: &Path) -> anyhow::Result<PathBuf> {
+    let version = Command::new("rustc").arg("-vV").output().context("asking rustc for the host")?;
+    let text = String::from_utf8_lossy(&version.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--release", "--locked", "--target", host, "--manifest-path"])
+        .arg(directory.join("Cargo.toml"))
+        .env("CARGO_TARGET_DIR", directory.join("target"))
+        .env("RUSTFLAGS", COVERAGE)
+        .status()
+        .context("building the targets")?;
+    ensure!(status.success(), "the targets do not build");
+    Ok(directory.join("target").join(host).join("release/fuzz"))
+}
+
+struct Runner {
+    directory: PathBuf,
+    binary: PathBuf,
+}
+
+impl Runner {
+    fn command(&self, target: &str) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.env("FUZZ_TARGET", target).current_dir(&self.directory).args([
+            format!("-rss_limit_mb={MEGABYTES}"),
+            format!("-timeout={TIMEOUT}"),
+            format!("-max_len={MAX_BYTES}"),
+        ]);
+        command
+    }
+
+    fn repeat(&self, target: &str, input: &Path) -> anyhow::Result<ExitStatus> {
+        let input = input.canonicalize().with_context(|| format!("reading {}", input.display()))?;
+        self.command(target).arg(input).status().context("running the target")
+    }
+
+    /// New inputs that reach something new are kept beside the build, for the next time.
+    fn explore(&self, target: &str, seconds: u32) -> anyhow::Result<()> {
+        let (kept, findings) = (format!("target/corpus/{target}"), format!("findings/{target}/"));
+        for path in [&kept, &findings] {
+            std::fs::create_dir_all(self.directory.join(path)).with_context(|| format!("making {path}"))?;
+        }
+        let log = self.directory.join(format!("target/{target}.log"));
+        let file = std::fs::File::create(&log).with_context(|| format!("writing {}", log.display()))?;
+        let mut command = self.command(target);
+        command
+            .args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={findings}")])
+            .args(["-print_final_stats=1", "-use_value_profile=1", "-dict=words.dict"])
+            .args([&kept, &format!("corpus/{target}")])
+            .stdout(Stdio::null())
+            .stderr(file);
+        let status = command.status().context("running the target")?;
+        let text = String::from_utf8_lossy(&std::fs::read(&log).unwrap_or_default()).into_owned();
+        if !status.success() {
+            bail!("{}", self.describe(target, &text));
+        }
+        let executed = text.lines().find_map(|line| line.strip_prefix("stat::number_of_executed_units:"));
+        println!("{target}: {} inputs, nothing found", executed.unwrap_or("?").trim());
+        Ok(())
+    }
+
+    fn describe(&self, target: &str, log: &str) -> String {
+        let panic = log.lines().skip_while(|line| !line.contains("panicked at") && !line.starts_with("==")).take(12);
+        let panic: Vec<&str> = panic.collect();
+        let file = log.lines().find_map(|line| line.split_once("Test unit written to ").map(|(_, path)| path));
+        let file = self.directory.join(file.unwrap_or("(no input was written)"));
+        format!(
+            "{target} finds something:\n{}\nrepeat with: cargo xtask fuzz {target} --input {}",
+            panic.join("\n"),
+            file.display()
+        )
+    }
+}
