@@ -6,6 +6,7 @@
 mod client;
 mod definitions;
 mod documents;
+mod expressions;
 mod patches;
 mod server;
 mod texts;
@@ -15,6 +16,7 @@ pub type Target = fn(&[u8]);
 /// Every target by its name, which is also the name of its directory in `corpus`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("apply", patches::apply),
+    ("cel", expressions::cel),
     ("client", client::client),
     ("crd", definitions::crd),
     ("fields", documents::fields),
