@@ -16,6 +16,7 @@ pub mod services;
 mod strategy;
 mod types;
 mod validation;
+mod warnings;
 
 pub use resources::resources;
 pub use types::{schema_for, schemas};

@@ -10,7 +10,7 @@ use apimachinery::{Object, Status};
 use serde_json::Value;
 
 use crate::conversion::Conversion;
-use crate::{columns, defaults, habits, pods, prepare, validation};
+use crate::{columns, defaults, habits, pods, prepare, validation, warnings};
 
 /// Strategy of a built-in kind, from its description.
 #[derive(Clone, Debug)]
@@ -94,6 +94,10 @@ impl Strategy for BuiltIn {
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         validation::update(self.type_, &context.subresource, old, object)
+    }
+
+    fn warnings(&self, object: &Value) -> Vec<String> {
+        warnings::of(&self.group, &self.kind, object)
     }
 
     fn name_rule(&self) -> NameRule {

@@ -10,7 +10,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::Owners;
+use super::ownership::{Owners, unique_owners};
 use crate::admission::Operation;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -74,6 +74,7 @@ impl Call<'_> {
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = self.key_of(&name);
         self.own_metadata(&mut object);
+        let duplicates = unique_owners(&mut object);
         strategy.default(&mut object);
         namespaces::default(&self.resource.info, &mut object);
         if owners == Owners::Track {
@@ -95,7 +96,8 @@ impl Call<'_> {
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
         self.server.validate(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
-        let warnings = strategy.warnings(&object);
+        let mut warnings = strategy.warnings(&object);
+        warnings.extend(duplicates);
         strategy.to_stored(&mut object)?;
         let encoded = keys::encode(&object).map_err(Status::internal)?;
         if dry_run {

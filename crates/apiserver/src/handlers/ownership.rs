@@ -56,3 +56,44 @@ impl Call<'_> {
         self.as_manager(|context| managed_fields::update(old, new, context, &self.resource.info.schema));
     }
 }
+
+/// Keeps one of owner references that are equal, and answers the warning about the others.
+pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
+    let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
+    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
+    let mut duplicates: Vec<String> = Vec::new();
+    for owner in owners.iter() {
+        let uid = owner["uid"].as_str().unwrap_or_default();
+        if !kept.contains(owner) {
+            kept.push(owner.clone());
+        } else if !duplicates.iter().any(|known| known == uid) {
+            duplicates.push(uid.to_owned());
+        }
+    }
+    if duplicates.is_empty() {
+        return None;
+    }
+    *owners = kept;
+    Some(format!(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
+         such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+        duplicates.join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn equal_owners_are_one() {
+        let owner = |uid: &str, kind: &str| json!({"apiVersion": "v1", "kind": kind, "name": "a", "uid": uid});
+        let mut object = json!({"metadata": {"ownerReferences": [owner("1", "A"), owner("1", "A"), owner("1", "B")]}});
+        let warning = unique_owners(&mut object).expect("a warning");
+        assert!(warning.ends_with("duplicate UID(s) observed: 1"), "{warning}");
+        assert_eq!(object["metadata"]["ownerReferences"], json!([owner("1", "A"), owner("1", "B")]));
+        assert_eq!(unique_owners(&mut object), None);
+    }
+}

@@ -10,7 +10,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::Owners;
+use super::ownership::{Owners, unique_owners};
 use crate::admission::Operation;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -172,6 +172,7 @@ impl Call<'_> {
     ) -> Result<Written, Status> {
         let strategy = &self.resource.strategy;
         self.restore(old, &mut new);
+        let duplicates = unique_owners(&mut new);
         strategy.default(&mut new);
         namespaces::default(&self.resource.info, &mut new);
         if owners == Owners::Track {
@@ -197,7 +198,8 @@ impl Call<'_> {
         wrong.extend(strategy.validate_update(&self.context(dry_run), old, &new));
         self.refuse_invalid(&key.name, &wrong)?;
         self.server.validate(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
-        let warnings = strategy.warnings(&new);
+        let mut warnings = strategy.warnings(&new);
+        warnings.extend(duplicates);
         strategy.to_stored(&mut new)?;
         let encoded = keys::encode(&new).map_err(Status::internal)?;
         if dry_run {
