@@ -42,6 +42,8 @@ struct Findings {
     /// The path to the present value, kept up as one text so that only findings allocate.
     path: String,
     texts: Vec<String>,
+    /// Some object has a key twice, with or without a type.
+    duplicates: bool,
 }
 
 impl Findings {
@@ -152,8 +154,11 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
                     members.next_value::<serde::de::IgnoredAny>()?;
                 }
                 _ => {
-                    if child.is_some() && result.contains_key(&key) {
-                        self.findings.report("duplicate");
+                    if result.contains_key(&key) {
+                        self.findings.duplicates = true;
+                        if child.is_some() {
+                            self.findings.report("duplicate");
+                        }
                     }
                     let below = child.map(|(_, (below, _))| below);
                     let value = members.next_value_seed(Seed { place: below, findings: self.findings })?;
@@ -200,11 +205,16 @@ fn prune_below(value: &mut Value, place: Place<'_>, findings: &mut Findings) {
 
 /// JSON to a tree without a type: duplicates are not reported, numbers are read as by [`decode`].
 pub fn decode_untyped(json: &[u8]) -> Result<Value, serde_json::Error> {
+    decode_noting_duplicates(json).map(|(value, _)| value)
+}
+
+/// [`decode_untyped`], and whether some object has a key twice.
+pub fn decode_noting_duplicates(json: &[u8]) -> Result<(Value, bool), serde_json::Error> {
     let mut findings = Findings::default();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
     deserializer.end()?;
-    Ok(value)
+    Ok((value, findings.duplicates))
 }
 
 #[cfg(test)]
@@ -241,6 +251,9 @@ mod tests {
         assert_eq!(findings.len(), MAX_FINDINGS);
         assert!(decode("[".repeat(100_000).as_bytes(), &config_map()).is_err());
         assert!(decode_untyped(br#"{"a":1} x"#).is_err());
+        for (text, twice) in [(r#"{"a":{"b":1},"c":[{"b":1}]}"#, false), (r#"{"c":[{"b":1,"b":1}]}"#, true)] {
+            assert_eq!(decode_noting_duplicates(text.as_bytes()).map(|(_, found)| found).ok(), Some(twice), "{text}");
+        }
         for (text, printed) in [("1e3", "1000"), ("1.5", "1.5"), ("-0", "0"), ("9007199254740993", "9007199254740993")]
         {
             assert_eq!(decode_untyped(text.as_bytes()).map(|v| v.to_string()).ok().as_deref(), Some(printed));

@@ -50,10 +50,14 @@ fn syntax(error: &serde_saphyr::Error) -> YamlError {
     YamlError::Syntax(error.to_string())
 }
 
+/// Most "YAML" on the wire is JSON, which reads ten times as fast as such.
+fn looks_like_json(document: &[u8]) -> bool {
+    document.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{')
+}
+
 /// Reads one document of YAML or JSON. Of duplicate keys the last counts. An empty document is null.
 pub fn to_json_value(document: &[u8]) -> Result<Value, YamlError> {
-    // Most "YAML" on the wire is JSON, which reads ten times as fast as such.
-    if document.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'{')
+    if looks_like_json(document)
         && let Ok(value) = crate::strict::decode_untyped(document)
     {
         return Ok(value);
@@ -66,6 +70,11 @@ pub fn to_json_value(document: &[u8]) -> Result<Value, YamlError> {
 ///
 /// Only the first duplicate of a document is found.
 pub fn to_json_value_warned(document: &[u8]) -> Result<(Value, Vec<String>), YamlError> {
+    if looks_like_json(document)
+        && let Ok((value, false)) = crate::strict::decode_noting_duplicates(document)
+    {
+        return Ok((value, Vec::new()));
+    }
     let value = to_json_value(document)?;
     let text = std::str::from_utf8(document).map_err(|e| YamlError::Syntax(e.to_string()))?;
     let strict = serde_saphyr::from_str_with_options::<IgnoredMap>(text, options(DuplicateKeyPolicy::Error));
