@@ -120,15 +120,14 @@ impl ResourceCache {
         keep: impl Fn(&Object) -> bool,
     ) -> (Vec<Arc<Object>>, usize, Revision) {
         let state = self.0.read();
-        let start = match (after, namespace) {
-            (Some(key), _) => Bound::Excluded(key.clone()),
-            (None, Some(ns)) => Bound::Included(ObjectKey::namespaced(ns, "")),
-            (None, None) => Bound::Unbounded,
-        };
-        let in_scope = state
-            .objects
-            .range((start, Bound::Unbounded))
-            .take_while(|(key, _)| namespace.is_none_or(|ns| key.namespace() == Some(ns)));
+        // A token from elsewhere: nothing of this namespace comes after it.
+        let foreign = after.is_some_and(|key| namespace.is_some_and(|ns| key.namespace() != Some(ns)));
+        if foreign {
+            return (Vec::new(), 0, state.newest);
+        }
+        let (first, end) = bounds(namespace);
+        let start = after.map_or(first, |key| Bound::Excluded(key.clone()));
+        let in_scope = state.objects.range((start, end));
         let mut kept = in_scope.map(|(_, object)| object).filter(|object| keep(object));
         if limit == 0 {
             return (kept.cloned().collect(), 0, state.newest);
@@ -186,17 +185,46 @@ impl State {
         }
     }
 
-    fn in_scope<'s>(&'s self, namespace: Option<&'s str>) -> impl Iterator<Item = (&'s ObjectKey, &'s Arc<Object>)> {
-        let start = namespace.map_or(Bound::Unbounded, |ns| Bound::Included(ObjectKey::namespaced(ns, "")));
-        self.objects
-            .range((start, Bound::Unbounded))
-            .take_while(move |(key, _)| namespace.is_none_or(|ns| key.namespace() == Some(ns)))
+    fn in_scope(&self, namespace: Option<&str>) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
+        self.objects.range(bounds(namespace))
+    }
+}
+
+/// Where the keys of a namespace (`None`: all) begin and end. Names of namespaces have no NUL, so that what is in another
+/// one comes before or after. The bounds are never in the wrong order.
+fn bounds(namespace: Option<&str>) -> (Bound<ObjectKey>, Bound<ObjectKey>) {
+    let edge = |ns: String| ObjectKey::namespaced(ns, "");
+    match namespace {
+        None => (Bound::Unbounded, Bound::Unbounded),
+        Some(ns) => (Bound::Included(edge(ns.to_owned())), Bound::Excluded(edge(format!("{ns}\0")))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_stay_in_their_namespace_whatever_the_token_says() {
+        let cache = ResourceCache::new(1);
+        let object = || Object::parse("{}").expect("an object").shared();
+        let keys = ["a", "a-b", "b", "c"].map(|ns| ["x", "y", "z"].map(|name| ObjectKey::namespaced(ns, name)));
+        cache.load(keys.iter().flatten().map(|key| (key.clone(), object())), 1);
+        let page = |ns: Option<&str>, after: Option<&ObjectKey>| {
+            let (items, rest, _) = cache.list(ns, after, 2, |_| true);
+            (items.len(), rest)
+        };
+        assert_eq!(page(None, None), (2, 10));
+        assert_eq!(page(Some("a"), None), (2, 1));
+        assert_eq!(page(Some("a"), Some(&keys[0][1])), (1, 0));
+        assert_eq!(page(Some("b"), Some(&keys[2][2])), (0, 0));
+        assert_eq!(page(None, Some(&keys[1][2])), (2, 4));
+        for foreign in [&keys[1][0], &keys[3][2], &ObjectKey::cluster("x"), &ObjectKey::namespaced("a\0", "")] {
+            assert_eq!(page(Some("a"), Some(foreign)), (0, 0), "{foreign}");
+        }
+        assert_eq!(cache.subscribe(Some("a"), 1).initial.len(), 3);
+        assert_eq!(cache.subscribe(None, 1).initial.len(), 12);
+    }
 
     fn change(cache: &ResourceCache, revision: Revision, size: usize) {
         let value =
