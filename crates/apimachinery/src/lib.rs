@@ -8,6 +8,7 @@ pub mod age;
 pub mod duration;
 pub mod field;
 pub mod go_json;
+pub mod go_print;
 pub mod gvk;
 pub mod hash;
 pub mod int_or_string;

@@ -110,6 +110,13 @@ pub struct Schema {
     pub constraints: Option<Box<Constraints>>,
 }
 
+impl Schema {
+    /// Whether this is a resource.Quantity, which may be written as a number.
+    pub fn is_quantity(&self) -> bool {
+        self.definition.as_deref().is_some_and(|name| name.ends_with(".Quantity"))
+    }
+}
+
 /// An arena of schema nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Schemas {

@@ -38,6 +38,11 @@ fn node(value: &Value, place: Place<'_>, reading: Reading, path: &mut Vec<PathEl
     if path.len() >= MAX_DEPTH {
         return Ok(Node::member());
     }
+    if reading == Reading::Strict
+        && let Some(problem) = place.mistyped(value)
+    {
+        return Err(error(path, problem));
+    }
     match place.form(Some(value)) {
         Form::Map(map) => Ok(Node { member: false, children: members(map, place, reading, path)? }),
         Form::List(list) => Ok(Node { member: false, children: items(list, place, reading, path)? }),

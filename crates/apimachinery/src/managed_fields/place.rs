@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use super::path::PathElement;
+use crate::go_print::GoPrint;
 use crate::schema::{ListType, Property, Schema, SchemaId, Schemas, Type, TypeOf};
 
 /// A node of a schema with the overrides of the property that led to it. Without a node the type is deduced: maps
@@ -15,6 +16,19 @@ pub(crate) struct Place<'s> {
     node: Option<&'s Schema>,
     property: Option<&'s Property>,
     root: bool,
+}
+
+/// The type Go gives a value of a document.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
 }
 
 /// Members that are structs by value wherever they are structs in the built-in API groups...
@@ -112,6 +126,29 @@ impl<'s> Place<'s> {
             Some(Value::Object(map)) if !self.is_atomic_map() => Form::Map(map),
             Some(Value::Array(items)) if *self.list_type() != ListType::Atomic => Form::List(items),
             Some(_) => Form::Leaf,
+        }
+    }
+
+    /// Why a value may not stand here, in the words of upstream's structured merge; whole numbers are not told from
+    /// others there.
+    pub fn mistyped(&self, value: &Value) -> Option<String> {
+        let node = self.node.filter(|node| !node.int_or_string && !node.is_quantity())?;
+        let shown = GoPrint(value);
+        match (node.type_, value) {
+            (_, Value::Null)
+            | (Type::Any, _)
+            | (Type::Integer | Type::Number, Value::Number(_))
+            | (Type::String, Value::String(_))
+            | (Type::Boolean, Value::Bool(_))
+            | (Type::Array, Value::Array(_))
+            | (Type::Object, Value::Object(_)) => None,
+            (Type::Integer | Type::Number, _) => {
+                Some(format!("expected numeric (int or float), got {}", go_type(value)))
+            }
+            (Type::String, _) => Some(format!("expected string, got &value.valueUnstructured{{Value:{shown}}}")),
+            (Type::Boolean, _) => Some(format!("expected boolean, got &{{{shown}}}")),
+            (Type::Array, _) => Some(format!("expected list, got &{{{shown}}}")),
+            (Type::Object, _) => Some(format!("expected map, got &{{{shown}}}")),
         }
     }
 

@@ -144,6 +144,11 @@ fn refused_configurations() {
         error.to_string(),
         "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .bogus: field not declared in schema"
     );
+    let error = server.apply("m", cm(json!({"n": 80})), false).map(drop).expect_err("a number for a string");
+    assert_eq!(
+        error.to_string(),
+        "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .data.n: expected string, got &value.valueUnstructured{Value:80}"
+    );
     let mut owned = cm(json!({}));
     owned["metadata"]["managedFields"] = json!([{}]);
     assert_eq!(server.apply("m", owned, false).map(drop), Err(ApplyError::ManagedFieldsSet));

@@ -117,14 +117,15 @@ impl Call<'_> {
         if let Some(wrong) = self.mistyped(&object) {
             let version = &self.info.version;
             return Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {wrong}"
+                "{kind} in version {version:?} cannot be handled as a {kind}: {}",
+                wrong.decoder
             )));
         }
         Ok((object, self.field_findings(findings, validation)?))
     }
 
     /// The first value of a built-in kind that has the wrong type.
-    pub(super) fn mistyped(&self, object: &Value) -> Option<String> {
+    pub(super) fn mistyped(&self, object: &Value) -> Option<super::types::Mismatch> {
         let info = &self.resource.info;
         if info.custom { None } else { super::types::mismatch(&info.resource.kind, object, &info.schema) }
     }

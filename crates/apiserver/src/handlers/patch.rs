@@ -1,6 +1,7 @@
 //! patch: JSON, merge and strategic merge patches, and server-side apply. The server works on the newest object and
 //! writes if nobody wrote in between.
 
+use apimachinery::go_print::GoPrint;
 use apimachinery::json_patch::{self, JsonPatch};
 use apimachinery::{Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
@@ -9,6 +10,7 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::Owners;
+use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::respond;
 
@@ -19,6 +21,14 @@ enum Patch {
 }
 
 impl Patch {
+    /// What errors show of it: the result as JSON, but strategic patches themselves, as Go prints maps.
+    fn invalid(&self, patched: &Value, why: impl Into<String>) -> Status {
+        match self {
+            Self::Strategic(patch) => patch_invalid(&GoPrint(patch), why),
+            Self::Json(_) | Self::Merge(_) => patch_invalid(patched, why),
+        }
+    }
+
     fn names_version(&self) -> bool {
         match self {
             Self::Json(patch) => patch.touches(&["metadata", "resourceVersion"]),
@@ -47,8 +57,12 @@ impl Call<'_> {
                 }
                 // Judged after the patch: directives of strategic patches are no fields, and what was stored has none.
                 let unknown = strict::prune(&mut new, &self.resource.info.schema);
-                *findings.lock() = self.patch_findings(unknown, &new, options.field_validation)?;
-                self.patched(new)
+                *findings.lock() =
+                    self.patch_findings(unknown, options.field_validation, |why| patch.invalid(&new, why))?;
+                self.patched(new, |new, wrong| match patch {
+                    Patch::Strategic(_) => patch.invalid(new, wrong.converter),
+                    Patch::Json(_) | Patch::Merge(_) => patch.invalid(new, wrong.decoder),
+                })
             })
             .await?;
         let mut findings = findings.into_inner();
@@ -62,13 +76,13 @@ impl Call<'_> {
     fn patch_findings(
         &self,
         unknown: Vec<String>,
-        patched: &Value,
         validation: FieldValidation,
+        invalid: impl FnOnce(String) -> Status,
     ) -> Result<Vec<String>, Status> {
         if unknown.is_empty() || validation != FieldValidation::Strict {
             return self.field_findings(unknown, validation);
         }
-        Err(patch_invalid(patched, strict::error_text(&unknown)))
+        Err(invalid(strict::error_text(&unknown)))
     }
 
     fn apply_patch(&self, patch: &Patch, object: &mut Value) -> Result<(), Status> {
@@ -84,15 +98,15 @@ impl Call<'_> {
         }
     }
 
-    /// Checks that a patched object still is the one of the URL.
-    fn patched(&self, mut new: Value) -> Result<Value, Status> {
+    /// Checks that a patched object still is the one of the URL. `mistyped` tells what a value of a wrong type means.
+    fn patched(&self, mut new: Value, mistyped: impl FnOnce(&Value, Mismatch) -> Status) -> Result<Value, Status> {
         if let Err(wrong) = self.stamp(&mut new) {
             return Err(patch_invalid(&new, wrong.message));
         }
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
         if let Some(wrong) = self.mistyped(&new) {
-            return Err(patch_invalid(&new, wrong));
+            return Err(mistyped(&new, wrong));
         }
         Ok(new)
     }
@@ -156,7 +170,7 @@ impl Call<'_> {
             .modify(&self.key(), Owners::Settled, dry_run, |old| {
                 let mut new = merge(Some(old))?;
                 new["metadata"]["resourceVersion"] = names_version.clone().unwrap_or_default();
-                self.patched(new)
+                self.patched(new, |new, wrong| patch_invalid(new, wrong.decoder))
             })
             .await?;
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
@@ -202,8 +216,8 @@ impl Call<'_> {
     }
 }
 
-/// A patch whose result is no such object. The message shows the result.
-fn patch_invalid(patched: &Value, why: String) -> Status {
-    let error = field::Error::invalid(&field::Path::new("patch"), patched.to_string(), why);
+/// A patch whose result is no such object.
+fn patch_invalid(shown: &impl ToString, why: impl Into<String>) -> Status {
+    let error = field::Error::invalid(&field::Path::new("patch"), shown.to_string(), why);
     Status::invalid("", "", "", &[error])
 }

@@ -6,8 +6,17 @@ use apimachinery::schema::{Schema, Schemas, Type, TypeOf};
 use base64::{DecodeError, Engine as _};
 use serde_json::Value;
 
-/// The first value of a wrong type, in the words of Go's JSON decoder.
-pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<String> {
+/// A value that its field cannot take.
+#[derive(Debug)]
+pub(super) struct Mismatch {
+    /// In the words of Go's JSON decoder.
+    pub decoder: String,
+    /// In the words of the converter behind strategic merge patches, which names no field.
+    pub converter: String,
+}
+
+/// The first value of a wrong type.
+pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<Mismatch> {
     let mut path = String::new();
     let schemas = &type_.schemas;
     below(object, type_.node(), &Struct { name: kind, schemas }, &mut path)
@@ -20,19 +29,19 @@ struct Struct<'s> {
     schemas: &'s Schemas,
 }
 
-fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String) -> Option<String> {
+fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String) -> Option<Mismatch> {
     if value.is_null() || schema.preserve_unknown_fields {
         return None;
     }
     if !fits(value, schema) {
         let (found, wanted) = (name_of(value), go_type(schema, inside.schemas));
-        return Some(format!(
-            "json: cannot unmarshal {found} into Go struct field {}.{path} of type {wanted}",
-            inside.name
-        ));
+        let converter = conversion(value, schema, &wanted);
+        let decoder =
+            format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {wanted}", inside.name);
+        return Some(Mismatch { decoder, converter });
     }
     if let Some(wrong) = unreadable(value, schema) {
-        return Some(wrong);
+        return Some(Mismatch { decoder: wrong.clone(), converter: wrong });
     }
     match value {
         Value::Object(map) => {
@@ -61,14 +70,10 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
     }
 }
 
-fn is_quantity(schema: &Schema) -> bool {
-    schema.definition.as_deref().is_some_and(|name| name.ends_with(".Quantity"))
-}
-
 /// Text of the right type that its decoder cannot read: amounts, and encoded bytes.
 fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
     let text = value.as_str()?;
-    if is_quantity(schema) {
+    if schema.is_quantity() {
         return text.parse::<Quantity>().err().map(|error| error.to_string());
     }
     if schema.format.as_deref() != Some("byte") {
@@ -85,9 +90,30 @@ fn unreadable(value: &Value, schema: &Schema) -> Option<String> {
     Some(format!("illegal base64 data at input byte {at}"))
 }
 
+/// Why the converter cannot make the value what its field wants.
+fn conversion(value: &Value, schema: &Schema, wanted: &str) -> String {
+    let kind = match value {
+        Value::Null => "invalid",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => "slice",
+        Value::Object(_) => "map",
+    };
+    match (schema.type_, value) {
+        (Type::Object, _) if schema.additional_properties.is_none() => format!("cannot restore struct from: {kind}"),
+        (Type::Object, _) => format!("cannot restore map from {kind}"),
+        (Type::Array, _) => format!("cannot restore slice from {kind}"),
+        // Go would make letters of numbers, and whole numbers of others, and does not want to.
+        (Type::String | Type::Integer, Value::Number(_)) => format!("cannot convert {kind} to {wanted}"),
+        _ => format!("unrecognized type: {wanted}"),
+    }
+}
+
 fn fits(value: &Value, schema: &Schema) -> bool {
     // A quantity may be written as a number.
-    let quantity = || is_quantity(schema);
+    let quantity = || schema.is_quantity();
     match (schema.type_, value) {
         (Type::Any, _)
         | (Type::Object, Value::Object(_))
@@ -148,7 +174,7 @@ mod tests {
 
     fn check(group: &str, kind: &str, object: Value, expected: Option<&str>) {
         let type_ = kubernetes_api::schema_for(&GroupVersionKind::new(group, "v1", kind)).expect("a built-in kind");
-        assert_eq!(mismatch(kind, &object, &type_).as_deref(), expected, "{object}");
+        assert_eq!(mismatch(kind, &object, &type_).map(|wrong| wrong.decoder).as_deref(), expected, "{object}");
     }
 
     #[test]
@@ -160,6 +186,17 @@ mod tests {
         check("", "ConfigMap", json!({"data": {"k": 5}}), Some(&refused("number", "ConfigMap.data", "string")));
         let labels = json!({"metadata": {"labels": ["a"]}});
         check("", "ConfigMap", labels, Some(&refused("array", "ObjectMeta.metadata.labels", "map[string]string")));
+        let type_ = kubernetes_api::schema_for(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("built in");
+        let converted = |object: Value| mismatch("Deployment", &object, &type_).map(|wrong| wrong.converter);
+        for (spec, expected) in [
+            (json!({"replicas": "2"}), "unrecognized type: int32"),
+            (json!({"replicas": 1.5}), "cannot convert float64 to int32"),
+            (json!({"strategy": {"type": 1}}), "cannot convert int64 to string"),
+            (json!({"strategy": []}), "cannot restore struct from: slice"),
+            (json!({"selector": {"matchLabels": "x"}}), "cannot restore map from string"),
+        ] {
+            assert_eq!(converted(json!({"spec": spec})).as_deref(), Some(expected), "{spec}");
+        }
         check(
             "apps",
             "Deployment",

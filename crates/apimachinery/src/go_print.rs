@@ -1,0 +1,41 @@
+//! How Go prints the values of a document with `%v`: error texts of kube-apiserver show them so.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// Prints `map[a:1 b:[x y]]`; the keys are sorted, text stands without quotes.
+pub struct GoPrint<'v>(pub &'v Value);
+
+impl fmt::Display for GoPrint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Null => f.write_str("<nil>"),
+            Value::Bool(value) => value.fmt(f),
+            Value::Number(value) => value.fmt(f),
+            Value::String(text) => f.write_str(text),
+            Value::Array(items) => {
+                f.write_str("[")?;
+                for (position, item) in items.iter().enumerate() {
+                    write!(f, "{}{}", if position == 0 { "" } else { " " }, GoPrint(item))?;
+                }
+                f.write_str("]")
+            }
+            Value::Object(map) => {
+                f.write_str("map[")?;
+                let mut members: Vec<_> = map.iter().collect();
+                members.sort_by_key(|(key, _)| *key);
+                for (position, (key, value)) in members.into_iter().enumerate() {
+                    write!(f, "{}{key}:{}", if position == 0 { "" } else { " " }, GoPrint(value))?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
+
+#[test]
+fn as_fmt_does() {
+    let value = serde_json::json!({"spec": {"b": ["x", 1, null], "a": {"on": true}}, "empty": {}});
+    assert_eq!(GoPrint(&value).to_string(), "map[empty:map[] spec:map[a:map[on:true] b:[x 1 <nil>]]]");
+}
