@@ -1,5 +1,8 @@
-//! Tells the tests whether kubectl is at hand, so that those that need it count as ignored where it is missing. With
-//! `KARMADA_REQUIRE_PEERS=1` (CI) they run, and fail, instead.
+//! Tells the tests whether kubectl and the Kubernetes client of Python are at hand, so that those that need them count as
+//! ignored where they are missing. With `KARMADA_REQUIRE_PEERS=1` (CI) they run, and fail, instead.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(no_kubectl)");
@@ -12,4 +15,15 @@ fn main() {
     if !found && !required {
         println!("cargo::rustc-cfg=no_kubectl");
     }
+    println!("cargo::rustc-check-cfg=cfg(no_python_client)");
+    println!("cargo::rerun-if-env-changed=KARMADA_PYTHON");
+    let python = std::env::var_os("KARMADA_PYTHON").unwrap_or_else(|| "python3".into());
+    if !required && !has_client(python.as_ref()) {
+        println!("cargo::rustc-cfg=no_python_client");
+    }
+}
+
+fn has_client(python: &Path) -> bool {
+    let import = Command::new(python).args(["-c", "import kubernetes"]).stderr(Stdio::null()).status();
+    import.is_ok_and(|status| status.success())
 }

@@ -84,6 +84,8 @@ pub struct Shared {
     pub world: World,
     pub authentication: Authentication,
     pub authorizer: Arc<dyn Authorizer>,
+    /// Set where it is the authorizer: who writes roles and bindings is then held to it.
+    rbac: Option<Arc<Rbac>>,
     pub health: Health,
     admission: Vec<Arc<dyn Admission>>,
     routes: Vec<Arc<dyn Route>>,
@@ -116,9 +118,9 @@ impl ApiServer {
             plugins.iter().for_each(|plugin| plugin.observe(place, event));
         };
         let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
-        let authorizer: Arc<dyn Authorizer> = match config.authorization {
-            Authorization::AlwaysAllow => Arc::new(authz::AlwaysAllow),
-            Authorization::Rbac => rbac,
+        let (authorizer, rbac): (Arc<dyn Authorizer>, _) = match config.authorization {
+            Authorization::AlwaysAllow => (Arc::new(authz::AlwaysAllow), None),
+            Authorization::Rbac => (Arc::clone(&rbac) as _, Some(rbac)),
         };
         let lookup = Arc::new(CacheLookup(Arc::clone(&cache)));
         let health = Health::default();
@@ -139,6 +141,7 @@ impl ApiServer {
             world: config.world,
             authentication: (config.authentication)(lookup),
             authorizer,
+            rbac,
             health,
             admission: config.admission,
             routes,
@@ -298,6 +301,9 @@ impl Shared {
 
     pub(crate) async fn validate(&self, request: &AdmissionRequest<'_>) -> Result<(), Status> {
         crate::certificates::check(self, request)?;
+        if let Some(rbac) = &self.rbac {
+            authz::escalation::check(rbac, request)?;
+        }
         for plugin in self.plugins(request) {
             plugin.validate(request).await?;
         }

@@ -68,7 +68,7 @@ pub fn controllers(data: &DataDir) -> anyhow::Result<kube_controllers::Settings>
     Ok(kube_controllers::Settings {
         root_ca_pem: Some(data.pki.authority.certificate().into()),
         token_signer: Some(Arc::new(signer(data)?)),
-        signing_authority: None,
+        signing_authority: Some(Arc::clone(&data.pki.authority)),
         ..Default::default()
     })
 }

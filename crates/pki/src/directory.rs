@@ -4,6 +4,7 @@
 //! it must carry have changed or it is about to expire; the authority that clients trust stays.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use world::World;
@@ -20,7 +21,8 @@ const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    pub authority: Authority,
+    /// Signs what is asked of the control plane: certificates of its servers, its users and its agents.
+    pub authority: Arc<Authority>,
     /// Signs the client certificate with which the API server speaks to aggregated servers.
     pub front_proxy_authority: Authority,
     pub server: KeyPairPem,
@@ -35,7 +37,7 @@ impl Directory {
     /// a pair is missing or unreadable.
     pub fn open(path: &Path, names: &ServerNames, world: &World) -> Result<Self, Error> {
         std::fs::create_dir_all(path).map_err(|error| files::failed("create the directory", path, error))?;
-        let authority = authority(path, "ca", "karmada-ca", world)?;
+        let authority = Arc::new(authority(path, "ca", "karmada-ca", world)?);
         let front_proxy_authority = authority_named(path, world)?;
         let server = server(path, &authority, names, world)?;
         let admin =

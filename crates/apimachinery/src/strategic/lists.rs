@@ -25,7 +25,7 @@ pub(super) fn merge(
             check_order(patch, order, &identity)?;
             let mut seen: BTreeSet<String> = live.iter().map(ToString::to_string).collect();
             live.extend(patch.iter().filter(|item| seen.insert(item.to_string())).cloned());
-            reorder(live, &before, order, &identity);
+            reorder(live, &before, order.unwrap_or(patch), &identity);
             Ok(())
         }
     }
@@ -100,7 +100,7 @@ fn merge_by_key(
         });
         merge_maps(super::into_map(&mut live[at]), &change, items)?;
     }
-    reorder(live, &before, order, &identity);
+    reorder(live, &before, order.unwrap_or(patch), &identity);
     Ok(())
 }
 
@@ -128,9 +128,8 @@ fn check_order(patch: &[Value], order: Option<&[Value]>, identity: Identity<'_>)
 }
 
 /// Items that the order names come in that order. Each of the others keeps its place relative to what followed it in
-/// the live list before the patch.
-fn reorder(merged: &mut Vec<Value>, before: &[Value], order: Option<&[Value]>, identity: Identity<'_>) {
-    let Some(order) = order else { return };
+/// the live list before the patch. A patch that states no order means its own, so what it adds comes first.
+fn reorder(merged: &mut Vec<Value>, before: &[Value], order: &[Value], identity: Identity<'_>) {
     let rank = |list: &[Value]| -> BTreeMap<String, usize> {
         list.iter().enumerate().rev().filter_map(|(at, item)| Some((identity(item)?, at))).collect()
     };

@@ -8,9 +8,24 @@ use apimachinery::{ObjectKey, Status};
 use transport::Identity;
 
 use super::rules::{Binding, Role};
-use super::{Attributes, Authorizer, PolicyRule, ResourceAttributes, Table, rbac};
+use super::{Attributes, Authorizer, PolicyRule, Rbac, ResourceAttributes, Table, rbac};
+use crate::admission::AdmissionRequest;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
+
+/// Checks a write, whatever it is of.
+pub(crate) fn check(rbac: &Rbac, request: &AdmissionRequest<'_>) -> Result<(), Status> {
+    let named = &request.info.resource;
+    let Some(new) = request.object.as_deref().filter(|_| named.group == GROUP && request.subresource.is_empty()) else {
+        return Ok(());
+    };
+    let (user, key, old) = (request.user, request.key, request.old);
+    match named.kind.as_str() {
+        "Role" | "ClusterRole" => check_role(rbac, user, key, old, new),
+        "RoleBinding" | "ClusterRoleBinding" => check_binding(rbac, &rbac.snapshot(), user, key, old, new),
+        _ => Ok(()),
+    }
+}
 
 /// A write of a Role or ClusterRole. `old` is the stored one on updates.
 pub fn check_role(

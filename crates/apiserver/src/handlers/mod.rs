@@ -162,7 +162,9 @@ impl Call<'_> {
         let given = !self.info.namespace.is_empty() && self.info.resource != "namespaces";
         match (namespaced, given) {
             (false, true) => Err(no_such_resource()),
-            (true, false) if !matches!(self.info.verb, "list" | "watch") => Err(method_not_allowed()),
+            (true, false) if matches!(self.info.verb, "list" | "watch") => Ok(()),
+            (true, false) if !self.info.name.is_empty() => Err(no_such_resource()),
+            (true, false) => Err(method_not_allowed()),
             _ => Ok(()),
         }
     }
