@@ -25,11 +25,11 @@ fn patches() {
         (json!({"a": {"b": 1}}), json!({"a": {"$patch": "delete"}}), json!({"a": {}})),
         (json!({}), json!({"a": {"b": null, "c": 1}}), json!({"a": {"c": 1}})),
         (json!({"x": [1, 2]}), json!({"x": [3]}), json!({"x": [3]})),
-        // Lists by key.
+        // Lists by key: what the patch adds stands before the items that only the live list has.
         (
             pod(json!([{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}])),
             pod(json!([{"name": "a", "image": "2", "args": ["y"]}, {"name": "c"}])),
-            pod(json!([{"name": "a", "image": "2", "args": ["y"]}, {"name": "b"}, {"name": "c"}])),
+            pod(json!([{"name": "a", "image": "2", "args": ["y"]}, {"name": "c"}, {"name": "b"}])),
         ),
         (named("a b c"), pod(json!([{"name": "b", "$patch": "delete"}])), named("a c")),
         (named("a b"), pod(json!([{"$patch": "replace"}, {"name": "z"}])), named("z")),
