@@ -10,9 +10,13 @@ fn main() {
     println!("cargo::rerun-if-env-changed=KARMADA_REQUIRE_PEERS");
     println!("cargo::rerun-if-changed=build.rs");
     let required = std::env::var_os("KARMADA_REQUIRE_PEERS").is_some_and(|value| value == "1");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).any(|directory| directory.join("kubectl").is_file());
-    if !found && !required {
+    let found = minor_of_kubectl();
+    println!("cargo::rustc-check-cfg=cfg(old_kubectl)");
+    // The transcripts need 1.27; Debian 12 packages an older one, which the other tests can do with.
+    if found.map_or(!required, |minor| minor < 27) {
+        println!("cargo::rustc-cfg=old_kubectl");
+    }
+    if found.is_none() && !required {
         println!("cargo::rustc-cfg=no_kubectl");
     }
     println!("cargo::rustc-check-cfg=cfg(no_python_client)");
@@ -26,4 +30,11 @@ fn main() {
 fn has_client(python: &Path) -> bool {
     let import = Command::new(python).args(["-c", "import kubernetes"]).stderr(Stdio::null()).status();
     import.is_ok_and(|status| status.success())
+}
+
+fn minor_of_kubectl() -> Option<u32> {
+    let output = Command::new("kubectl").args(["version", "--client", "-o", "json"]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let minor = text.split("\"minor\": \"").nth(1)?;
+    minor.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }

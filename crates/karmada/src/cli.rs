@@ -78,7 +78,7 @@ struct UpArgs {
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
     /// Which of kube-controller-manager's controllers run, as its own flag; leave out those that another program runs.
-    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, long_help = kube_controllers())]
     kube_controllers: Vec<String>,
     /// Simulate this many member clusters in this process, kept in the data directory, and join them.
     #[arg(long, default_value_t = 0)]
@@ -152,6 +152,15 @@ impl NodeArgs {
         let shape = NodeShape { cpu, memory, pods, provider, labels };
         vec![shape; self.nodes.into()]
     }
+}
+
+fn kube_controllers() -> String {
+    let names: Vec<&str> = kube_controllers::CONTROLLERS.iter().map(|controller| controller.name).collect();
+    format!(
+        "Which of kube-controller-manager's controllers run, as its own flag: names, `*` for all, `-name` to leave out one \
+         that another program runs.\nThere are {}.",
+        names.join(", ")
+    )
 }
 
 /// From `FIRST-LAST`.
