@@ -22,8 +22,6 @@ impl Route for Reviews {
         info.is_resource
             && info.version == "v1"
             && matches!(info.group.as_str(), "authentication.k8s.io" | "authorization.k8s.io")
-            // Other versions are not served: clients try them in turn and go by the 404.
-            && info.version == "v1"
             && info.resource.ends_with("reviews")
     }
 
