@@ -25,7 +25,7 @@ pub const LAYERS: &[Layer] = &[
     pure("karmada-api", &["apimachinery", "apiextensions"]),
     pure("interpreter", &["apimachinery", "karmada-api"]),
     pure("propagation", &["apimachinery", "karmada-api", "interpreter"]),
-    pure("scheduling", &["apimachinery", "karmada-api", "propagation"]),
+    pure("scheduling", &["apimachinery", "karmada-api", "interpreter", "propagation"]),
     shell("world", &[]),
     shell("pki", &["world"]),
     shell("transport", &["apimachinery"]),
@@ -75,7 +75,10 @@ pub const LAYERS: &[Layer] = &[
             "pki",
         ],
     ),
-    shell("karmadactl", &["apimachinery", "apiextensions", "karmada-api", "client", "transport", "world"]),
+    shell(
+        "karmadactl",
+        &["apimachinery", "apiextensions", "karmada-api", "interpreter", "scheduling", "client", "transport", "world"],
+    ),
     shell(
         "karmada",
         &[

@@ -9,7 +9,8 @@ use clap::Args;
 use karmada_api::Scope;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::Binding;
-use scheduling::{Decision, Gates, Problem, Snapshot, Verdict, decide, explain, needed, outcome};
+use scheduling::report::Report;
+use scheduling::{Gates, Snapshot};
 use serde_json::Value;
 
 use crate::problems::GivenProblem;
@@ -96,73 +97,16 @@ fn read_binding(scope: Scope, document: &Value) -> anyhow::Result<Binding> {
     Ok(binding)
 }
 
-fn result(decision: &Decision) -> String {
-    match &decision.clusters {
-        Ok(targets) if targets.is_empty() => "none".to_owned(),
-        Ok(targets) => targets.iter().map(|it| format!("{}:{}", it.name, it.replicas)).collect::<Vec<_>>().join(" "),
-        Err(error) => error.to_string(),
-    }
-}
-
 /// The decision in one line.
 pub fn summary(problem: &GivenProblem) -> String {
-    let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
-    match Problem::of(&problem.binding) {
-        Some(asked) => result(&decide(&asked, &snapshot, &Gates::default())),
-        None => "no placement".to_owned(),
-    }
+    told(problem, &Gates::default()).map_or_else(|| "no placement".to_owned(), |report| report.result())
 }
 
 /// The decision with what happened to each cluster.
 pub fn report(problem: &GivenProblem, gates: &Gates) -> anyhow::Result<String> {
-    let snapshot = Snapshot::of_clusters(problem.clusters.iter().cloned());
-    let asked = Problem::of(&problem.binding).context("the binding has no placement")?;
-    let (decision, verdicts) = explain(&asked, &snapshot, gates);
-    let needed = needed(&problem.binding, &snapshot, gates).map_or("not needed", |why| why.as_str());
-    let follows = outcome(decision.error());
-    let mut lines = vec![
-        format!("Schedule:  {needed}"),
-        format!("Result:    {}", result(&decision)),
-        format!("Condition: Scheduled={} {}: {}", follows.status(), follows.reason, follows.message),
-        format!("Queue:     {:?}", follows.queue),
-    ];
-    lines.extend(decision.affinity_term.iter().map(|term| format!("Term:      {term}")));
-    let failures = decision.failures.iter();
-    lines.extend(
-        failures.map(|failure| format!("Failed:    term {} ({}): {}", failure.index, failure.name, failure.error)),
-    );
-    lines.push(String::new());
-    let head = ["CLUSTER", "REPLICAS", "SCORE", "FREE", "AVAILABLE", "TIER", "WHY"].map(str::to_owned);
-    lines.extend(table(std::iter::once(head).chain(verdicts.iter().map(row)).collect()));
-    Ok(lines.into_iter().map(|line| line + "\n").collect())
+    Ok(told(problem, gates).context("the binding has no placement")?.to_text())
 }
 
-fn row(verdict: &Verdict) -> [String; 7] {
-    let number = |number: fn(scheduling::Numbers) -> String| verdict.numbers.map_or_else(|| "-".to_owned(), number);
-    let why = match &verdict.rejected_by {
-        Some(rejected) => format!("{}: {} ({})", rejected.plugin, rejected.reason, rejected.field),
-        None if verdict.chosen => "chosen".to_owned(),
-        None if verdict.selected => "selected, without replicas".to_owned(),
-        None if verdict.numbers.is_some() => "not selected".to_owned(),
-        None => "being deleted".to_owned(),
-    };
-    [
-        verdict.cluster.clone(),
-        if verdict.chosen { verdict.replicas.to_string() } else { "-".to_owned() },
-        number(|it| it.score.to_string()),
-        number(|it| it.allocatable.to_string()),
-        number(|it| it.available.to_string()),
-        number(|it| it.overflow_order.to_string()),
-        why,
-    ]
-}
-
-fn table(rows: Vec<[String; 7]>) -> Vec<String> {
-    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0) + 3;
-    let widths: Vec<usize> = (0..7).map(width).collect();
-    let line = |row: &[String; 7]| {
-        let cells: String = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        cells.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+fn told(problem: &GivenProblem, gates: &Gates) -> Option<Report> {
+    Report::of(&problem.binding, &Snapshot::of_clusters(problem.clusters.iter().cloned()), gates)
 }

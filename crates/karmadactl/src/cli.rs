@@ -12,7 +12,8 @@ use crate::context::ActAs;
 use crate::cordon::Desired;
 use crate::error::Error;
 use crate::get::GetArgs;
-use crate::{Context, api_resources, cordon, get, join, unjoin, version};
+use crate::placement::{ExplainArgs, ScheduleArgs};
+use crate::{Context, api_resources, cordon, get, join, placement, unjoin, version};
 
 #[derive(Parser)]
 #[command(about = "karmadactl controls a Kubernetes Cluster Federation.", disable_help_subcommand = true)]
@@ -121,6 +122,20 @@ enum Command {
         #[command(flatten)]
         resources: Box<ApiResourcesArgs>,
     },
+    /// Say why a workload is where it is, cluster by cluster.
+    ExplainPlacement {
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        explain: Box<ExplainArgs>,
+    },
+    /// Say what would become of workloads that are not there yet, or if clusters were gone.
+    Schedule {
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        schedule: Box<ScheduleArgs>,
+    },
     /// Print the version information.
     Version,
 }
@@ -227,6 +242,10 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
         Command::Uncordon(it) => {
             cordon::run(&context(it.control_plane), &it.args, Desired::Uncordoned, it.dry_run).await
         }
+        Command::ExplainPlacement { control_plane, explain } => {
+            placement::explain(&context(control_plane), &explain).await
+        }
+        Command::Schedule { control_plane, schedule } => placement::forecast(&context(control_plane), &schedule).await,
         Command::Version => {
             Context::default().print(&version::line(program));
             Ok(())

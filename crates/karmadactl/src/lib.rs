@@ -1,6 +1,7 @@
 //! The `karmadactl` command line as a library: data on stdout, everything else on stderr.
 //!
-//! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon` and `version`.
+//! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon`, `explain-placement`, `schedule --dry-run` and
+//! `version`.
 
 mod api_resources;
 mod cli;
@@ -9,6 +10,7 @@ mod cordon;
 mod error;
 mod get;
 pub mod join;
+mod placement;
 mod resources;
 mod scope;
 mod servers;

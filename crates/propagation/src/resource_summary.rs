@@ -78,6 +78,10 @@ fn modelings<'a>(
         let min = range.min.as_str().parse().map_err(|error| format!("resource model of {}: {error}", range.name))?;
         bounds.entry(range.name.as_str()).or_default().push(min);
     }
+    // Models that differ in their resources, or have none, put no node anywhere.
+    if bounds.is_empty() || bounds.values().any(|mins| mins.len() != sorted.len()) {
+        return Ok(Vec::new());
+    }
     for left in nodes {
         if left.get("pods").is_some_and(|pods| *pods <= Quantity::ZERO) {
             continue;
@@ -133,5 +137,87 @@ mod tests {
         let counts: Vec<i64> = summary.allocatable_modelings.iter().map(|it| it.count).collect();
         assert_eq!(counts, [0, 2, 0, 0, 0, 0, 0, 0, 0]);
         assert!(summarize(&[node("a", "much", "1")], &[], &models).is_err());
+    }
+
+    /// Cpu, memory and slots of a node, and its pods as cpu and phase.
+    type Node<'a> = (&'a str, &'a str, u32, &'a [(&'a str, &'a str)]);
+
+    fn counts(models: Value, nodes: &[Node<'_>]) -> Vec<i64> {
+        let models: Vec<ResourceModel> = serde_json::from_value(models).unwrap();
+        let node = |(index, (cpu, memory, slots, _)): (usize, &Node<'_>)| {
+            json!({"metadata": {"name": format!("n{index}")},
+            "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": slots.to_string()}}})
+        };
+        let trees: Vec<Value> = nodes.iter().enumerate().map(node).collect();
+        let pods: Vec<Value> = nodes
+            .iter()
+            .enumerate()
+            .flat_map(|(index, (.., pods))| {
+                pods.iter().map(move |(cpu, phase)| {
+                    json!({"spec": {"nodeName": format!("n{index}"),
+                "containers": [{"resources": {"requests": {"cpu": cpu}}}]}, "status": {"phase": phase}})
+                })
+            })
+            .collect();
+        let summary = summarize(&trees, &pods, &models).unwrap();
+        summary.allocatable_modelings.iter().map(|it| it.count).collect()
+    }
+
+    #[test]
+    fn grades_as_in_the_tables() {
+        let range = |name: &str, min: &str| json!({"name": name, "min": min, "max": "1Ei"});
+        let grade = |grade: u32, cpu: &str, memory: &str| json!({"grade": grade, "ranges": [range("cpu", cpu), range("memory", memory)]});
+        let three = json!([grade(0, "0", "0"), grade(1, "1", "4Gi"), grade(2, "2", "16Gi")]);
+        let gpu = json!([{"grade": 0, "ranges": [range("cpu", "0"), range("gpu", "0")]}, {"grade": 1, "ranges": [range("cpu", "1"), range("gpu", "1")]}]);
+        let mut swapped = three.clone();
+        swapped[1]["ranges"] = json!([range("memory", "4Gi"), range("cpu", "1")]);
+        let free: &[(&str, &str)] = &[];
+        let full: &[(&str, &str)] = &[("0", "Running")];
+        let roomy = ("4", "32Gi", 110, free);
+        for (id, models, nodes, expected) in [
+            ("MD1", &three, vec![("500m", "2Gi", 110, free), ("1500m", "10Gi", 110, free)], vec![1, 1, 0]),
+            (
+                "MD2",
+                &three,
+                vec![("1", "4Gi", 110, free), ("2", "16Gi", 110, free), ("2", "15Gi", 110, free)],
+                vec![0, 2, 1],
+            ),
+            ("MD3", &three, vec![("4", "32Gi", 1, full), roomy, roomy], vec![0, 0, 2]),
+            ("MD4", &three, vec![roomy, roomy, ("4", "32Gi", 1, full)], vec![0, 0, 2]),
+            ("MD5", &three, vec![("4", "32Gi", 110, &[("5", "Running")][..]), roomy], vec![0, 0, 1]),
+            ("MD6", &three, vec![("4", "32Gi", 110, &[("3500m", "Succeeded")][..])], vec![0, 0, 1]),
+            ("MD7", &three, vec![("4", "32Gi", 110, &[("2500m", "Running")][..])], vec![0, 1, 0]),
+            ("MD8", &json!([]), vec![roomy], vec![]),
+            ("MD9, without GPUs", &gpu, vec![roomy], vec![1, 0]),
+            ("MD10, a grade of nothing", &json!([{"grade": 0, "ranges": []}]), vec![roomy], vec![]),
+            ("MD11", &swapped, vec![("500m", "2Gi", 110, free), ("1500m", "10Gi", 110, free)], vec![1, 1, 0]),
+            ("MD12", &json!([grade(0, "0", "0"), {"grade": 1, "ranges": [range("cpu", "1")]}]), vec![roomy], vec![]),
+            ("MD13", &three, (0..20).map(|_| ("2060m", "32Gi", 110, free)).collect(), vec![0, 0, 20]),
+        ] {
+            assert_eq!(counts(models.clone(), &nodes), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn sums_as_in_the_tables() {
+        let node =
+            json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}});
+        let pod = |node: &str, cpu: &str, memory: &str, phase: &str| {
+            json!({"spec": {"nodeName": node,
+            "containers": [{"resources": {"requests": {"cpu": cpu, "memory": memory}}}]}, "status": {"phase": phase}})
+        };
+        let pods = [
+            pod("n", "1", "0", "Running"),
+            pod("", "2", "1Gi", "Pending"),
+            pod("n", "1", "0", "Failed"),
+            pod("n", "0", "1Gi", "Pending"),
+        ];
+        let summary = summarize(&[node], &pods, &[]).unwrap();
+        let text = |list: &karmada_api::kubernetes::ResourceList| {
+            list.iter().map(|(name, q)| format!("{name}={}", q.as_str())).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(text(&summary.allocatable), "cpu=4 memory=8Gi pods=10");
+        assert_eq!(text(&summary.allocated), "cpu=1 memory=1Gi pods=2");
+        assert_eq!(text(&summary.allocating), "cpu=2 memory=1Gi pods=1");
     }
 }

@@ -4,6 +4,7 @@
 //! [`needed`] says whether a binding has to be scheduled, [`decide`] where it goes, [`outcome()`] what follows for its
 //! condition and its place in the queue, [`explain()`] why.
 
+pub mod accurate;
 mod assign;
 #[cfg(test)]
 mod brute;
@@ -12,11 +13,13 @@ mod capacity;
 pub mod cases;
 mod choice;
 mod decide;
+pub mod descheduling;
 pub mod error;
 pub mod estimate;
 mod explain;
 mod filter;
 mod fingerprint;
+pub mod forecast;
 mod groups;
 mod labels;
 mod needed;
@@ -29,6 +32,7 @@ mod problem;
 #[cfg(test)]
 mod reference;
 mod repair;
+pub mod report;
 mod select;
 mod snapshot;
 mod spread;

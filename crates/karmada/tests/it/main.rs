@@ -3,6 +3,7 @@
 mod bad_input;
 mod cluster_proxy;
 mod crash;
+mod explain_placement;
 mod fleet;
 mod journeys;
 mod karmada_kinds;

@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
+mod accurate;
 mod cases;
+mod descheduling;
 mod explained;
 mod fleet;
+mod forecasts;
 mod outcomes;
 mod peers;
 mod runs;

@@ -1,0 +1,90 @@
+//! `explain-placement` and `schedule --dry-run`: why a workload is where it is, and what would become of one. Both decide
+//! with the scheduler's own functions over what the server (or a file) says; nothing is written anywhere.
+
+mod explain;
+mod forecast;
+mod source;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::Context;
+use crate::error::Error;
+
+pub use explain::explain;
+pub use forecast::forecast;
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// Name of the workload or of its binding.
+    name: Option<String>,
+    /// Namespace of the workload; the kubeconfig's when absent.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Kind of the workload, where several have the name.
+    #[arg(long)]
+    kind: Option<String>,
+    /// Read clusters and the binding from this file instead of from the server; `-` is the standard input.
+    #[arg(short = 'f', long = "filename")]
+    filename: Option<String>,
+    /// Write what the decision is made of to this file, for another time.
+    #[arg(long)]
+    save: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    shared: SharedArgs,
+}
+
+#[derive(Args)]
+pub struct ScheduleArgs {
+    /// Templates, policies and clusters that are not on the server, or that count instead of those there.
+    #[arg(short = 'f', long = "filename")]
+    filename: Vec<String>,
+    /// Namespace of manifests that name none; the kubeconfig's when absent.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Print what would be decided, change nothing. It cannot do anything else.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    shared: SharedArgs,
+}
+
+#[derive(Args)]
+struct SharedArgs {
+    /// Decide as if this cluster did not exist; may be given several times.
+    #[arg(long, value_delimiter = ',')]
+    without_cluster: Vec<String>,
+    /// Output format: json or yaml; a table when absent.
+    #[arg(short, long, default_value = "")]
+    output: String,
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Table,
+    Json,
+    Yaml,
+}
+
+impl SharedArgs {
+    fn form(&self) -> Result<Form, Error> {
+        match self.output.as_str() {
+            "" => Ok(Form::Table),
+            "json" => Ok(Form::Json),
+            "yaml" => Ok(Form::Yaml),
+            other => Err(Error::message(format!(
+                "unable to match a printer suitable for the output format {other:?}, allowed formats are: json,yaml"
+            ))),
+        }
+    }
+}
+
+fn print(context: &Context, form: Form, value: &Value, text: impl FnOnce() -> String) {
+    let shown = match form {
+        Form::Table => text(),
+        Form::Json => format!("{value:#}\n"),
+        Form::Yaml => apimachinery::yaml::to_string(value),
+    };
+    context.print(&shown);
+}

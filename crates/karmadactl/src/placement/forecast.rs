@@ -1,0 +1,170 @@
+//! `schedule --dry-run`.
+
+use interpreter::Interpreter;
+use karmada_api::names;
+use karmada_api::scope::{Binding, Scope};
+use scheduling::forecast::{Forecast, forecast as foresee};
+use scheduling::report::Report;
+use scheduling::{Gates, Snapshot};
+use serde_json::{Value, json};
+
+use super::source::{Manifests, bindings, clusters, policies, snapshot};
+use super::{ScheduleArgs, print};
+use crate::Context;
+use crate::error::Error;
+
+/// What becomes of one workload.
+struct Fate {
+    what: String,
+    /// The policy that takes it, for templates.
+    policy: String,
+    now: String,
+    then: String,
+    value: Value,
+}
+
+/// Prints what would become of templates, or of everything that runs, if clusters were gone.
+pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Error> {
+    let form = args.shared.form()?;
+    if !args.dry_run {
+        return Err(Error::message("only --dry-run is possible: it is the scheduler that schedules"));
+    }
+    let without = &args.shared.without_cluster;
+    if args.filename.is_empty() && without.is_empty() {
+        return Err(Error::message("must specify -f FILE, --without-cluster, or both"));
+    }
+    let mut manifests = Manifests::default();
+    for path in &args.filename {
+        manifests.extend(Manifests::read(path)?);
+    }
+    // Clusters and policies of the files alone are a world of their own: no server is asked.
+    let alone = !manifests.clusters.is_empty();
+    let mut running = std::mem::take(&mut manifests.bindings);
+    if !alone {
+        let client = context.control_plane().await?;
+        manifests.clusters = clusters(&client).await?;
+        let given: Vec<_> = manifests.policies.iter().map(|policy| (policy.scope, policy.key())).collect();
+        let others = policies(&client).await?.into_iter();
+        manifests.policies.extend(others.filter(|policy| !given.contains(&(policy.scope, policy.key()))));
+        for scope in Scope::ALL {
+            running.extend(bindings(&client, scope, None).await?);
+        }
+    }
+    let default = args.namespace.clone().unwrap_or_else(|| context.namespace());
+    let snapshot = snapshot(&manifests.clusters, without)?;
+    let fates: Vec<Fate> = if manifests.templates.is_empty() {
+        running.iter().filter_map(|binding| survivor(binding, &snapshot, without)).collect()
+    } else {
+        manifests.templates.iter().map(|it| newcomer(it, &default, &manifests, &running, &snapshot, without)).collect()
+    };
+    let items: Vec<&Value> = fates.iter().map(|fate| &fate.value).collect();
+    print(context, form, &json!({"items": items}), || shown(&fates));
+    Ok(())
+}
+
+fn shown(fates: &[Fate]) -> String {
+    if fates.is_empty() {
+        return "Nothing would change.\n".to_owned();
+    }
+    let head = ["WORKLOAD", "POLICY", "NOW", "THEN"].map(str::to_owned).to_vec();
+    let row = |fate: &Fate| vec![fate.what.clone(), fate.policy.clone(), fate.now.clone(), fate.then.clone()];
+    let lines: Vec<Vec<String>> = std::iter::once(head).chain(fates.iter().map(row)).collect();
+    crate::table::Layout::default().render(&lines)
+}
+
+fn places(binding: &Binding) -> String {
+    let targets = binding.spec.clusters.iter().map(|it| format!("{}:{}", it.name, it.replicas));
+    let targets: Vec<String> = targets.collect();
+    if targets.is_empty() { "-".to_owned() } else { targets.join(" ") }
+}
+
+fn named(kind: &str, namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { format!("{kind} {name}") } else { format!("{kind} {namespace}/{name}") }
+}
+
+/// What runs, if it would be scheduled anew without the clusters.
+fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String]) -> Option<Fate> {
+    let hit = binding.spec.clusters.iter().any(|target| without.contains(&target.name));
+    if !hit {
+        return None;
+    }
+    let (now, resource) = (places(binding), &binding.spec.resource);
+    let mut left = binding.clone();
+    left.spec.clusters.retain(|target| !without.contains(&target.name));
+    let report = Report::of(&left, snapshot, &Gates::default());
+    // What follows another workload goes where that goes.
+    let then = report.as_ref().map_or_else(|| "follows what requires it".to_owned(), Report::result);
+    let value = report.map_or_else(|| json!({"binding": {"name": binding.metadata.name}}), |report| report.to_value());
+    let what = named(&resource.kind, &resource.namespace, &resource.name);
+    Some(Fate { what, policy: "-".to_owned(), now, then, value })
+}
+
+fn newcomer(
+    template: &Value,
+    default_namespace: &str,
+    manifests: &Manifests,
+    running: &[Binding],
+    snapshot: &Snapshot,
+    without: &[String],
+) -> Fate {
+    let mut template = template.clone();
+    let policies = &manifests.policies;
+    let text = |template: &Value, field: &str| template["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (template["kind"].as_str().unwrap_or_default().to_owned(), text(&template, "name"));
+    // The scope of a kind is the server's to know; without a namespace a namespaced policy cannot take the template.
+    if text(&template, "namespace").is_empty() && !is_cluster_scoped(&kind) && template["metadata"].is_object() {
+        template["metadata"]["namespace"] = default_namespace.into();
+    }
+    let namespace = text(&template, "namespace");
+    let binding_name = names::binding_name(&kind, &name);
+    let existing = running.iter().find(|it| it.metadata.namespace == namespace && it.metadata.name == binding_name);
+    let existing = existing.cloned().map(|mut binding| {
+        binding.spec.clusters.retain(|target| !without.contains(&target.name));
+        binding
+    });
+    let now = existing.as_ref().map_or_else(|| "-".to_owned(), places);
+    let what = named(&kind, &namespace, &name);
+    let interpreter = Interpreter::default();
+    let found = foresee(&template, policies, existing.as_ref(), snapshot, &interpreter, &Gates::default());
+    let resource = json!({"kind": kind, "namespace": namespace, "name": name});
+    match found {
+        Forecast::Unclaimed => Fate {
+            what,
+            policy: "none".to_owned(),
+            now,
+            then: "stays in the control plane: no policy selects it".to_owned(),
+            value: json!({"resource": resource, "policy": null}),
+        },
+        Forecast::Broken { policy, error } => Fate {
+            what,
+            now,
+            then: error.to_string(),
+            value: json!({"resource": resource, "policy": policy, "error": error.to_string()}),
+            policy,
+        },
+        Forecast::Placed { policy, report, .. } => {
+            let mut value = report.to_value();
+            value["policy"] = policy.as_str().into();
+            Fate { what, policy, now, then: report.result(), value }
+        }
+    }
+}
+
+/// The built-in kinds without a namespace that policies are written for; a custom one says so by naming no namespace in
+/// a file together with a cluster policy, which takes it all the same.
+fn is_cluster_scoped(kind: &str) -> bool {
+    matches!(
+        kind,
+        "Namespace"
+            | "ClusterRole"
+            | "ClusterRoleBinding"
+            | "CustomResourceDefinition"
+            | "PersistentVolume"
+            | "StorageClass"
+            | "PriorityClass"
+            | "IngressClass"
+            | "ValidatingWebhookConfiguration"
+            | "MutatingWebhookConfiguration"
+            | "APIService"
+    )
+}

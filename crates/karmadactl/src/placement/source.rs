@@ -1,0 +1,126 @@
+//! Where clusters, policies and bindings are taken from.
+
+use std::io::Read as _;
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object};
+use client::{Client, ListOptions};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Binding, Policy, Scope};
+use scheduling::Snapshot;
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// A file of more than this is no manifest.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// What a file holds, by what it is to the scheduler.
+#[derive(Default)]
+pub struct Manifests {
+    pub clusters: Vec<Arc<Cluster>>,
+    pub policies: Vec<Policy>,
+    pub bindings: Vec<Binding>,
+    pub templates: Vec<Value>,
+}
+
+impl Manifests {
+    pub fn read(path: &str) -> Result<Self, Error> {
+        let failed = |why: &dyn std::fmt::Display| Error::message(format!("reading {path}: {why}"));
+        let mut bytes = Vec::new();
+        let taken = match path {
+            "-" => std::io::stdin().take(MOST_BYTES + 1).read_to_end(&mut bytes),
+            path => std::fs::File::open(path).and_then(|file| file.take(MOST_BYTES + 1).read_to_end(&mut bytes)),
+        };
+        taken.map_err(|error| failed(&error))?;
+        if bytes.len() as u64 > MOST_BYTES {
+            return Err(failed(&"it is larger than 64 MiB"));
+        }
+        let mut manifests = Self::default();
+        for document in apimachinery::yaml::documents(&bytes).map_err(|error| failed(&error))? {
+            manifests.add(document).map_err(|error| failed(&error))?;
+        }
+        Ok(manifests)
+    }
+
+    fn add(&mut self, document: Value) -> Result<(), serde_json::Error> {
+        let version = document["apiVersion"].as_str().unwrap_or_default();
+        let group = version.split_once('/').map_or("", |(group, _)| group);
+        let of = |expected: &str| group == expected || version.is_empty();
+        match document["kind"].as_str().unwrap_or_default() {
+            "" if document.is_null() => {}
+            // Lists hold objects, not lists of lists: the depth of the recursion is one in practice and that of the
+            // parsed document at most.
+            "List" | "ClusterList" | "ResourceBindingList" => {
+                if let Value::Object(mut list) = document
+                    && let Some(Value::Array(items)) = list.remove("items")
+                {
+                    items.into_iter().try_for_each(|item| self.add(item))?;
+                }
+            }
+            "Cluster" if of("cluster.karmada.io") => self.clusters.push(Arc::new(serde_json::from_value(document)?)),
+            "PropagationPolicy" if of("policy.karmada.io") => {
+                self.policies.push(Policy::from_value(Scope::Namespaced, &document)?);
+            }
+            "ClusterPropagationPolicy" if of("policy.karmada.io") => {
+                self.policies.push(Policy::from_value(Scope::Cluster, &document)?);
+            }
+            "ResourceBinding" if of("work.karmada.io") => {
+                self.bindings.push(Binding::from_value(Scope::Namespaced, &document)?);
+            }
+            "ClusterResourceBinding" if of("work.karmada.io") => {
+                self.bindings.push(Binding::from_value(Scope::Cluster, &document)?);
+            }
+            _ => self.templates.push(document),
+        }
+        Ok(())
+    }
+
+    pub fn extend(&mut self, more: Self) {
+        self.clusters.extend(more.clusters);
+        self.policies.extend(more.policies);
+        self.bindings.extend(more.bindings);
+        self.templates.extend(more.templates);
+    }
+}
+
+pub async fn clusters(client: &Client) -> Result<Vec<Arc<Cluster>>, Error> {
+    let decode = |object: &Arc<Object>| object.decode::<Cluster>().map(Arc::new);
+    all(client, &Cluster::api_resource(), None, decode).await
+}
+
+pub async fn policies(client: &Client) -> Result<Vec<Policy>, Error> {
+    let mut found = Vec::new();
+    for scope in Scope::ALL {
+        found.extend(all(client, &Policy::api_resource(scope), None, |object| Policy::decode(object)).await?);
+    }
+    Ok(found)
+}
+
+pub async fn bindings(client: &Client, scope: Scope, namespace: Option<&str>) -> Result<Vec<Binding>, Error> {
+    all(client, &Binding::api_resource(scope), namespace, |object| Binding::decode(object)).await
+}
+
+async fn all<T, E: std::fmt::Display>(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
+) -> Result<Vec<T>, Error> {
+    let attempt = format!("list {}", resource.plural);
+    let list = client.list(resource, namespace, &ListOptions::default()).await.map_err(Error::client(attempt))?;
+    let one = |object: &Arc<Object>| {
+        decode(object).map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))
+    };
+    list.items.iter().map(one).collect()
+}
+
+/// Without the clusters that are thought away.
+pub fn snapshot(clusters: &[Arc<Cluster>], without: &[String]) -> Result<Snapshot, Error> {
+    if let Some(unknown) = without.iter().find(|name| !clusters.iter().any(|it| it.metadata.name == **name)) {
+        return Err(Error::message(format!("--without-cluster: there is no cluster {unknown}")));
+    }
+    let left = clusters.iter().filter(|cluster| !without.contains(&cluster.metadata.name));
+    Ok(Snapshot::of_clusters(left.cloned()))
+}

@@ -1,0 +1,236 @@
+//! Nodes and the room on them.
+
+use std::collections::BTreeMap;
+
+use apimachinery::quantity::Quantity;
+use karmada_api::kubernetes::{NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint, Toleration};
+use karmada_api::work::v1alpha2::{Component, NodeClaim};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::state::State;
+use crate::capacity::count;
+
+/// By name, in the unit estimates count in.
+pub(super) type Amounts = BTreeMap<String, i64>;
+
+/// Placing sets stops after this many looks at nodes; what was placed until then counts. About 50 ms.
+const LOOKS: usize = 200_000;
+
+/// What is known of a node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    pub(super) name: String,
+    labels: BTreeMap<String, String>,
+    taints: Vec<Taint>,
+    allocatable: Amounts,
+    /// Region and zone; sets are placed on zones in turn.
+    pub(super) zone: String,
+}
+
+/// The parts of a node that are read; everything else in it may be malformed.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct NodeSpec {
+    unschedulable: bool,
+    taints: Option<Vec<Taint>>,
+}
+
+impl Node {
+    /// Reads a Node. What cannot be read is as good as absent: a node with less room than it has.
+    pub fn of(node: &Value) -> Self {
+        let labels = node["metadata"]["labels"].as_object();
+        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        let labels: BTreeMap<String, String> = labels.into_iter().flatten().filter_map(text).collect();
+        let spec = NodeSpec::deserialize(&node["spec"]).unwrap_or_default();
+        let mut taints = spec.taints.unwrap_or_default();
+        if spec.unschedulable {
+            let (key, effect) = ("node.kubernetes.io/unschedulable".to_owned(), "NoSchedule".to_owned());
+            taints.push(Taint { key, effect, ..Taint::default() });
+        }
+        let label = |name: &str| labels.get(name).map_or("", String::as_str);
+        let zone = format!("{}/{}", label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
+        Self {
+            name: node["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+            taints,
+            allocatable: amounts(&node["status"]["allocatable"]),
+            zone,
+            labels,
+        }
+    }
+
+    fn takes(&self, claim: Option<&NodeClaim>) -> bool {
+        let none = NodeClaim::default();
+        let claim = claim.unwrap_or(&none);
+        let selected = claim.node_selector.iter().all(|(key, value)| self.labels.get(key) == Some(value));
+        selected
+            && claim.hard_node_affinity.as_ref().is_none_or(|affinity| self.matches(affinity))
+            && self.tolerated(&claim.tolerations)
+    }
+
+    fn tolerated(&self, tolerations: &[Toleration]) -> bool {
+        let repels = |taint: &&Taint| taint.effect == "NoSchedule" || taint.effect == "NoExecute";
+        self.taints.iter().filter(repels).all(|taint| tolerations.iter().any(|it| it.tolerates(taint)))
+    }
+
+    fn matches(&self, affinity: &NodeSelector) -> bool {
+        let term = |term: &NodeSelectorTerm| {
+            let some = !term.match_expressions.is_empty() || !term.match_fields.is_empty();
+            let label = |it: &NodeSelectorRequirement| holds(it, self.labels.get(&it.key).map(String::as_str));
+            let field = |it: &NodeSelectorRequirement| it.key == "metadata.name" && holds(it, Some(&self.name));
+            some && term.match_expressions.iter().all(label) && term.match_fields.iter().all(field)
+        };
+        affinity.node_selector_terms.iter().any(term)
+    }
+}
+
+/// A requirement that makes no sense matches nothing.
+fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = &requirement.values;
+    let listed = || value.is_some_and(|value| values.iter().any(|other| other == value));
+    let compared = || -> Option<std::cmp::Ordering> {
+        let [bound] = values.as_slice() else { return None };
+        Some(value?.parse::<i64>().ok()?.cmp(&bound.parse().ok()?))
+    };
+    match requirement.operator.as_str() {
+        "In" => listed(),
+        "NotIn" => !values.is_empty() && !listed(),
+        "Exists" => values.is_empty() && value.is_some(),
+        "DoesNotExist" => values.is_empty() && value.is_none(),
+        "Gt" => compared() == Some(std::cmp::Ordering::Greater),
+        "Lt" => compared() == Some(std::cmp::Ordering::Less),
+        _ => false,
+    }
+}
+
+pub(super) fn amounts(list: &Value) -> Amounts {
+    let amount = |(name, amount): (&String, &Value)| {
+        let amount: Quantity = match amount {
+            Value::String(text) => text.parse().ok()?,
+            Value::Number(number) => number.to_string().parse().ok()?,
+            _ => return None,
+        };
+        // A quota's `requests.cpu` counts what `cpu` counts.
+        Some((name.clone(), count(name.strip_prefix("requests.").unwrap_or(name), amount)))
+    };
+    list.as_object().into_iter().flatten().filter_map(amount).collect()
+}
+
+/// Resources that nodes are asked for; requests of others are ignored.
+fn tracked(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || (name.contains('/') && !name.starts_with("requests."))
+}
+
+/// What one replica needs of the resources `wanted` names.
+pub(super) fn needs(component: &Component, wanted: impl Fn(&str) -> bool) -> Vec<(&str, i64)> {
+    let request = component.replica_requirements.as_ref().map(|it| &it.resource_request);
+    let amount = |(name, amount): (&'_ String, &karmada_api::kubernetes::Quantity)| {
+        let amount: Quantity = amount.as_str().parse().ok()?;
+        Some(count(name, amount)).filter(|amount| *amount > 0)
+    };
+    let listed = request.into_iter().flatten().filter(|(name, _)| wanted(name));
+    listed.filter_map(|(name, quantity)| Some((name.as_str(), amount((name, quantity))?))).collect()
+}
+
+/// For sorting: processors first, then memory.
+pub(super) fn size(component: &Component) -> (i64, i64) {
+    let needs = needs(component, tracked);
+    let of = |wanted: &str| needs.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, amount)| *amount);
+    (of("cpu"), of("memory"))
+}
+
+/// What is left of each node, in the order in which sets are placed.
+#[derive(Clone)]
+pub(super) struct Rooms<'a> {
+    rooms: Vec<Room<'a>>,
+    looks: usize,
+}
+
+#[derive(Clone)]
+struct Room<'a> {
+    node: &'a Node,
+    left: Amounts,
+    pods: i64,
+}
+
+impl Room<'_> {
+    fn fits(&self, needs: &[(&str, i64)]) -> i64 {
+        let left = |name: &str| self.left.get(name).copied().unwrap_or(0);
+        needs.iter().map(|(name, amount)| left(name) / amount).fold(self.pods, i64::min).max(0)
+    }
+
+    fn take(&mut self, needs: &[(&str, i64)], replicas: i64) {
+        self.pods -= replicas;
+        for (name, amount) in needs {
+            if let Some(left) = self.left.get_mut(*name) {
+                *left -= amount.saturating_mul(replicas);
+            }
+        }
+    }
+}
+
+impl<'a> Rooms<'a> {
+    pub fn of(state: &'a State) -> Self {
+        let room = |node: &'a Node| {
+            let used = state.used(&node.name);
+            let left = node.allocatable.iter().map(|(name, amount)| {
+                let used = used.and_then(|used| used.amounts.get(name)).copied().unwrap_or(0);
+                (name.clone(), amount.saturating_sub(used).max(0))
+            });
+            let allowed = node.allocatable.get("pods").copied().unwrap_or(0);
+            let pods = allowed.saturating_sub(used.map_or(0, |used| used.pods)).max(0);
+            Room { node, left: left.collect(), pods }
+        };
+        Self { rooms: state.in_turn().map(room).collect(), looks: 0 }
+    }
+
+    /// How many replicas fit on all nodes together.
+    pub fn fits(&self, component: &Component) -> i64 {
+        let needs = needs(component, tracked);
+        let taking = self.rooms.iter().filter(|room| room.node.takes(claim(component)));
+        taking.fold(0, |sum, room| sum.saturating_add(room.fits(&needs)))
+    }
+
+    /// Puts components on the first nodes that take them. False when one found no place; what was placed stays.
+    pub fn place(&mut self, components: &[Component]) -> bool {
+        components.iter().all(|component| self.place_one(component))
+    }
+
+    fn place_one(&mut self, component: &Component) -> bool {
+        let mut remaining = i64::from(component.replicas);
+        let needs = needs(component, tracked);
+        for room in &mut self.rooms {
+            if remaining <= 0 || self.looks >= LOOKS {
+                break;
+            }
+            self.looks += 1;
+            if room.node.takes(claim(component)) {
+                let placed = room.fits(&needs).min(remaining);
+                room.take(&needs, placed);
+                remaining -= placed;
+            }
+        }
+        remaining <= 0
+    }
+
+    /// How many sets can be placed one after the other.
+    pub fn sets(mut self, components: &[&Component], most: i64) -> i64 {
+        // Pods of one kind are not in each other's way: what fits them all fits set by set.
+        let mut some = components.iter().filter(|component| component.replicas > 0);
+        if let (Some(only), None) = (some.next(), some.next()) {
+            return (self.fits(only) / i64::from(only.replicas)).min(most);
+        }
+        let mut placed = 0;
+        while placed < most && components.iter().all(|component| self.place_one(component)) {
+            placed += 1;
+        }
+        placed
+    }
+}
+
+fn claim(component: &Component) -> Option<&NodeClaim> {
+    component.replica_requirements.as_ref()?.node_claim.as_ref()
+}

@@ -1,0 +1,75 @@
+//! Pods that no node takes.
+
+use std::time::Duration;
+
+use apimachinery::meta::{LabelSelector, Time};
+use apimachinery::selector::Selector;
+use serde::Deserialize;
+use serde_json::Value;
+
+const HASH_LABEL: &str = "pod-template-hash";
+
+fn controlled_by(object: &Value, uid: &str) -> bool {
+    let owners = object["metadata"]["ownerReferences"].as_array();
+    owners.into_iter().flatten().any(|owner| owner["controller"] == true && owner["uid"] == uid)
+}
+
+fn selects(workload: &Value) -> Option<Selector> {
+    let selector = LabelSelector::deserialize(&workload["spec"]["selector"]).ok()?;
+    Selector::from_label_selector(&selector).ok()
+}
+
+fn matches(selector: &Selector, object: &Value) -> bool {
+    let labels = &object["metadata"]["labels"];
+    selector.matches_with(|key| labels.get(key).and_then(Value::as_str))
+}
+
+/// The template without the label that tells the ReplicaSets of a Deployment apart.
+fn template(workload: &Value) -> Value {
+    let mut template = workload["spec"]["template"].clone();
+    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
+        labels.remove(HASH_LABEL);
+    }
+    template
+}
+
+/// The ReplicaSet of a Deployment that has its present template: the oldest of them.
+pub fn new_replica_set<'a>(deployment: &Value, replica_sets: impl IntoIterator<Item = &'a Value>) -> Option<&'a Value> {
+    let (selector, uid) = (selects(deployment)?, deployment["metadata"]["uid"].as_str()?);
+    let wanted = template(deployment);
+    let same = |set: &&Value| controlled_by(set, uid) && matches(&selector, set) && template(set) == wanted;
+    let age = |set: &&Value| {
+        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
+        (text("creationTimestamp"), text("name"))
+    };
+    replica_sets.into_iter().filter(same).min_by_key(age)
+}
+
+/// How many pods of a ReplicaSet have been refused by all nodes for longer than `threshold`.
+pub fn unschedulable_pods<'a>(
+    replica_set: &Value,
+    pods: impl IntoIterator<Item = &'a Value>,
+    threshold: Duration,
+    now: Time,
+) -> i64 {
+    let (Some(selector), Some(uid)) = (selects(replica_set), replica_set["metadata"]["uid"].as_str()) else {
+        return 0;
+    };
+    let refused = |pod: &&Value| {
+        let conditions = pod["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|condition| {
+            let since = Time::deserialize(&condition["lastTransitionTime"]).ok();
+            condition["type"] == "PodScheduled"
+                && condition["status"] == "False"
+                && condition["reason"] == "Unschedulable"
+                && since.is_some_and(|since| lasted(since, now) > threshold)
+        })
+    };
+    let own = pods.into_iter().filter(|pod| controlled_by(pod, uid) && matches(&selector, pod));
+    i64::try_from(own.filter(refused).count()).unwrap_or(i64::MAX)
+}
+
+fn lasted(since: Time, now: Time) -> Duration {
+    let seconds = now.timestamp().as_second().saturating_sub(since.timestamp().as_second());
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+}

@@ -1,0 +1,97 @@
+//! Taking replicas back from clusters where their pods cannot start. Nothing is placed here: the scheduler sees that
+//! replicas are missing and finds room for them.
+
+use karmada_api::constants::annotations;
+use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType};
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha2::TargetCluster;
+use serde_json::Value;
+
+/// Whether replicas of a binding may be moved at all: a Deployment whose last result was divided by room.
+pub fn concerns(binding: &Binding) -> bool {
+    let resource = &binding.spec.resource;
+    let applied = binding.metadata.annotations.get(annotations::APPLIED_PLACEMENT);
+    let applied = applied.and_then(|text| serde_json::from_str::<Placement>(text).ok());
+    binding.scope == Scope::Namespaced
+        && binding.metadata.deletion_timestamp.is_none()
+        && resource.api_version == "apps/v1"
+        && resource.kind == "Deployment"
+        && applied.is_some_and(|placement| divides_by_room(&placement))
+}
+
+fn divides_by_room(placement: &Placement) -> bool {
+    let Some(scheduling) = &placement.replica_scheduling else { return false };
+    let dynamic = scheduling.weight_preference.as_ref().is_some_and(|it| it.dynamic_weight.is_some());
+    scheduling.replica_scheduling_type == Some(ReplicaSchedulingType::Divided)
+        && match scheduling.replica_division_preference {
+            Some(ReplicaDivisionPreference::Aggregated) => true,
+            Some(ReplicaDivisionPreference::Weighted) => dynamic,
+            None => false,
+        }
+}
+
+/// Whether now is the time: the scheduler has seen the newest spec, nothing is being evicted, and nobody asked to leave
+/// the binding alone. Upstream does not ask, and takes from results that are already being changed.
+pub fn is_settled(binding: &Binding, scheduler: &str) -> bool {
+    let suspended = binding.spec.suspension.as_ref().and_then(|it| it.scheduling) == Some(true);
+    let name = Some(binding.spec.scheduler_name.as_str()).filter(|name| !name.is_empty());
+    !suspended
+        && name.is_none_or(|name| name == scheduler)
+        && binding.spec.graceful_eviction_tasks.is_empty()
+        && binding.status.scheduler_observed_generation == binding.metadata.generation
+}
+
+/// How many replicas of each target are ready; `None` where that is not known. Kubernetes leaves a zero out, so 0 ready
+/// looks the same.
+fn ready(binding: &Binding, cluster: &str) -> Option<i64> {
+    let item = binding.status.aggregated_status.iter().find(|item| item.cluster_name == cluster)?;
+    let status: Value = serde_json::from_str(item.status.as_ref()?.get()).ok()?;
+    status["readyReplicas"].as_i64()
+}
+
+/// The clusters to ask about: with fewer ready replicas than wanted.
+pub fn doubtful(binding: &Binding) -> Vec<&str> {
+    let lacks = |target: &&TargetCluster| ready(binding, &target.name).unwrap_or(-1) < i64::from(target.replicas);
+    binding.spec.clusters.iter().filter(lacks).map(|target| target.name.as_str()).collect()
+}
+
+/// What is taken back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moved {
+    /// The new `spec.clusters`; clusters that lose everything stay with none.
+    pub clusters: Vec<TargetCluster>,
+    /// How many from where, in the order of the result.
+    pub taken: Vec<(String, i64)>,
+}
+
+/// `unschedulable` says how many pods of a cluster no node takes, as far as that is known. At most `budget` replicas are
+/// taken. `None` when nothing is to be done.
+pub fn plan(binding: &Binding, unschedulable: impl Fn(&str) -> Option<i64>, budget: i64) -> Option<Moved> {
+    let doubtful = doubtful(binding);
+    let mut left = budget;
+    let mut moved = Moved { clusters: binding.spec.clusters.clone(), taken: Vec::new() };
+    for target in &mut moved.clusters {
+        if !doubtful.contains(&target.name.as_str()) {
+            continue;
+        }
+        let (wanted, refused) = (i64::from(target.replicas), unschedulable(&target.name).unwrap_or(0));
+        if refused <= 0 || refused > wanted {
+            continue;
+        }
+        let ready = ready(binding, &target.name).unwrap_or(-1);
+        let keeps = (wanted - refused).max(ready.min(wanted)).max(wanted - left);
+        if keeps < wanted {
+            left -= wanted - keeps;
+            target.replicas = i32::try_from(keeps).unwrap_or(target.replicas);
+            moved.taken.push((target.name.clone(), wanted - keeps));
+        }
+    }
+    (!moved.taken.is_empty()).then_some(moved)
+}
+
+/// The text of the event.
+pub fn event(moved: &Moved) -> String {
+    let each = moved.taken.iter().map(|(cluster, count)| format!("{count} replica(s) in cluster({cluster}), "));
+    let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
+    format!("Binding has been descheduled, {}{total} total descheduled replica(s)", each.collect::<String>())
+}

@@ -1,0 +1,153 @@
+//! A decision and its reasons as a document and as a table, for people and programs alike.
+
+use karmada_api::scope::Binding;
+use serde_json::{Value, json};
+
+use crate::decide::Decision;
+use crate::explain::{Numbers, Verdict, explain};
+use crate::needed::needed;
+use crate::outcome::outcome;
+use crate::problem::{Gates, Problem};
+use crate::snapshot::Snapshot;
+
+/// What would be decided about a binding now, and why.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Of the binding.
+    pub namespace: String,
+    pub name: String,
+    /// What it is the binding of: kind, namespace and name.
+    pub resource: [String; 3],
+    /// Why the scheduler would look at it; `None` when the last result stands.
+    pub needed: Option<&'static str>,
+    pub decision: Decision,
+    pub clusters: Vec<Verdict>,
+}
+
+impl Report {
+    /// `None` for a binding without a placement.
+    pub fn of(binding: &Binding, snapshot: &Snapshot, gates: &Gates) -> Option<Self> {
+        Problem::of(binding).map(|problem| Self::of_problem(binding, &problem, snapshot, gates))
+    }
+
+    /// With estimates and peers that the binding alone does not tell.
+    pub fn of_problem(binding: &Binding, problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Self {
+        let (decision, clusters) = explain(problem, snapshot, gates);
+        let resource = &binding.spec.resource;
+        Self {
+            namespace: binding.metadata.namespace.clone(),
+            name: binding.metadata.name.clone(),
+            resource: [resource.kind.clone(), resource.namespace.clone(), resource.name.clone()],
+            needed: needed(binding, snapshot, gates).map(|why| why.as_str()),
+            decision,
+            clusters,
+        }
+    }
+
+    /// The result in one line: `m1:2 m2:1`, `none`, or the error.
+    pub fn result(&self) -> String {
+        match &self.decision.clusters {
+            Ok(targets) if targets.is_empty() => "none".to_owned(),
+            Ok(targets) => {
+                targets.iter().map(|it| format!("{}:{}", it.name, it.replicas)).collect::<Vec<_>>().join(" ")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    pub fn to_value(&self) -> Value {
+        let follows = outcome(self.decision.error());
+        let failures = self.decision.failures.iter();
+        let failures: Vec<Value> = failures
+            .map(|it| json!({"index": it.index, "affinityName": it.name, "error": it.error.to_string()}))
+            .collect();
+        let mut value = json!({
+            "binding": {"namespace": self.namespace, "name": self.name},
+            "resource": {"kind": self.resource[0], "namespace": self.resource[1], "name": self.resource[2]},
+            "schedule": self.needed,
+            "condition": {"type": "Scheduled", "status": follows.status(), "reason": follows.reason, "message": follows.message},
+            "failedTerms": failures,
+            "clusters": self.clusters.iter().map(verdict).collect::<Vec<_>>(),
+        });
+        if let Ok(targets) = &self.decision.clusters {
+            value["result"] = json!(targets);
+        }
+        if let Some(term) = &self.decision.affinity_term {
+            value["affinityName"] = json!(term);
+        }
+        value
+    }
+
+    /// Lines for a terminal, each with its end.
+    pub fn to_text(&self) -> String {
+        let follows = outcome(self.decision.error());
+        let mut lines = vec![
+            format!("Schedule:  {}", self.needed.unwrap_or("not needed")),
+            format!("Result:    {}", self.result()),
+            format!("Condition: Scheduled={} {}: {}", follows.status(), follows.reason, follows.message),
+            format!("Queue:     {:?}", follows.queue),
+        ];
+        lines.extend(self.decision.affinity_term.iter().map(|term| format!("Term:      {term}")));
+        let failures = self.decision.failures.iter();
+        lines.extend(
+            failures.map(|failure| format!("Failed:    term {} ({}): {}", failure.index, failure.name, failure.error)),
+        );
+        lines.push(String::new());
+        let head = ["CLUSTER", "REPLICAS", "SCORE", "FREE", "AVAILABLE", "TIER", "WHY"].map(str::to_owned);
+        lines.extend(table(&std::iter::once(head).chain(self.clusters.iter().map(row)).collect::<Vec<_>>()));
+        lines.into_iter().map(|line| line + "\n").collect()
+    }
+}
+
+fn verdict(verdict: &Verdict) -> Value {
+    let mut value = json!({
+        "name": verdict.cluster,
+        "chosen": verdict.chosen,
+        "selected": verdict.selected,
+        "replicas": verdict.replicas,
+        "why": why(verdict),
+    });
+    if let Some(it) = &verdict.rejected_by {
+        value["rejectedBy"] = json!({"plugin": it.plugin, "reason": it.reason, "field": it.field});
+    }
+    if let Some(it) = &verdict.numbers {
+        value["score"] = json!(it.score);
+        value["capacity"] =
+            json!({"allocatable": it.allocatable, "available": it.available, "overflowOrder": it.overflow_order});
+    }
+    value
+}
+
+/// In a few words.
+fn why(verdict: &Verdict) -> String {
+    match &verdict.rejected_by {
+        Some(rejected) => format!("{}: {} ({})", rejected.plugin, rejected.reason, rejected.field),
+        None if verdict.chosen => "chosen".to_owned(),
+        None if verdict.selected => "selected, without replicas".to_owned(),
+        None if verdict.numbers.is_some() => "not selected".to_owned(),
+        None => "being deleted".to_owned(),
+    }
+}
+
+fn row(verdict: &Verdict) -> [String; 7] {
+    let number = |number: fn(Numbers) -> String| verdict.numbers.map_or_else(|| "-".to_owned(), number);
+    [
+        verdict.cluster.clone(),
+        if verdict.chosen { verdict.replicas.to_string() } else { "-".to_owned() },
+        number(|it| it.score.to_string()),
+        number(|it| it.allocatable.to_string()),
+        number(|it| it.available.to_string()),
+        number(|it| it.overflow_order.to_string()),
+        why(verdict),
+    ]
+}
+
+fn table(rows: &[[String; 7]]) -> Vec<String> {
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0) + 3;
+    let widths: Vec<usize> = (0..7).map(width).collect();
+    let line = |row: &[String; 7]| {
+        let cells: String = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        cells.trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}

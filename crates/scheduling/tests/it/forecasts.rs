@@ -1,0 +1,79 @@
+//! What would become of templates nobody has created, and how reasons are shown.
+
+use interpreter::Interpreter;
+use karmada_api::Scope;
+use karmada_api::scope::Policy;
+use scheduling::Gates;
+use scheduling::forecast::{Forecast, forecast};
+use scheduling::report::Report;
+use serde_json::{Value, json};
+
+use crate::fleet::{binding, cluster, snapshot};
+
+fn policy(scope: Scope, namespace: &str, name: &str, placement: &Value) -> Policy {
+    let value = json!({"metadata": {"name": name, "namespace": namespace},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": placement}});
+    Policy::from_value(scope, &value).unwrap()
+}
+
+fn deployment(namespace: &str) -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": namespace},
+        "spec": {"replicas": 3, "template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}}})
+}
+
+#[test]
+fn a_namespaced_policy_goes_before_a_cluster_policy() {
+    let fleet = snapshot(vec![cluster("m1", "2", json!({})), cluster("m2", "4", json!({}))]);
+    let policies = [
+        policy(Scope::Cluster, "", "all", &json!({})),
+        policy(Scope::Namespaced, "a", "one", &json!({"clusterAffinity": {"clusterNames": ["m2"]}})),
+    ];
+    let told = |namespace: &str, kind: &str| {
+        let mut template = deployment(namespace);
+        template["kind"] = json!(kind);
+        match forecast(&template, &policies, None, &fleet, &Interpreter::default(), &Gates::default()) {
+            Forecast::Unclaimed => "unclaimed".to_owned(),
+            Forecast::Broken { policy, error } => format!("{policy}: {error}"),
+            Forecast::Placed { policy, report, .. } => format!("{policy}: {}", report.result()),
+        }
+    };
+    assert_eq!(told("a", "Deployment"), "PropagationPolicy a/one: m2:3");
+    assert_eq!(told("b", "Deployment"), "ClusterPropagationPolicy all: m2:3 m1:3");
+    assert_eq!(told("a", "StatefulSet"), "unclaimed");
+}
+
+#[test]
+fn reports_say_why() {
+    let fleet = snapshot(vec![
+        cluster("m1", "2", json!({})),
+        cluster("m2", "4", json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})),
+        cluster("m3", "9", json!({"status": {"apiEnablements": null}})),
+    ]);
+    let binding =
+        binding(&json!({"replicas": 2, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}}), &json!({}));
+    let report = Report::of(&binding, &fleet, &Gates::default()).unwrap();
+    let value = report.to_value();
+    assert_eq!(value["result"], json!([{"name": "m1", "replicas": 2}]));
+    assert_eq!(value["condition"]["reason"], "Success");
+    assert_eq!(
+        value["clusters"],
+        json!([
+            {"name": "m1", "chosen": true, "selected": true, "replicas": 2, "why": "chosen", "score": 0,
+                "capacity": {"allocatable": 2, "available": 2, "overflowOrder": 0}},
+            {"name": "m2", "chosen": false, "selected": false, "replicas": 0,
+                "why": "TaintToleration: cluster(s) had untolerated taint {k:NoSchedule} (cluster: spec.taints[0])",
+                "rejectedBy": {"plugin": "TaintToleration", "reason": "cluster(s) had untolerated taint {k:NoSchedule}", "field": "cluster: spec.taints[0]"}},
+            {"name": "m3", "chosen": false, "selected": false, "replicas": 0,
+                "why": "APIEnablement: cluster(s) did not have the API resource (cluster: status.apiEnablements)",
+                "rejectedBy": {"plugin": "APIEnablement", "reason": "cluster(s) did not have the API resource", "field": "cluster: status.apiEnablements"}},
+        ])
+    );
+    let text = report.to_text();
+    assert!(
+        text.starts_with("Schedule:  ReconcileSchedule\nResult:    m1:2\nCondition: Scheduled=True Success: "),
+        "{text}"
+    );
+    let rows: Vec<&str> = text.lines().skip(5).collect();
+    assert_eq!(rows[0], "CLUSTER   REPLICAS   SCORE   FREE   AVAILABLE   TIER   WHY");
+    assert_eq!(rows[1], "m1        2          0       2      2           0      chosen");
+}
