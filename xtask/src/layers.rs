@@ -20,6 +20,7 @@ const fn shell(name: &'static str, may_use: &'static [&'static str]) -> Layer {
 /// Bottom up; a crate uses only crates above its own row.
 pub const LAYERS: &[Layer] = &[
     pure("apimachinery", &[]),
+    pure("metrics", &[]),
     pure("apiextensions", &["apimachinery"]),
     pure("kubernetes-api", &["apimachinery"]),
     pure("karmada-api", &["apimachinery", "apiextensions"]),
@@ -31,13 +32,17 @@ pub const LAYERS: &[Layer] = &[
     shell("transport", &["apimachinery"]),
     shell("storage", &[]),
     shell("client", &["apimachinery", "transport", "world"]),
-    shell("apiserver", &["apimachinery", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"]),
-    shell("controller-runtime", &["apimachinery", "transport", "client", "world"]),
+    shell(
+        "apiserver",
+        &["apimachinery", "metrics", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
+    ),
+    shell("controller-runtime", &["apimachinery", "metrics", "transport", "client", "world"]),
     shell("kube-controllers", &["apimachinery", "transport", "client", "controller-runtime", "world", "pki"]),
     shell(
         "controllers",
         &[
             "apimachinery",
+            "metrics",
             "karmada-api",
             "interpreter",
             "propagation",
@@ -51,6 +56,7 @@ pub const LAYERS: &[Layer] = &[
         "scheduler",
         &[
             "apimachinery",
+            "metrics",
             "karmada-api",
             "propagation",
             "scheduling",
@@ -83,6 +89,7 @@ pub const LAYERS: &[Layer] = &[
         "karmada",
         &[
             "apimachinery",
+            "metrics",
             "apiextensions",
             "karmada-api",
             "kubernetes-api",

@@ -16,6 +16,7 @@ mod handlers;
 pub mod health;
 pub mod keys;
 mod leases;
+pub mod metrics;
 mod namespaces;
 mod negotiate;
 pub mod openapi;

@@ -110,6 +110,14 @@ pub fn failure_as(status: &Status, encoding: Encoding) -> Response {
     response
 }
 
+/// Numbers in Prometheus' text form.
+pub fn text(text: String) -> Response {
+    let mut response = Response::new(full(text));
+    let type_ = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, type_);
+    response
+}
+
 /// kube-apiserver's answer to paths it does not know.
 pub fn page_not_found() -> Response {
     let mut response = Response::new(full("404 page not found\n"));

@@ -22,6 +22,7 @@ use crate::crds::Definitions;
 use crate::documents::Documents;
 use crate::handlers;
 use crate::health::{Gate, Health};
+use crate::metrics::Counted;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::respond;
@@ -87,6 +88,9 @@ pub struct Shared {
     /// Set where it is the authorizer: who writes roles and bindings is then held to it.
     rbac: Option<Arc<Rbac>>,
     pub health: Health,
+    /// Served at `/metrics`; components of the same process count here too.
+    pub metrics: metrics::Registry,
+    counted: Counted,
     admission: Vec<Arc<dyn Admission>>,
     routes: Vec<Arc<dyn Route>>,
     /// Ends the tasks of the server.
@@ -135,6 +139,7 @@ impl ApiServer {
         });
         let mut routes = config.routes;
         routes.push(Arc::new(Documents::new(config.version)));
+        let metrics = metrics::Registry::default();
         let shared = Arc::new(Shared {
             cache,
             registry: Arc::new(Registry::new(config.resources)),
@@ -143,6 +148,8 @@ impl ApiServer {
             authorizer,
             rbac,
             health,
+            counted: Counted::new(&metrics),
+            metrics,
             admission: config.admission,
             routes,
             stop: stop.clone(),
@@ -191,6 +198,8 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let info = RequestInfo::parse(request.method(), request.uri());
     let audit_id = request.headers().get("audit-id").cloned();
     let long = info.is_long_running();
+    let started = tokio::time::Instant::now();
+    let underway = (!long).then(|| server.counted.begin(&info));
     let wishes = crate::finish::Wishes::of(request.headers(), &info.query);
     let encoding = crate::negotiate::error_encoding(request.headers());
     let answer = std::panic::AssertUnwindSafe(answer(server, &info, request)).catch_unwind();
@@ -212,6 +221,10 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
             "Timeout: request did not complete within requested timeout - context deadline exceeded",
         )),
     };
+    drop(underway);
+    let known =
+        info.is_resource && server.registry.snapshot().get(&info.group, &info.version, &info.resource).is_some();
+    server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()));
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if !long {
@@ -245,6 +258,9 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
     }
     if let Some(response) = server.health.answer(&info.path, parts.uri.query().unwrap_or_default()) {
         return Ok(response);
+    }
+    if info.path == "/metrics" && parts.method == http::Method::GET {
+        return Ok(respond::text(server.metrics.text()));
     }
     if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
         return route.call(server, info, &user, Request::from_parts(parts, body)).await;

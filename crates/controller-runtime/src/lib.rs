@@ -6,6 +6,7 @@ mod backoff;
 mod cache;
 mod events;
 mod informer;
+pub mod metrics;
 mod queue;
 mod worker;
 

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::WorkQueue;
+use crate::metrics::{Counted, Ending};
 
 /// What follows a successful pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +38,13 @@ pub async fn run_workers<K, F, Fut, E>(
 {
     let slots = Arc::new(Semaphore::new(workers));
     let reconcile = Arc::new(reconcile);
+    let counted = Counted::here(name, &queue, workers);
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { break };
         let Some(Some(key)) = stop.run_until_cancelled(queue.get()).await else { break };
-        let (queue, reconcile) = (queue.clone(), reconcile.clone());
+        let (queue, reconcile, counted) = (queue.clone(), reconcile.clone(), counted.clone());
         tokio::spawn(async move {
-            pass(name, &queue, key, &*reconcile).await;
+            pass(name, &queue, key, &*reconcile, counted.as_deref()).await;
             drop(slot);
         });
     }
@@ -52,14 +54,27 @@ pub async fn run_workers<K, F, Fut, E>(
     let _ = slots.acquire_many(all).await;
 }
 
-async fn pass<K, F, Fut, E>(name: &'static str, queue: &WorkQueue<K>, key: K, reconcile: &F)
+async fn pass<K, F, Fut, E>(name: &'static str, queue: &WorkQueue<K>, key: K, reconcile: &F, counted: Option<&Counted>)
 where
     K: Ord + Clone + Debug,
     F: Fn(K) -> Fut,
     Fut: Future<Output = Result<Next, E>>,
     E: Display,
 {
+    let started = tokio::time::Instant::now();
+    if let Some(counted) = counted {
+        counted.begin();
+    }
     let outcome = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind().await;
+    if let Some(counted) = counted {
+        let ending = match &outcome {
+            Ok(Ok(Next::Done)) => Ending::Success,
+            Ok(Ok(Next::After(_))) => Ending::After,
+            Ok(Err(_)) => Ending::Error,
+            Err(_) => Ending::Panic,
+        };
+        counted.end(ending, started.elapsed());
+    }
     match outcome {
         Ok(Ok(Next::Done)) => queue.forget(&key),
         Ok(Ok(Next::After(delay))) => {
@@ -91,9 +106,10 @@ mod tests {
         let queue = Arc::new(WorkQueue::new());
         let stop = CancellationToken::new();
         let passes = Arc::new(AtomicU32::new(0));
+        let registry = ::metrics::Registry::default();
         queue.add(7);
         let (counted, stopped) = (passes.clone(), stop.clone());
-        run_workers("test", queue.clone(), 2, stop, move |key: u32| {
+        let working = run_workers("test", queue.clone(), 2, stop, move |key: u32| {
             let pass = counted.fetch_add(1, Ordering::SeqCst);
             let stop = stopped.clone();
             async move {
@@ -108,8 +124,14 @@ mod tests {
                     }
                 }
             }
-        })
-        .await;
+        });
+        crate::metrics::observed(registry.clone(), working).await;
+        for (result, count) in [("error", 2), ("requeue_after", 1), ("success", 1)] {
+            let reconciles = registry.counters(&crate::metrics::RECONCILES);
+            assert_eq!(reconciles.value(&["test", result]), count, "{result}");
+        }
+        assert_eq!(registry.counters(&crate::metrics::PANICS).value(&["test"]), 1);
+        assert!(registry.text().contains("workqueue_retries_total{name=\"test\",controller=\"test\"} 2\n"));
         assert_eq!(passes.load(Ordering::SeqCst), 4);
         assert_eq!(queue.metrics().in_flight, 0);
     }

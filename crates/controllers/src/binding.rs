@@ -17,6 +17,7 @@ use propagation::works::{self, Inputs};
 use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
+use crate::metrics::result;
 use crate::{Context, templates};
 
 /// While a copy that is purged directly is still there, nothing is dispatched (upstream's period).
@@ -53,7 +54,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers("binding", queue, workers, stop, move |key| {
+    run_workers("binding-controller", queue, workers, stop, move |key| {
         let context = context.clone();
         async move { reconcile(&context, &key).await }
     })
@@ -107,7 +108,10 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let Some(template) = templates::referenced(context, &binding.spec.resource).await? else { return Ok(Next::Done) };
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
-    match ensure_works(context, &binding, &template).await {
+    let started = tokio::time::Instant::now();
+    let outcome = ensure_works(context, &binding, &template).await;
+    context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
+    match outcome {
         Ok(()) => {
             for subject in subjects {
                 recorder.normal(subject, events::SYNC_WORK_SUCCEED, format!("Sync work of {kind}({key}) successful."));

@@ -45,7 +45,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers("bindingStatus", queue, workers, stop, move |key| {
+    run_workers("resource-binding-status-controller", queue, workers, stop, move |key| {
         let context = context.clone();
         async move { reconcile(&context, &key).await }
     })

@@ -48,7 +48,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let stop = context.stop.clone();
-    run_workers("cluster", queue, 16, stop, move |name| {
+    run_workers("cluster-controller", queue, 16, stop, move |name| {
         let context = context.clone();
         async move { reconcile(&context, &name).await }
     })

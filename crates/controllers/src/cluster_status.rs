@@ -34,12 +34,13 @@ type Observations = Mutex<HashMap<String, Remembered>>;
 pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
     let observations: Arc<Observations> = Arc::default();
-    let (keys, forget) = (queue.clone(), observations.clone());
+    let (keys, forget, metrics) = (queue.clone(), observations.clone(), context.metrics.clone());
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
         let name = event.object().name();
         match event {
             Event::Deleted(_) => {
                 forget.lock().remove(name);
+                metrics.forget(name);
             }
             // The finalizer is what a new cluster waits for.
             Event::Updated { old, new } if old.finalizers() == new.finalizers() && !event.changes_generation() => {}
@@ -52,7 +53,7 @@ pub(crate) async fn run(context: Context) {
     let stop = context.stop.clone();
     // A member that does not answer holds its place for the client's time-out (32 s): enough places for all of some
     // hundreds of members, of which half are lost.
-    run_workers("clusterStatus", queue, 256, stop, move |name| {
+    run_workers("cluster-status-controller", queue, 256, stop, move |name| {
         let (context, observations) = (context.clone(), observations.clone());
         async move { reconcile(&context, &observations, &name).await }
     })
@@ -65,6 +66,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     if cluster.spec.sync_mode == SyncMode::Pull || !has_finalizer {
         return Ok(Next::Done);
     }
+    let started = tokio::time::Instant::now();
     let (probe, member) = match context.members.get(name).await {
         Ok(member) => (probe(&member).await, Some(member)),
         Err(MemberError::NoCluster(_)) => return Ok(Next::Done),
@@ -89,6 +91,8 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
         sum_up(&member, &cluster, &mut status, observations).await;
     }
     write(context, &cluster, &status).await?;
+    let seen = Cluster { status, ..Cluster::clone(&cluster) };
+    context.metrics.cluster(&seen, started.elapsed());
     Ok(Next::After(context.settings.status_frequency))
 }
 

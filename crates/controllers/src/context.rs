@@ -17,6 +17,7 @@ use world::World;
 
 use crate::execution::Engine;
 use crate::members::{Connector, Members};
+use crate::metrics::Metrics;
 use crate::skip::Skip;
 use crate::stores::Store;
 
@@ -34,6 +35,8 @@ pub struct Settings {
     pub workers: usize,
     /// How long several changes of status are collected into one write.
     pub settle: Duration,
+    /// Where the controllers count.
+    pub metrics: ::metrics::Registry,
 }
 
 impl Default for Settings {
@@ -46,6 +49,7 @@ impl Default for Settings {
             member_burst: 60,
             workers: 64,
             settle: Duration::from_millis(100),
+            metrics: ::metrics::Registry::default(),
         }
     }
 }
@@ -63,6 +67,7 @@ pub struct Shared {
     pub(crate) interpreter: Interpreter,
     pub(crate) world: World,
     pub(crate) settings: Settings,
+    pub(crate) metrics: Metrics,
     pub(crate) stop: CancellationToken,
     pub(crate) policies: Store<Policy>,
     pub(crate) overrides: Store<Override>,
@@ -121,6 +126,7 @@ impl Context {
             control,
             interpreter,
             world,
+            metrics: Metrics::new(settings.metrics.clone()),
             settings,
             stop,
         }))

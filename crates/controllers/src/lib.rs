@@ -12,6 +12,7 @@ mod detector;
 mod error;
 mod execution;
 mod members;
+pub mod metrics;
 mod namespace;
 mod skip;
 mod stores;

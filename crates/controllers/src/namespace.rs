@@ -55,7 +55,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers("namespace", queue, workers, stop, move |name| {
+    run_workers("namespace-sync-controller", queue, workers, stop, move |name| {
         let context = context.clone();
         async move { reconcile(&context, &name).await }
     })

@@ -4,21 +4,8 @@
 use std::collections::BTreeSet;
 
 use apimachinery::{GroupVersionKind, ObjectKey};
-use karmada_api::constants::namespaces;
+use karmada_api::constants::{namespaces, templates};
 use regex::Regex;
-
-/// Groups that describe propagation itself, and events.
-const GROUPS: [&str; 9] = [
-    "cluster.karmada.io",
-    "policy.karmada.io",
-    "work.karmada.io",
-    "config.karmada.io",
-    "networking.karmada.io",
-    "autoscaling.karmada.io",
-    "remedy.karmada.io",
-    "apps.karmada.io",
-    "events.k8s.io",
-];
 
 #[derive(Clone, Debug)]
 pub struct Skip {
@@ -40,7 +27,7 @@ pub enum SkipError {
 
 impl Default for Skip {
     fn default() -> Self {
-        Self::parse("", &["kube-.*"]).expect("the defaults are well formed")
+        Self::parse("", &[templates::SKIPPED_NAMESPACES]).expect("the defaults are well formed")
     }
 }
 
@@ -51,7 +38,7 @@ impl Skip {
     /// The part that cannot be read, or the pattern that is no regular expression.
     pub fn parse(apis: &str, namespaces: &[&str]) -> Result<Self, SkipError> {
         let mut skip = Self {
-            groups: GROUPS.map(str::to_owned).into(),
+            groups: templates::SKIPPED_GROUPS.iter().map(|group| (*group).to_owned()).collect(),
             versions: BTreeSet::from(["coordination.k8s.io/v1".to_owned()]),
             kinds: BTreeSet::from([("v1".to_owned(), "Event".to_owned())]),
             namespaces: Vec::new(),

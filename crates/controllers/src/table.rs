@@ -110,7 +110,12 @@ pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task:
         }
     }
     let chosen = CONTROLLERS.iter().filter(|controller| is_selected(controller.name, selection));
-    Ok(chosen.map(|controller| tokio::spawn((controller.start)(context.clone()))).collect())
+    let metrics = &context.metrics.registry;
+    let started = chosen.map(|controller| {
+        let running = (controller.start)(context.clone());
+        tokio::spawn(controller_runtime::metrics::observed(metrics.clone(), running))
+    });
+    Ok(started.collect())
 }
 
 fn is_selected(name: &str, selection: &[String]) -> bool {

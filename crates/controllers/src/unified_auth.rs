@@ -49,7 +49,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let stop = context.stop.clone();
-    run_workers("unifiedAuth", queue, 4, stop, move |name| {
+    run_workers("unified-auth-controller", queue, 4, stop, move |name| {
         let context = context.clone();
         async move { reconcile(&context, &name).await }
     })

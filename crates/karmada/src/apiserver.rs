@@ -13,6 +13,7 @@ use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::Client;
 use controllers::Connector;
+use karmada_api::cluster::ClusterStrategy;
 use karmada_api::work::BindingConverter;
 use kubernetes_api::services::Ranges;
 use storage::Store;
@@ -24,6 +25,7 @@ use crate::admission::KarmadaAdmission;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::rules::Rules;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -35,6 +37,10 @@ pub struct Options {
     pub services: Ranges,
     /// Which admission plugins differ from kube-apiserver's default set.
     pub plugins: Switches,
+    /// What the rules of admission allow besides.
+    pub admission: karmada_api::admission::Options,
+    /// Feature gate CustomizedClusterResourceModeling.
+    pub resource_models: bool,
 }
 
 /// An API server with everything in place but its socket: in-process clients can use it already.
@@ -54,11 +60,13 @@ pub struct Running {
 pub async fn open(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Opened> {
     let data = DataDir::open(&options.data_dir, &options.listen.advertised(), world)?;
     let engine = Engine::open(options.store, &data.store()).await?;
-    let mut config = server_config(options, &data, engine.store(), world)?;
+    let rules = Rules::new(world.clone(), options.admission);
+    let mut config = server_config(options, &data, engine.store(), &rules, world)?;
     config.routes.push(Arc::new(ClusterProxy::new(connector)));
-    config.routes.extend(engine.metrics());
     let server = ApiServer::start(config).await.context("reading the store")?;
+    engine.count_in(&server.shared().metrics);
     let opened = Opened { server, data, engine };
+    rules.connect(opened.client("karmada-webhook"));
     let client = opened.client("apiserver");
     let listen = &options.listen;
     let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
@@ -105,15 +113,16 @@ fn server_config(
     options: &Options,
     data: &DataDir,
     store: Arc<dyn Store>,
+    rules: &Arc<Rules>,
     world: &World,
 ) -> anyhow::Result<ServerConfig> {
     let version = VersionInfo::default();
     let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
-    admission.push(Arc::new(KarmadaAdmission { world: world.clone(), options: Default::default() }));
+    admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
     Ok(ServerConfig {
         store,
         world: world.clone(),
-        resources: resources(),
+        resources: resources(options.resource_models),
         admission,
         authentication: access::authentication(data, options.token_auth_file.as_deref())?,
         authorization: Authorization::Rbac,
@@ -125,7 +134,7 @@ fn server_config(
 }
 
 /// What is served besides custom resources: the built-in kinds, and those of Karmada that are no CRDs.
-fn resources() -> Vec<Resource> {
+fn resources(resource_models: bool) -> Vec<Resource> {
     let mut resources = kubernetes_api::resources();
     let config_map = GroupVersionKind::new("", "v1", "ConfigMap");
     let object_meta = kubernetes_api::schema_for(&config_map).and_then(|kind| {
@@ -133,6 +142,8 @@ fn resources() -> Vec<Resource> {
         Some(kind.at(metadata))
     });
     resources.extend(karmada_api::resources(object_meta.as_ref()));
+    let clusters = resources.iter_mut().filter(|it| it.info.resource.group == "cluster.karmada.io");
+    clusters.for_each(|it| it.strategy = Arc::new(ClusterStrategy { resource_models }));
     resources
 }
 

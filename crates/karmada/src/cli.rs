@@ -1,7 +1,7 @@
 //! The command line of `karmada`.
 
 use std::ffi::OsString;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,13 @@ use std::time::Duration;
 use ::apiserver::plugins::Switches;
 use anyhow::Context as _;
 use apimachinery::quantity::Quantity;
-use clap::{Args, Parser, Subcommand};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use client::Client;
+use controllers::Skip;
+use karmada_api::admission::webhooks;
+use karmada_api::gates;
 use kubernetes_api::services::{Range, Ranges};
 use simulator::{MemberOptions, NodeShape};
 use tracing_subscriber::EnvFilter;
@@ -20,8 +26,11 @@ use crate::access::Listen;
 use crate::apiserver;
 use crate::demo;
 use crate::engine::Kind;
+use crate::flags::{self, Given};
 use crate::member::{self, RunningMember};
+use crate::rules::Rules;
 use crate::up::{self, ControlPlane};
+use crate::webhook;
 
 #[derive(Parser)]
 #[command(name = "karmada", version, about = "The multi-cluster Kubernetes control plane in one program", long_about = None)]
@@ -38,6 +47,8 @@ enum Command {
     Up(UpArgs),
     /// The API server alone, on the embedded store.
     Apiserver(ServerArgs),
+    /// The admission rules and conversions over HTTPS, for an API server that is not ours.
+    Webhook(WebhookArgs),
     /// A simulated member cluster: an API server with nodes on which pods seem to run.
     Member(MemberArgs),
 }
@@ -83,6 +94,19 @@ struct UpArgs {
     /// Simulate this many member clusters in this process, kept in the data directory, and join them.
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
+}
+
+#[derive(Args)]
+struct WebhookArgs {
+    /// Print the webhook configurations for the API server, and the conversion of the bindings' definitions, and end.
+    #[arg(long)]
+    print_configurations: bool,
+    /// The address the API server calls, for --print-configurations.
+    #[arg(long, default_value = "https://karmada-webhook.karmada-system.svc:443")]
+    url: String,
+    /// The authority of the serving certificate in PEM, for --print-configurations; `ca.crt` in --cert-dir if not given.
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -197,20 +221,119 @@ impl ServerArgs {
             token_auth_file: self.token_auth_file,
             services,
             plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
+            admission: Default::default(),
+            resource_models: true,
         }
     }
 }
 
 impl UpArgs {
-    fn options(self) -> up::Options {
-        up::Options {
-            server: self.server.options(),
+    fn options(self, given: &Given<'_>) -> anyhow::Result<up::Options> {
+        let mut server = self.server.options();
+        server.admission = admission(given)?;
+        server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+        Ok(up::Options {
+            server,
             controllers: self.controllers,
             kube_controllers: self.kube_controllers,
             members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Embedded,
-        }
+            settings: settings(given)?,
+            scheduler: scheduler(given)?,
+        })
     }
+}
+
+fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admission::Options> {
+    Ok(karmada_api::admission::Options {
+        allow_no_execute_taint_policy: given.is_true("allow-no-execute-taint-policy")?,
+        multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+        quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
+        compile_script: None,
+    })
+}
+
+fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+    let seconds = |name: &str| {
+        let parsed = given.duration(name)?.as_secs();
+        i64::try_from(parsed).with_context(|| format!("--{name} is too long"))
+    };
+    let mut settings = controllers::Settings {
+        status_frequency: given.duration("cluster-status-update-frequency")?,
+        skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
+        ..Default::default()
+    };
+    anyhow::ensure!(
+        !settings.status_frequency.is_zero(),
+        "--cluster-status-update-frequency must be greater than 0, for a member is looked at that often"
+    );
+    settings.thresholds.success = seconds("cluster-success-threshold")?;
+    settings.thresholds.failure = seconds("cluster-failure-threshold")?;
+    // Upstream's limit of 40 requests a second is not kept unless somebody asks for one.
+    if given.is_given("cluster-api-qps") {
+        settings.member_qps = given.parsed("cluster-api-qps")?;
+    }
+    settings.member_burst = given.parsed("cluster-api-burst")?;
+    Ok(settings)
+}
+
+fn scheduler(given: &Given<'_>) -> anyhow::Result<scheduler::Options> {
+    let mut options = scheduler::Options { name: given.text("scheduler-name").to_owned(), ..Default::default() };
+    anyhow::ensure!(!options.name.is_empty(), "--scheduler-name must not be empty");
+    let open = |name| given.gates.is_open(name);
+    options.gates.empty_workload = given.is_true("enable-empty-workload-propagation")?;
+    options.gates.multiple_pod_templates = open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING);
+    options.gates.workload_affinity = open(gates::WORKLOAD_AFFINITY);
+    options.gates.resource_models = open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+    options.overcommit_protection = open(gates::SCHEDULING_OVERCOMMIT_PROTECTION);
+    Ok(options)
+}
+
+impl WebhookArgs {
+    fn print(&self, given: &Given<'_>) -> anyhow::Result<()> {
+        let beside = PathBuf::from(given.text("cert-dir")).join("ca.crt");
+        let file = self.ca_file.as_ref().unwrap_or(&beside);
+        let authority = std::fs::read(file).with_context(|| format!("reading the authority in {}", file.display()))?;
+        let authority = STANDARD.encode(authority);
+        let base = self.url.trim_end_matches('/');
+        for configuration in webhooks::configurations(base, &authority) {
+            say(&format!("{}---\n", apimachinery::yaml::to_string(&configuration)));
+        }
+        let conversion = serde_json::json!({ "spec": { "conversion": webhooks::conversion(base, &authority) } });
+        for name in ["resourcebindings", "clusterresourcebindings"] {
+            say(&format!("# kubectl patch crd {name}.work.karmada.io --type=merge -p '{conversion}'\n"));
+        }
+        Ok(())
+    }
+}
+
+fn webhook_options(given: &Given<'_>) -> anyhow::Result<webhook::Options> {
+    let directory = PathBuf::from(given.text("cert-dir"));
+    let address: IpAddr = given.parsed("bind-address")?;
+    let tls_13_only = match given.text("tls-min-version") {
+        "1.3" => true,
+        "1.2" => false,
+        "1.0" | "1.1" => anyhow::bail!("--tls-min-version: TLS 1.0 and 1.1 are not offered; 1.2 and 1.3 are"),
+        other => anyhow::bail!("--tls-min-version: {other:?} is none of 1.2 and 1.3"),
+    };
+    Ok(webhook::Options {
+        listen: SocketAddr::new(address, given.parsed("secure-port")?),
+        certificate: directory.join(given.text("tls-cert-file-name")),
+        key: directory.join(given.text("tls-private-key-file-name")),
+        tls_13_only,
+        metrics: plain_address(given, "metrics-bind-address")?,
+        health: plain_address(given, "health-probe-bind-address")?,
+    })
+}
+
+/// `:8080`, `127.0.0.1:8080`, or `0` for none.
+fn plain_address(given: &Given<'_>, name: &str) -> anyhow::Result<Option<SocketAddr>> {
+    let text = given.text(name);
+    if matches!(text, "0" | "") {
+        return Ok(None);
+    }
+    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
+    whole.parse().map(Some).with_context(|| format!("--{name}: {text:?} is no address such as :8080"))
 }
 
 impl DemoArgs {
@@ -244,8 +367,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let Some((program, args)) = as_karmadactl(&args) {
         return karmadactl(program, args);
     }
-    let cli = match Cli::try_parse_from(args) {
-        Ok(cli) => cli,
+    let args = as_component(args);
+    let parsed = flags::extend(Cli::command()).try_get_matches_from(args);
+    let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
+        Ok(parsed) => parsed,
         Err(error) => {
             let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
             // Nothing can be done about a closed terminal.
@@ -255,13 +380,22 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let filter = EnvFilter::try_from_env("KARMADA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match execute(cli.command) {
+    match execute(cli.command, &matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// `karmada-webhook ...` is `karmada webhook ...`.
+fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
+    let name = args.first().and_then(|path| std::path::Path::new(path).file_name()).and_then(|name| name.to_str());
+    if name == Some("karmada-webhook") {
+        args.insert(1, "webhook".into());
+    }
+    args
 }
 
 /// Whether the program was called by one of its other names, or as `karmada karmadactl`: the name to show, and the
@@ -286,11 +420,19 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
     }
 }
 
-fn execute(command: Command) -> anyhow::Result<()> {
+fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
+    let of_command = matches.subcommand().map_or(matches, |(_, matches)| matches);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
         Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &World::system(), ended())),
-        Command::Up(args) => runtime.block_on(up(args.options())),
+        Command::Up(args) => {
+            let given = Given::read(of_command, flags::EFFECTIVE_IN_UP)?;
+            runtime.block_on(up(args.options(&given)?))
+        }
+        Command::Webhook(args) => {
+            let given = Given::read(of_command, flags::EFFECTIVE_IN_WEBHOOK)?;
+            if args.print_configurations { args.print(&given) } else { runtime.block_on(serve_webhook(&given)) }
+        }
         Command::Apiserver(args) => runtime.block_on(serve(args.options())),
         Command::Member(args) => runtime.block_on(member(args.options())),
     }
@@ -306,6 +448,21 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
     ));
     ended().await?;
     running.stop().await
+}
+
+async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
+    let options = webhook_options(given)?;
+    let rules = Rules::new(World::system(), admission(given)?);
+    let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
+    let kubeconfig = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
+    let kubeconfig =
+        kubeconfig.context("--kubeconfig or KUBECONFIG must name the API server whose objects are judged")?;
+    rules.connect(Client::from_kubeconfig(std::path::Path::new(kubeconfig), None).await?);
+    let running = webhook::start(rules, metrics::Registry::default(), &options).await?;
+    say(&format!("The webhooks are ready on https://{}\n", running.address));
+    ended().await?;
+    running.stop().await;
+    Ok(())
 }
 
 async fn member(options: member::Options) -> anyhow::Result<()> {

@@ -4,12 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::Route;
 use storage::Store;
 use storage::embedded::{EmbeddedStore, Options};
 use storage::memory::MemoryStore;
-
-use crate::metrics::StoreMetrics;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -45,11 +42,10 @@ impl Engine {
         }
     }
 
-    /// `/metrics`; the store in memory counts nothing.
-    pub fn metrics(&self) -> Option<Arc<dyn Route>> {
-        match self {
-            Self::Embedded(store) => Some(Arc::new(StoreMetrics(store.clone()))),
-            Self::Memory(_) => None,
+    /// Counts in `registry`; the store in memory counts nothing.
+    pub fn count_in(&self, registry: &metrics::Registry) {
+        if let Self::Embedded(store) = self {
+            crate::metrics::of_store(registry, store.clone());
         }
     }
 

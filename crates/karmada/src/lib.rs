@@ -9,9 +9,12 @@ pub mod cluster_proxy;
 pub mod data_dir;
 pub mod demo;
 pub mod engine;
+pub mod flags;
 pub mod member;
 pub mod metrics;
+pub mod rules;
 pub mod simulated;
 pub mod up;
+pub mod webhook;
 
 pub use cli::run;

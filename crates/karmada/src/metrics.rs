@@ -1,47 +1,27 @@
-//! `/metrics` of an API server, in the Prometheus text format: what its store has done. Nothing else is counted yet.
+//! What the store of an API server has done, among the server's numbers.
 
-use apimachinery::Status;
-use apiserver::{RequestInfo, Route, Shared};
-use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use metrics::{Description, Registry, Samples};
 use storage::embedded::{EmbeddedStore, Stats};
-use transport::{Identity, Request, Response, full};
 
-/// The counters of an embedded store since it was opened.
-pub struct StoreMetrics(pub EmbeddedStore);
+const REVISIONS: Description = Description::counter("karmada_store_revisions_total", &[], "Revisions written.");
+const BATCHES: Description =
+    Description::counter("karmada_store_batches_total", &[], "Durable transactions of the engine.");
+const SYNCS: Description = Description::counter("karmada_store_syncs_total", &[], "Times the disk was told to sync.");
+const BYTES: Description = Description::counter("karmada_store_bytes_total", &[], "Bytes of keys and values written.");
+pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES];
 
-impl Route for StoreMetrics {
-    fn takes(&self, info: &RequestInfo) -> bool {
-        info.verb == "get" && info.path == "/metrics"
-    }
-
-    fn call<'a>(
-        &'a self,
-        _server: &'a Shared,
-        _info: &'a RequestInfo,
-        _user: &'a Identity,
-        _request: Request,
-    ) -> BoxFuture<'a, Result<Response, Status>> {
-        let mut response = Response::new(full(text(&self.0.stats())));
-        let media_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-        response.headers_mut().insert(CONTENT_TYPE, media_type);
-        Box::pin(async move { Ok(response) })
-    }
+/// Counts what an embedded store does since it was opened.
+pub fn of_store(registry: &Registry, store: EmbeddedStore) {
+    registry.collect(move |samples| {
+        count(samples, &store.stats());
+        true
+    });
 }
 
-fn text(stats: &Stats) -> String {
-    let counter = |name: &str, help: &str, value: u64| {
-        format!(
-            "# HELP karmada_store_{name} {help}\n# TYPE karmada_store_{name} counter\nkarmada_store_{name} {value}\n"
-        )
-    };
-    [
-        counter("revisions_total", "Revisions written.", stats.revisions),
-        counter("batches_total", "Durable transactions of the engine.", stats.batches),
-        counter("syncs_total", "Times the disk was told to sync.", stats.syncs),
-        counter("bytes_total", "Bytes of keys and values written.", stats.bytes),
-    ]
-    .concat()
+fn count(samples: &mut Samples, stats: &Stats) {
+    for (family, value) in ALL.iter().zip([stats.revisions, stats.batches, stats.syncs, stats.bytes]) {
+        samples.counter(family, &[], value);
+    }
 }
 
 #[cfg(test)]
@@ -50,7 +30,12 @@ mod tests {
 
     #[test]
     fn every_counter_has_its_type() {
-        let text = text(&Stats { syncs: 7, ..Stats::default() });
+        let registry = Registry::default();
+        registry.collect(|samples| {
+            count(samples, &Stats { syncs: 7, ..Stats::default() });
+            true
+        });
+        let text = registry.text();
         assert!(text.contains("# TYPE karmada_store_syncs_total counter\nkarmada_store_syncs_total 7\n"), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), 4);
     }

@@ -29,6 +29,9 @@ pub struct Options {
     /// Members to simulate in this process, and how they are stored.
     pub members: Vec<MemberOptions>,
     pub member_store: Kind,
+    /// How the controllers and the scheduler are set; where they count is the server's.
+    pub settings: Settings,
+    pub scheduler: scheduler::Options,
 }
 
 /// A control plane at work.
@@ -61,10 +64,10 @@ impl ControlPlane {
         let opened = apiserver::open(&options.server, members.connector(), world).await?;
         let ready = opened.server.shared().health.ready_gate("controllers");
         let stop = CancellationToken::new();
-        let context = context(&opened, members.connector(), world, &stop);
+        let context = context(&opened, members.connector(), &options.settings, world, &stop);
         let mut kube = kube_controllers(&opened, &context, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
-        let (scheduler, scheduling) = scheduler(&opened, &context, world, &stop);
+        let (scheduler, scheduling) = scheduler(&opened, &context, &options.scheduler, world, &stop);
         tasks.push(scheduling);
         let (readiness, told) = watch::channel(false);
         let synced = context.clone();
@@ -148,15 +151,23 @@ fn kube_controllers(
 fn scheduler(
     opened: &Opened,
     context: &controllers::Context,
+    options: &scheduler::Options,
     world: &World,
     stop: &CancellationToken,
 ) -> (Scheduler, JoinHandle<()>) {
     let client = opened.client("karmada-scheduler").with_user_agent("karmada-scheduler");
-    scheduler::start(context.informers(), &client, world.clone(), scheduler::Options::default(), stop.clone())
+    let options = scheduler::Options { metrics: opened.server.shared().metrics.clone(), ..options.clone() };
+    scheduler::start(context.informers(), &client, world.clone(), options, stop.clone())
 }
 
-fn context(opened: &Opened, connector: Connector, world: &World, stop: &CancellationToken) -> controllers::Context {
+fn context(
+    opened: &Opened,
+    connector: Connector,
+    settings: &Settings,
+    world: &World,
+    stop: &CancellationToken,
+) -> controllers::Context {
     let client = opened.client("karmada-controller-manager").with_user_agent("karmada-controller-manager");
-    let settings = Settings::default();
+    let settings = Settings { metrics: opened.server.shared().metrics.clone(), ..settings.clone() };
     controllers::Context::new(client, world.clone(), Interpreter::default(), connector, settings, stop.clone())
 }

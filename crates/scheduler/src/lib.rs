@@ -3,6 +3,7 @@
 pub mod assumptions;
 pub mod clusters;
 pub mod explain;
+pub mod metrics;
 mod pass;
 mod peers;
 pub mod queue;

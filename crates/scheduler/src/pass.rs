@@ -9,7 +9,7 @@ use controller_runtime::Involved;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::outcome::{self, WriteError};
-use scheduling::{Class, Decision, Estimates, Gates, NoEstimates, Problem, ScheduleError, Snapshot};
+use scheduling::{Class, Decision, Estimates, Gates, NoEstimates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
 use crate::assumptions::OnTheWay;
@@ -89,6 +89,7 @@ fn resource(key: &ObjectKey) -> apimachinery::ApiResource {
 }
 
 async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interrupted> {
+    let started = tokio::time::Instant::now();
     let done = Ended::done(version(object));
     let Ok(binding) = Binding::decode(object) else { return Ok(done) };
     // It may have changed hands while it waited.
@@ -107,7 +108,11 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let _turn = if grouped { Some(shared.turn.lock().await) } else { None };
     let neighbours = if grouped { shared.neighbours(&binding) } else { Neighbours::default() };
     let (plan, before) = reserve(shared, &binding, &neighbours);
+    let verdict = plan.verdict();
     let ended = carry_out(shared, object, &binding, plan).await;
+    if let Some((result, why)) = verdict {
+        shared.counted.attempt(if ended.is_ok() { result } else { "error" }, why.as_str(), started.elapsed());
+    }
     // What was not written is on the way nowhere.
     if shared.options.overcommit_protection && !matches!(ended, Ok(Ended { outcome: Outcome::Done, .. })) {
         shared.assumptions.lock().restore(&object.key(), before);
@@ -140,7 +145,7 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
             let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
             Ok(Ended::done(version(&written)))
         }
-        Plan::Decided { decision, fresh } => commit(shared, object, binding, &decision, fresh).await,
+        Plan::Decided { decision, fresh, why: _ } => commit(shared, object, binding, &decision, fresh).await,
     }
 }
 
@@ -153,7 +158,20 @@ enum Plan {
         decision: Decision,
         /// Whether someone asked for a new decision after the last one.
         fresh: bool,
+        why: ScheduleType,
     },
+}
+
+impl Plan {
+    /// What an attempt counts as: its result and its type. What needs no decision is no attempt.
+    fn verdict(&self) -> Option<(&'static str, ScheduleType)> {
+        match self {
+            Self::Decided { decision, why, .. } => {
+                Some((if decision.error().is_none() { "scheduled" } else { "error" }, *why))
+            }
+            Self::Nothing | Self::Observed(_) => None,
+        }
+    }
 }
 
 /// What failed is decided again in any case: the condition must not outlive its cause.
@@ -167,10 +185,12 @@ fn plan(
     let peers = neighbours.peers();
     let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
     let problem = Problem { peers: Some(&peers), estimates, ..problem };
-    if scheduling::needed(binding, snapshot, gates).is_none() && !writes::failed(binding) {
+    let needed = scheduling::needed(binding, snapshot, gates);
+    if needed.is_none() && !writes::failed(binding) {
         return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);
     }
-    Plan::Decided { decision: scheduling::decide(&problem, snapshot, gates), fresh: problem.is_fresh() }
+    let why = needed.unwrap_or(ScheduleType::Reconcile);
+    Plan::Decided { decision: scheduling::decide(&problem, snapshot, gates), fresh: problem.is_fresh(), why }
 }
 
 /// Writes a decision. A conflict before anything is written makes it void.

@@ -13,6 +13,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ResourceHealth;
+use metrics::Registry;
 use parking_lot::Mutex;
 use scheduling::{Gates, Snapshot};
 use tokio::sync::Semaphore;
@@ -23,9 +24,10 @@ use world::World;
 use crate::assumptions::Assumptions;
 use crate::clusters::Clusters;
 use crate::explain::{self, Explanation};
+use crate::metrics::{Counted, PENDING};
 use crate::pass::{self, Ended};
 use crate::peers::{self, Neighbours};
-use crate::queue::Depths;
+use crate::queue::{Depths, Outcome};
 use crate::roster::{Roster, Step};
 use crate::triggers::{Change, DEFAULT_SCHEDULER};
 use crate::waiting::WaitingQueue;
@@ -40,11 +42,19 @@ pub struct Options {
     pub gates: Gates,
     /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
     pub overcommit_protection: bool,
+    /// Where the scheduler counts.
+    pub metrics: Registry,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { name: DEFAULT_SCHEDULER.to_owned(), workers: 64, gates: Gates::default(), overcommit_protection: false }
+        Self {
+            name: DEFAULT_SCHEDULER.to_owned(),
+            workers: 64,
+            gates: Gates::default(),
+            overcommit_protection: false,
+            metrics: Registry::default(),
+        }
     }
 }
 
@@ -60,6 +70,7 @@ pub(crate) struct Shared {
     pub client: Client,
     pub world: World,
     pub recorder: EventRecorder,
+    pub counted: Counted,
     pub roster: Mutex<Roster>,
     pub clusters: Mutex<Clusters>,
     pub assumptions: Mutex<Assumptions>,
@@ -83,6 +94,7 @@ pub fn start(
     let shared = Arc::new(Shared {
         recorder: EventRecorder::start(client.clone(), world.clone(), options.name.as_str(), stop.clone()),
         client: client.clone(),
+        counted: Counted::new(&options.metrics),
         world,
         roster: Mutex::new(Roster::new(options.name.as_str())),
         clusters: Mutex::default(),
@@ -92,6 +104,16 @@ pub fn start(
         bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
         cluster_objects: clusters.clone(),
         options,
+    });
+    let counted = Arc::downgrade(&shared);
+    shared.options.metrics.collect(move |samples| {
+        let Some(shared) = counted.upgrade() else { return false };
+        let depths = shared.queue.depths();
+        let queues = [("active", depths.active), ("backoff", depths.backoff), ("unschedulable", depths.unschedulable)];
+        for (queue, depth) in queues {
+            samples.gauge(&PENDING, &[queue], f64::from(u32::try_from(depth).unwrap_or(u32::MAX)));
+        }
+        true
     });
     if shared.options.gates.workload_affinity {
         for (_, informer) in &shared.bindings {
@@ -174,6 +196,9 @@ impl Shared {
             Ended::retry()
         });
         self.roster.lock().handled(key, ended.version, ended.lacks);
+        if ended.outcome != Outcome::Done {
+            self.counted.queued("ScheduleAttemptFailure");
+        }
         self.queue.done(key, ended.outcome, ended.version);
     }
 
@@ -189,7 +214,10 @@ impl Shared {
         };
         let step = self.roster.lock().changed(old, new);
         match step {
-            Step::Push { priority, version } => self.queue.push(new.key(), priority, version),
+            Step::Push { priority, version } => {
+                self.counted.queued(if old.is_some() { "BindingUpdate" } else { "BindingAdd" });
+                self.queue.push(new.key(), priority, version);
+            }
             Step::Remove => self.queue.remove(&new.key()),
             Step::Nothing => {}
         }
@@ -251,6 +279,7 @@ impl Shared {
     fn spread(&self, change: &Change<'_>) {
         let touched = self.roster.lock().cluster(change);
         for (key, priority) in touched.push {
+            self.counted.queued("ClusterChanged");
             self.queue.push(key, priority, ANY_VERSION);
         }
         self.queue.wake(&touched.wake);

@@ -26,13 +26,23 @@ pub struct TlsConfig(pub(super) Arc<ServerConfig>);
 impl TlsConfig {
     /// Certificate chain and private key in PEM. TLS 1.2 and 1.3; HTTP/2 and HTTP/1.1 by ALPN.
     pub fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
-        let chain = CertificateDer::pem_slice_iter(certificate.as_bytes())
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(TlsError::Certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(TlsError::Key)?;
+        let (chain, key) = pair(certificate, key)?;
         let provider = Arc::new(provider());
         let verifier = Arc::new(AnyHolder { algorithms: provider.signature_verification_algorithms });
         Self::build(provider, verifier, chain, key).map_err(TlsError::Config)
+    }
+
+    /// For a server that judges no caller by a certificate; `only_13` refuses TLS 1.2.
+    pub fn without_client_certificates(certificate: &str, key: &str, only_13: bool) -> Result<Self, TlsError> {
+        let (chain, key) = pair(certificate, key)?;
+        let versions: &[&rustls::SupportedProtocolVersion] =
+            if only_13 { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
+        let provider = Arc::new(provider());
+        let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
+        let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
+        let mut config = config.map_err(TlsError::Config)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
     }
 
     fn build(
@@ -64,6 +74,14 @@ fn provider() -> CryptoProvider {
         !preferred.contains(&suite.suite())
     });
     provider
+}
+
+/// Reads a certificate chain and its key.
+fn pair(certificate: &str, key: &str) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let chain = CertificateDer::pem_slice_iter(certificate.as_bytes());
+    let chain = chain.collect::<Result<Vec<_>, _>>().map_err(TlsError::Certificate)?;
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(TlsError::Key)?;
+    Ok((chain, key))
 }
 
 /// Checks that the peer holds the key of the certificate it shows, and nothing else.

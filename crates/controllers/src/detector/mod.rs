@@ -69,14 +69,14 @@ pub(crate) async fn run(context: Context) {
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     let templates = {
         let detector = detector.clone();
-        run_workers("detector", detector.templates.clone(), workers, stop.clone(), move |key| {
+        run_workers("resource-detector", detector.templates.clone(), workers, stop.clone(), move |key| {
             let detector = detector.clone();
             async move { detector.reconcile_template(&key).await }
         })
     };
     let policies = {
         let detector = detector.clone();
-        run_workers("detector-policies", detector.policies.clone(), 4, stop.clone(), move |key| {
+        run_workers("resource-detector-policies", detector.policies.clone(), 4, stop.clone(), move |key| {
             let detector = detector.clone();
             async move { detector.reconcile_policy(&key).await }
         })

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::{Detector, TemplateKey};
 use crate::error::{During, Error, Result, decoded};
+use crate::metrics::result;
 use crate::templates;
 
 impl Detector {
@@ -35,7 +36,10 @@ impl Detector {
         }
         // Into the waiting set first, then the look at the policies: a policy that comes meanwhile sees it there.
         self.waiting.lock().insert(place.clone());
-        let Some(policy) = self.best_policy(Template(&tree)) else { return Ok(Next::Done) };
+        let started = tokio::time::Instant::now();
+        let best = self.best_policy(Template(&tree));
+        self.context.metrics.match_policy.took(&[], started.elapsed());
+        let Some(policy) = best else { return Ok(Next::Done) };
         self.check_dependent_overrides(&policy)?;
         self.waiting.lock().remove(&place);
         self.apply(key, &object, &mut tree, &policy).await
@@ -97,7 +101,12 @@ impl Detector {
             Scope::Cluster => policy.metadata.name.clone(),
         };
         let recorder = self.context.recorder.for_component("resource-detector");
-        match self.try_apply(key, tree, policy).await {
+        let started = tokio::time::Instant::now();
+        let outcome = self.try_apply(key, tree, policy).await;
+        let (metrics, result) = (&self.context.metrics, result(&outcome));
+        metrics.apply_policy.took(&[result], started.elapsed());
+        metrics.apply_attempts.increment(&[result]);
+        match outcome {
             Ok(written) => {
                 if written {
                     recorder.normal(object, events::APPLY_POLICY_SUCCEED, format!("Apply {words}({shown}) succeed"));

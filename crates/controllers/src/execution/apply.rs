@@ -13,6 +13,7 @@ use super::compare::covers;
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
+use crate::metrics::result;
 
 /// A first pass waits this long for the member's cache, so that it need not ask for each object.
 const CACHE_WAIT: Duration = Duration::from_secs(2);
@@ -55,7 +56,7 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
     };
     let mut observed = match cached {
         Some(observed) => observed,
-        None => match member.client.create(resource, tree).await {
+        None => match create(context, member, manifest, had).await {
             Ok(object) => return Ok(Applied { object, wrote: true }),
             // The cache holds only what is ours, so this may be anybody's.
             Err(error) if error.is_already_exists() => live(member, resource, key).await?,
@@ -72,7 +73,16 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
         if had && covers(&current, &desired) {
             return Ok(Applied { object: observed, wrote: false });
         }
-        match member.client.update(resource, &desired).await {
+        let updated = member.client.update(resource, &desired).await;
+        let version = resource.api_version();
+        let labels = |outcome| [result(&updated), &version, &resource.kind, &member.name, outcome];
+        let outcome = match &updated {
+            Ok(object) if object.resource_version() == observed.resource_version() => "unchanged",
+            Ok(_) => "updated",
+            Err(_) => "none",
+        };
+        context.metrics.updates.increment(&labels(outcome));
+        match updated {
             Ok(object) => {
                 let wrote = object.resource_version() != observed.resource_version();
                 return Ok(Applied { object, wrote });
@@ -82,6 +92,19 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
         }
     }
     Err(Error::Wait(format!("{} {key} changed {CONFLICTS} times while it was updated", resource.kind)))
+}
+
+/// `had`: it was there before, so it has vanished.
+async fn create(context: &Context, member: &Member, manifest: &Manifest, had: bool) -> client::Result<Arc<Object>> {
+    let resource = &manifest.resource;
+    let created = member.client.create(resource, &manifest.tree).await;
+    let exists = matches!(&created, Err(error) if error.is_already_exists());
+    if !exists {
+        let recreate = if had { "true" } else { "false" };
+        let labels = [result(&created), &resource.api_version(), &resource.kind, &member.name, recreate];
+        context.metrics.creates.increment(&labels);
+    }
+    created
 }
 
 async fn live(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {

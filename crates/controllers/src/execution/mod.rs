@@ -119,10 +119,12 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
     let queue = Arc::new(WorkQueue::new());
     queues.insert(cluster.to_owned(), queue.clone());
     let (stop, workers, context) = (context.stop.clone(), context.settings.workers, context.clone());
-    tokio::spawn(run_workers("execution", queue.clone(), workers, stop, move |key| {
+    let metrics = context.metrics.registry.clone();
+    let working = run_workers("execution-controller", queue.clone(), workers, stop, move |key| {
         let context = context.clone();
         async move { pass::reconcile(&context, &key).await }
-    }));
+    });
+    tokio::spawn(controller_runtime::metrics::observed(metrics, working));
     Some(queue)
 }
 

@@ -108,7 +108,11 @@ impl Pass<'_> {
                 return Ok(Dispatched::Failed(condition, error.into()));
             }
         };
-        self.apply_all(&member, record, had).await
+        let started = tokio::time::Instant::now();
+        let outcome = self.apply_all(&member, record, had).await;
+        let result = if matches!(outcome, Ok(Dispatched::Same(_) | Dispatched::Wrote)) { "success" } else { "error" };
+        self.context.metrics.sync_workload.took(&[result], started.elapsed());
+        outcome
     }
 
     /// The record as it is, not dirty from now on: what happens while the pass runs makes it dirty again.

@@ -118,14 +118,13 @@ fn address(text: &str, path: &Path) -> ErrorList {
     if let Some(user) = user {
         refuse(user, "user information is not permitted in the URL".to_owned());
     }
+    let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     if parsed.has_fragment {
-        refuse(text.split_once('#').map_or("", |(_, rest)| rest), "fragments are not permitted in the URL".to_owned());
+        refuse(fragment, "fragments are not permitted in the URL".to_owned());
     }
     if parsed.has_query {
-        refuse(
-            text.split_once('?').map_or("", |(_, rest)| rest),
-            "query parameters are not permitted in the URL".to_owned(),
-        );
+        let query = rest.split_once('?').map_or("", |(_, query)| query);
+        refuse(query, "query parameters are not permitted in the URL".to_owned());
     }
     errors
 }

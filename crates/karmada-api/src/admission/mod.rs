@@ -21,6 +21,7 @@ use apimachinery::status::{Status, StatusReason};
 use serde_json::Value;
 
 pub use mutating::mutate;
+pub(crate) use policies::fields as field_selector;
 pub use webhooks::webhook;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

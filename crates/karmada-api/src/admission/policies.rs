@@ -124,7 +124,7 @@ fn placement(placement: &Placement, path: &Path) -> ErrorList {
 }
 
 /// The rules of a ClusterAffinity's field selector; the first bad expression of each kind is named.
-pub(super) fn fields(selector: Option<&FieldSelector>, affinity: &Path) -> ErrorList {
+pub(crate) fn fields(selector: Option<&FieldSelector>, affinity: &Path) -> ErrorList {
     let expressions = selector.map_or(&[][..], |selector| &selector.match_expressions);
     let path = affinity.child("fieldSelector");
     let invalid = |detail: String| Error::invalid(&path, selector.map(tree).unwrap_or_default(), detail);

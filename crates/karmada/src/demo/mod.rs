@@ -65,11 +65,15 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
             token_auth_file: None,
             services: Default::default(),
             plugins: Default::default(),
+            admission: Default::default(),
+            resource_models: true,
         },
         controllers: vec!["*".into()],
         kube_controllers: vec!["*".into()],
         members: (1..=options.clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
         member_store: Kind::Memory,
+        settings: Default::default(),
+        scheduler: Default::default(),
     }
 }
 

@@ -34,11 +34,15 @@ impl Fleet {
                 token_auth_file: None,
                 services: Default::default(),
                 plugins: Default::default(),
+                admission: Default::default(),
+                resource_models: true,
             },
             controllers: vec!["*".into()],
             kube_controllers: vec!["*".into()],
             members: inside.iter().map(|name| MemberOptions::new(*name)).collect(),
             member_store: Kind::Memory,
+            settings: Default::default(),
+            scheduler: Default::default(),
         };
         let plane = ControlPlane::start(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await, "the components are ready");

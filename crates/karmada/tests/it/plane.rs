@@ -36,6 +36,8 @@ impl Plane {
             token_auth_file: None,
             services: Default::default(),
             plugins: Default::default(),
+            admission: Default::default(),
+            resource_models: true,
         };
         let options = Options {
             server,
@@ -43,6 +45,8 @@ impl Plane {
             kube_controllers: vec!["*".into()],
             members: (1..=3).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Memory,
+            settings: Default::default(),
+            scheduler: Default::default(),
         };
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await);

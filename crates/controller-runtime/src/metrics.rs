@@ -1,0 +1,135 @@
+//! What queues and passes count, with the names of controller-runtime and client-go.
+//!
+//! [`observed`] says where: workers that start inside such a future count in its registry, others nowhere. So a
+//! controller does not hand a registry from function to function only for the sake of its numbers.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use metrics::{Buckets, Counters, Description, Gauges, Histograms, Registry};
+
+use crate::WorkQueue;
+
+/// client-go's buckets for queues: 10 ns to 1000 s... the ones that a pass can fall into.
+const WORK: Buckets = Buckets::Exponential { start: 0.000_001, factor: 10.0, count: 10 };
+
+pub const DEPTH: Description =
+    Description::gauge("workqueue_depth", &["name", "controller", "priority"], "Keys that wait.");
+pub const ADDS: Description =
+    Description::counter("workqueue_adds_total", &["name", "controller"], "Keys that were added.");
+pub const RETRIES: Description =
+    Description::counter("workqueue_retries_total", &["name", "controller"], "Keys that came back after a failure.");
+pub const WORK_DURATION: Description = Description::histogram(
+    "workqueue_work_duration_seconds",
+    &["name", "controller"],
+    WORK,
+    "How long a key was worked on.",
+);
+pub const RECONCILES: Description = Description::counter(
+    "controller_runtime_reconcile_total",
+    &["controller", "result"],
+    "Passes by how they ended: success, error, requeue_after.",
+);
+pub const ERRORS: Description =
+    Description::counter("controller_runtime_reconcile_errors_total", &["controller"], "Passes that failed.");
+pub const PANICS: Description =
+    Description::counter("controller_runtime_reconcile_panics_total", &["controller"], "Passes that panicked.");
+pub const TIME: Description = Description::histogram(
+    "controller_runtime_reconcile_time_seconds",
+    &["controller"],
+    Buckets::Listed(&[
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+        1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
+    ]),
+    "How long a pass took.",
+);
+pub const MAX_WORKERS: Description =
+    Description::gauge("controller_runtime_max_concurrent_reconciles", &["controller"], "Passes that may run at once.");
+pub const ACTIVE: Description =
+    Description::gauge("controller_runtime_active_workers", &["controller"], "Passes that run.");
+pub const ALL: &[Description] =
+    &[RECONCILES, ERRORS, PANICS, TIME, MAX_WORKERS, ACTIVE, DEPTH, ADDS, RETRIES, WORK_DURATION];
+
+tokio::task_local! {
+    static REGISTRY: Registry;
+}
+
+/// Runs `future`; workers it starts count in `registry`.
+pub async fn observed<F: Future>(registry: Registry, future: F) -> F::Output {
+    REGISTRY.scope(registry, future).await
+}
+
+/// What the passes of one controller count, if anybody counts.
+pub(crate) struct Counted {
+    name: &'static str,
+    reconciles: Counters,
+    errors: Counters,
+    panics: Counters,
+    time: Histograms,
+    work: Histograms,
+    active: Gauges,
+}
+
+/// How a pass ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    Success,
+    After,
+    Error,
+    Panic,
+}
+
+impl Counted {
+    /// For the queue of a controller; `None` where nobody counts.
+    pub fn here<K: Ord + Clone + Send + Sync + 'static>(
+        name: &'static str,
+        queue: &Arc<WorkQueue<K>>,
+        workers: usize,
+    ) -> Option<Arc<Self>> {
+        let registry = REGISTRY.try_with(Clone::clone).ok()?;
+        let queue = Arc::downgrade(queue);
+        registry.collect(move |samples| {
+            let Some(queue) = queue.upgrade() else { return false };
+            let numbers = queue.metrics();
+            let depth = f64::from(u32::try_from(numbers.depth).unwrap_or(u32::MAX));
+            samples.gauge(&DEPTH, &[name, name, ""], depth);
+            samples.counter(&ADDS, &[name, name], numbers.adds);
+            samples.counter(&RETRIES, &[name, name], numbers.retries);
+            true
+        });
+        let most = f64::from(u32::try_from(workers).unwrap_or(u32::MAX));
+        registry.gauges(&MAX_WORKERS).set(&[name], most);
+        Some(Arc::new(Self {
+            name,
+            reconciles: registry.counters(&RECONCILES),
+            errors: registry.counters(&ERRORS),
+            panics: registry.counters(&PANICS),
+            time: registry.histograms(&TIME),
+            work: registry.histograms(&WORK_DURATION),
+            active: registry.gauges(&ACTIVE),
+        }))
+    }
+
+    pub fn begin(&self) {
+        self.active.add(&[self.name], 1.0);
+    }
+
+    pub fn end(&self, ending: Ending, took: Duration) {
+        self.active.add(&[self.name], -1.0);
+        self.time.took(&[self.name], took);
+        self.work.took(&[self.name, self.name], took);
+        let result = match ending {
+            Ending::Success => "success",
+            Ending::After => "requeue_after",
+            Ending::Error | Ending::Panic => {
+                self.errors.increment(&[self.name]);
+                "error"
+            }
+        };
+        self.reconciles.increment(&[self.name, result]);
+        if let Ending::Panic = ending {
+            self.panics.increment(&[self.name]);
+        }
+    }
+}

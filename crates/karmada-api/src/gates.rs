@@ -1,0 +1,264 @@
+//! Feature gates: upstream's names, stages and defaults, and how `--feature-gates` is read.
+
+use std::collections::BTreeMap;
+
+/// How settled a feature is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Alpha,
+    Beta,
+}
+
+impl Stage {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alpha => "ALPHA",
+            Self::Beta => "BETA",
+        }
+    }
+
+    /// The name that sets every gate of the stage.
+    fn all(self) -> &'static str {
+        match self {
+            Self::Alpha => "AllAlpha",
+            Self::Beta => "AllBeta",
+        }
+    }
+}
+
+/// One feature gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    pub name: &'static str,
+    pub stage: Stage,
+    pub default: bool,
+    /// Upstream's version, and the stage it had then if another; empty where it is older than the records.
+    pub since: &'static str,
+    pub effect: &'static str,
+}
+
+const fn gate(name: &'static str, stage: Stage, default: bool, since: &'static str, effect: &'static str) -> Gate {
+    Gate { name, stage, default, since, effect }
+}
+
+use Stage::{Alpha, Beta};
+
+pub const CONTEXTUAL_LOGGING: &str = "ContextualLogging";
+pub const CONTROLLER_PRIORITY_QUEUE: &str = "ControllerPriorityQueue";
+pub const CUSTOMIZED_CLUSTER_RESOURCE_MODELING: &str = "CustomizedClusterResourceModeling";
+pub const FAILOVER: &str = "Failover";
+pub const FEDERATED_QUOTA_ENFORCEMENT: &str = "FederatedQuotaEnforcement";
+pub const GRACEFUL_EVICTION: &str = "GracefulEviction";
+pub const LOGGING_ALPHA_OPTIONS: &str = "LoggingAlphaOptions";
+pub const LOGGING_BETA_OPTIONS: &str = "LoggingBetaOptions";
+pub const MULTI_CLUSTER_SERVICE: &str = "MultiClusterService";
+pub const MULTIPLE_POD_TEMPLATES_SCHEDULING: &str = "MultiplePodTemplatesScheduling";
+pub const PRIORITY_BASED_SCHEDULING: &str = "PriorityBasedScheduling";
+pub const PROPAGATE_DEPS: &str = "PropagateDeps";
+pub const PROPAGATION_POLICY_PREEMPTION: &str = "PropagationPolicyPreemption";
+pub const RESOURCE_QUOTA_ESTIMATE: &str = "ResourceQuotaEstimate";
+pub const SCHEDULING_OVERCOMMIT_PROTECTION: &str = "SchedulingOvercommitProtection";
+pub const STATEFUL_FAILOVER_INJECTION: &str = "StatefulFailoverInjection";
+pub const WORKLOAD_AFFINITY: &str = "WorkloadAffinity";
+
+/// All of them, by name.
+pub const GATES: &[Gate] = &[
+    gate(CONTEXTUAL_LOGGING, Beta, true, "1.15", "log lines carry the context of the request they belong to"),
+    gate(
+        CONTROLLER_PRIORITY_QUEUE,
+        Beta,
+        true,
+        "1.15 (alpha), 1.17",
+        "first lists and resyncs come after changes in work queues",
+    ),
+    gate(
+        CUSTOMIZED_CLUSTER_RESOURCE_MODELING,
+        Beta,
+        true,
+        "",
+        "clusters get resource models, and nodes are counted by them",
+    ),
+    gate(FAILOVER, Beta, false, "", "taints put on clusters by policies; evictions by NoExecute taints"),
+    gate(
+        FEDERATED_QUOTA_ENFORCEMENT,
+        Alpha,
+        false,
+        "1.14",
+        "bindings that exceed a FederatedResourceQuota are refused",
+    ),
+    gate(
+        GRACEFUL_EVICTION,
+        Beta,
+        true,
+        "",
+        "failover of an application may keep the old copy until the new one is healthy",
+    ),
+    gate(LOGGING_ALPHA_OPTIONS, Alpha, false, "1.15", "buffers and separate streams for logs"),
+    gate(LOGGING_BETA_OPTIONS, Beta, true, "1.15", "logs as JSON"),
+    gate(MULTI_CLUSTER_SERVICE, Alpha, false, "", "MultiClusterServices are carried out"),
+    gate(
+        MULTIPLE_POD_TEMPLATES_SCHEDULING,
+        Alpha,
+        false,
+        "1.15",
+        "workloads of several components are scheduled as sets",
+    ),
+    gate(
+        PRIORITY_BASED_SCHEDULING,
+        Beta,
+        true,
+        "1.13 (alpha), 1.19",
+        "bindings of higher priority are scheduled first",
+    ),
+    gate(PROPAGATE_DEPS, Beta, true, "", "what a workload depends on is propagated with it"),
+    gate(
+        PROPAGATION_POLICY_PREEMPTION,
+        Alpha,
+        false,
+        "",
+        "policies with preemption Always take over templates of others",
+    ),
+    gate(RESOURCE_QUOTA_ESTIMATE, Alpha, false, "", "estimators count the ResourceQuotas of members"),
+    gate(
+        SCHEDULING_OVERCOMMIT_PROTECTION,
+        Alpha,
+        false,
+        "1.18",
+        "what was just scheduled takes room before members report it",
+    ),
+    gate(STATEFUL_FAILOVER_INJECTION, Alpha, false, "1.12", "state is carried over when a workload moves"),
+    gate(WORKLOAD_AFFINITY, Alpha, false, "1.17", "workloads keep together or apart by the labels of their templates"),
+];
+
+/// Which gates are open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gates(BTreeMap<&'static str, bool>);
+
+/// Why a `--feature-gates` is refused, in the words of Kubernetes' components.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateError {
+    #[error("missing bool value for {0}")]
+    NoValue(String),
+    #[error("invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")]
+    NotBool { name: String, value: String },
+    #[error("unrecognized feature gate: {0}")]
+    Unknown(String),
+}
+
+impl Gates {
+    /// Reads `Name=bool,...`. `AllAlpha` and `AllBeta` speak for every gate of the stage that is not named itself.
+    pub fn parse(text: &str) -> Result<Self, GateError> {
+        let mut gates = BTreeMap::new();
+        let mut stages = Vec::new();
+        for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+            let Some((name, value)) = pair.split_once('=') else { return Err(GateError::NoValue(pair.to_owned())) };
+            let (name, value) = (name.trim(), value.trim());
+            let Some(open) = parse_bool(value) else {
+                return Err(GateError::NotBool { name: name.to_owned(), value: value.to_owned() });
+            };
+            if let Some(stage) = [Alpha, Beta].into_iter().find(|stage| stage.all() == name) {
+                stages.push((stage, open));
+                continue;
+            }
+            let known = GATES.iter().find(|gate| gate.name == name);
+            let Some(known) = known else { return Err(GateError::Unknown(name.to_owned())) };
+            gates.insert(known.name, open);
+        }
+        for (stage, open) in stages {
+            for gate in GATES.iter().filter(|gate| gate.stage == stage) {
+                gates.entry(gate.name).or_insert(open);
+            }
+        }
+        Ok(Self(gates))
+    }
+
+    /// Whether a gate is open. A name that is no gate is closed.
+    pub fn is_open(&self, name: &str) -> bool {
+        self.0.get(name).copied().unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
+    }
+
+    /// Those that are not as by default.
+    pub fn changed(&self) -> impl Iterator<Item = (&'static Gate, bool)> + '_ {
+        GATES.iter().filter_map(|gate| {
+            let open = self.is_open(gate.name);
+            (open != gate.default).then_some((gate, open))
+        })
+    }
+}
+
+/// What Go's `strconv.ParseBool` accepts.
+fn parse_bool(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// The text of `--help`: one line for each gate, as Kubernetes' components print them.
+pub fn help() -> String {
+    let mut lines = vec![
+        "AllAlpha=true|false (ALPHA - default=false)".to_owned(),
+        "AllBeta=true|false (BETA - default=false)".to_owned(),
+    ];
+    lines.extend(
+        GATES.iter().map(|it| format!("{}=true|false ({} - default={})", it.name, it.stage.as_str(), it.default)),
+    );
+    format!(
+        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options are:\n{}",
+        lines.join("\n")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seventeen_gates_in_order() {
+        assert_eq!(GATES.len(), 17);
+        assert!(GATES.is_sorted_by_key(|gate| gate.name));
+        let open: Vec<&str> = GATES.iter().filter(|gate| gate.default).map(|gate| gate.name).collect();
+        assert_eq!(
+            open,
+            [
+                "ContextualLogging",
+                "ControllerPriorityQueue",
+                "CustomizedClusterResourceModeling",
+                "GracefulEviction",
+                "LoggingBetaOptions",
+                "PriorityBasedScheduling",
+                "PropagateDeps"
+            ]
+        );
+        assert!(GATES.iter().all(|gate| gate.stage == Beta || !gate.default), "no alpha gate is open by default");
+    }
+
+    #[test]
+    fn what_is_said_counts_before_the_stage() {
+        let gates = Gates::parse("Failover=true, AllAlpha=T,MultiClusterService=0,GracefulEviction=false").unwrap();
+        for (name, open) in [
+            (FAILOVER, true),
+            (WORKLOAD_AFFINITY, true),
+            (MULTI_CLUSTER_SERVICE, false),
+            (GRACEFUL_EVICTION, false),
+            (PROPAGATE_DEPS, true),
+            ("Nothing", false),
+        ] {
+            assert_eq!(gates.is_open(name), open, "{name}");
+        }
+        assert_eq!(Gates::parse("Failover=false").unwrap().changed().count(), 0);
+    }
+
+    #[test]
+    fn refusals_are_those_of_kubernetes() {
+        for (text, error) in [
+            ("Foo=true", "unrecognized feature gate: Foo"),
+            ("Failover", "missing bool value for Failover"),
+            ("Failover=yes", "invalid value of Failover=yes, err: strconv.ParseBool: parsing \"yes\": invalid syntax"),
+        ] {
+            assert_eq!(Gates::parse(text).map_err(|error| error.to_string()), Err(error.to_owned()));
+        }
+        assert!(help().contains("\nFailover=true|false (BETA - default=false)\n"));
+    }
+}

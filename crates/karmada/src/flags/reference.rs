@@ -1,0 +1,103 @@
+//! The pages of the documentation that are made of data; a test keeps the files in `docs/reference` the same.
+
+use std::fmt::Write as _;
+
+use karmada_api::gates::GATES;
+use metrics::{Buckets, Description, Kind};
+
+use super::{COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, EFFECTIVE_IN_WEBHOOK, flags};
+
+const MADE: &str =
+    "<!-- Made from the program's data by `UPDATE_DOCS=1 cargo test -p karmada reference`; do not edit. -->\n";
+
+/// `docs/reference/flags.md`.
+pub fn flags_page() -> String {
+    let mut page = format!(
+        "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's. A flag works in `karmada up` or \
+         `karmada webhook` where the last column says so; elsewhere it is\nrefused by name, never ignored.\n"
+    );
+    for component in COMPONENTS {
+        // Writing to a String cannot fail.
+        let _ = write!(
+            page,
+            "\n## karmada-{component}\n\n| flag | type | default | meaning | works in |\n|---|---|---|---|---|\n"
+        );
+        for flag in flags() {
+            let Some(default) = flag.default_of(component) else { continue };
+            let up = matches!(*component, "controller-manager" | "scheduler" | "webhook")
+                && EFFECTIVE_IN_UP.contains(&flag.name);
+            let webhook = *component == "webhook" && EFFECTIVE_IN_WEBHOOK.contains(&flag.name);
+            let works =
+                [(up, "up"), (webhook, "webhook")].into_iter().filter_map(|(works, name)| works.then_some(name));
+            let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+            let _ = writeln!(
+                page,
+                "| `--{}` | {} | {default} | {} | {} |",
+                flag.name,
+                flag.type_,
+                flag.meaning.replace('|', "\\|"),
+                works.collect::<Vec<_>>().join(", ")
+            );
+        }
+    }
+    page
+}
+
+/// `docs/reference/feature-gates.md`.
+pub fn gates_page() -> String {
+    let mut page = format!(
+        "# Feature gates\n\n{MADE}\n`--feature-gates=Name=true,...`; `AllAlpha` and `AllBeta` speak for every gate of the stage that is not named. A gate that \
+         changes\nnothing yet is refused when it is set to what is not its default.\n\n\
+         | gate | stage | default | since | when open | can be changed |\n|---|---|---|---|---|---|\n"
+    );
+    for gate in GATES {
+        let works = if EFFECTIVE_GATES.contains(&gate.name) { "yes" } else { "not yet" };
+        let stage = gate.stage.as_str();
+        let _ = writeln!(
+            page,
+            "| {} | {stage} | {} | {} | {} | {works} |",
+            gate.name, gate.default, gate.since, gate.effect
+        );
+    }
+    page
+}
+
+fn buckets(kind: Kind) -> String {
+    match kind {
+        Kind::Histogram(Buckets::Default) => "5 ms to 10 s, eleven".to_owned(),
+        Kind::Histogram(Buckets::Exponential { start, factor, count }) => format!("{start} s × {factor}ⁱ, {count}"),
+        Kind::Histogram(Buckets::Listed(bounds)) => format!("{} bounds", bounds.len()),
+        Kind::Counter | Kind::Gauge => String::new(),
+    }
+}
+
+/// `docs/reference/metrics.md`.
+pub fn metrics_page() -> String {
+    let mut page = format!(
+        "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
+         the right\n`get` on the path `/metrics`), `karmada webhook` on `--metrics-bind-address`. A family shows once something was counted.\n"
+    );
+    let parts: [(&str, &[Description]); 6] = [
+        ("Controllers", controllers::metrics::ALL),
+        ("Scheduler", scheduler::metrics::ALL),
+        ("Queues and passes", controller_runtime::metrics::ALL),
+        ("API server", apiserver::metrics::ALL),
+        ("Store", crate::metrics::ALL),
+        ("Webhook", crate::webhook::METRICS),
+    ];
+    for (title, families) in parts {
+        let _ = write!(page, "\n## {title}\n\n| name | type | labels | buckets | meaning |\n|---|---|---|---|---|\n");
+        for family in families {
+            let labels = family.labels.join(", ");
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {labels} | {} | {} |",
+                family.name,
+                family.type_name(),
+                buckets(family.kind),
+                family.help
+            );
+        }
+    }
+    page
+}

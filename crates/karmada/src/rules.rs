@@ -1,0 +1,151 @@
+//! Karmada's admission rules with what they need from outside: an id, the other customizations, the quotas of a
+//! namespace. The API server's plugin and the webhook server run the same ones.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use apimachinery::{ApiResource, Object};
+use client::{Client, ListOptions, WriteOptions};
+use karmada_api::ApiType;
+use karmada_api::admission::quota_usage::{self, Charge};
+use karmada_api::admission::{self, Denied, Options, Request};
+use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
+use karmada_api::policy::v1alpha1::FederatedResourceQuota;
+use serde_json::Value;
+use world::World;
+
+/// Upstream's, with its pause between them.
+const QUOTA_ATTEMPTS: u32 = 5;
+const QUOTA_PAUSE: Duration = Duration::from_millis(10);
+
+/// Why a request is not let through.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// Something could not be read or written.
+    #[error("{0}")]
+    Internal(String),
+}
+
+/// What a request is about, besides the object.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub operation: admission::Operation,
+    pub group: &'a str,
+    pub version: &'a str,
+    pub kind: &'a str,
+    pub namespace: &'a str,
+    pub old: Option<&'a Value>,
+    pub dry_run: bool,
+}
+
+impl Asked<'_> {
+    /// Writes of bindings in their old version would lose what that version does not know.
+    fn check_version(&self) -> Result<(), Denied> {
+        let binding = matches!(self.kind, "ResourceBinding" | "ClusterResourceBinding");
+        let writes = self.operation != admission::Operation::Delete;
+        if self.group == "work.karmada.io" && binding && writes && self.version == "v1alpha1" {
+            return Err(Denied::Undecodable(format!(
+                "unable to decode work.karmada.io/v1alpha1, Kind={kind} into *v1alpha2.{kind}",
+                kind = self.kind
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The rules of one server.
+pub struct Rules {
+    world: World,
+    pub options: Options,
+    /// Set once the API server answers; before that only its own objects are written.
+    client: OnceLock<Client>,
+}
+
+impl Rules {
+    pub fn new(world: World, options: Options) -> Arc<Self> {
+        Arc::new(Self { world, options, client: OnceLock::new() })
+    }
+
+    /// The way to other objects. Later calls change nothing.
+    pub fn connect(&self, client: Client) {
+        let _ = self.client.set(client);
+    }
+
+    fn request<'a>(&self, asked: Asked<'a>, uuid: &'a str, customizations: &'a [Value]) -> Request<'a> {
+        let Asked { operation, group, kind, namespace, old, .. } = asked;
+        Request { operation, group, kind, namespace, old, uuid, customizations, options: self.options }
+    }
+
+    /// Fills in what the rules fill in.
+    pub fn mutate(&self, asked: Asked<'_>, object: &mut Value) -> Result<(), Refusal> {
+        asked.check_version()?;
+        let uuid = self.world.uuid();
+        Ok(admission::mutate(&self.request(asked, &uuid, &[]), object)?)
+    }
+
+    /// On delete `object` is the stored one.
+    pub async fn validate(&self, asked: Asked<'_>, object: &Value) -> Result<(), Refusal> {
+        asked.check_version()?;
+        let writes = asked.operation != admission::Operation::Delete;
+        let customizations = match (asked.group, asked.kind) {
+            ("config.karmada.io", "ResourceInterpreterCustomization") if writes => {
+                self.list::<ResourceInterpreterCustomization>(None).await?
+            }
+            _ => Vec::new(),
+        };
+        let request = self.request(asked, "", &customizations);
+        admission::validate(&request, object)?;
+        let binding = (asked.group, asked.kind) == ("work.karmada.io", "ResourceBinding") && writes;
+        if binding && self.options.quota_enforcement && quota_usage::changes_usage(&request, object) {
+            self.charge(&request, object, asked.dry_run).await?;
+        }
+        Ok(())
+    }
+
+    async fn list<T: ApiType>(&self, namespace: Option<&str>) -> Result<Vec<Value>, Refusal> {
+        let Some(client) = self.client.get() else { return Ok(Vec::new()) };
+        let (resource, options) = (T::api_resource(), ListOptions::default());
+        let list = client.list(&resource, namespace, &options).await.map_err(|error| unreadable(&resource, &error))?;
+        list.items.iter().map(|it| it.to_value().map_err(|error| unreadable(&resource, &error))).collect()
+    }
+
+    /// Writes what a binding uses into the quotas of its namespace, all over again when somebody else wrote them.
+    async fn charge(&self, request: &Request<'_>, binding: &Value, dry_run: bool) -> Result<(), Refusal> {
+        let mut last = String::new();
+        for _ in 0..QUOTA_ATTEMPTS {
+            let quotas = self.list::<FederatedResourceQuota>(Some(request.namespace)).await?;
+            let charges = quota_usage::charge(request, binding, &quotas)?;
+            let charged = charges.iter().filter_map(|charge| charged(&quotas, charge)).collect::<Result<Vec<_>, _>>();
+            let charged = charged.map_err(|error| Refusal::Internal(error.to_string()))?;
+            match self.write(&charged, dry_run).await {
+                Ok(()) => return Ok(()),
+                Err(error) if error.is_conflict() => last = error.to_string(),
+                Err(error) => return Err(Refusal::Internal(error.to_string())),
+            }
+            tokio::time::sleep(QUOTA_PAUSE).await;
+        }
+        Err(Refusal::Internal(last))
+    }
+
+    async fn write(&self, quotas: &[Object], dry_run: bool) -> client::Result<()> {
+        let Some(client) = self.client.get() else { return Ok(()) };
+        let options = WriteOptions { dry_run, ..WriteOptions::default() };
+        for quota in quotas {
+            client.update_object(&FederatedResourceQuota::api_resource(), Some("status"), quota, &options).await?;
+        }
+        Ok(())
+    }
+}
+
+/// A quota with its new usage.
+fn charged(quotas: &[Value], charge: &Charge) -> Option<Result<Object, serde_json::Error>> {
+    let mut quota = quotas.iter().find(|it| it["metadata"]["name"] == charge.name.as_str())?.clone();
+    quota["status"]["overallUsed"] = charge.overall_used.clone();
+    Some(Object::encode(&quota))
+}
+
+fn unreadable(resource: &ApiResource, error: &dyn std::fmt::Display) -> Refusal {
+    Refusal::Internal(format!("listing {}: {error}", resource.plural))
+}

@@ -1,0 +1,110 @@
+//! AdmissionReview and ConversionReview: one tree in, one tree out.
+
+use apiextensions::Converter;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use karmada_api::admission::webhooks::Webhook;
+use karmada_api::admission::{Denied, Operation};
+use karmada_api::work::BindingConverter;
+use serde_json::{Value, json};
+
+use super::difference;
+use crate::rules::{Asked, Refusal, Rules};
+
+/// Answers a review at the path of `webhook`, with the code of the verdict.
+pub async fn admission(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value, u16) {
+    let request = &review["request"];
+    let verdict = match judge(rules, webhook, request).await {
+        Ok(patch) => Ok(patch),
+        Err(Refusal::Denied(denied)) => Err(denied.answer()),
+        Err(Refusal::Internal(text)) => Err((500, "InternalError", text)),
+    };
+    let mut response = json!({ "uid": request["uid"], "allowed": verdict.is_ok() });
+    let code = match verdict {
+        Ok(patch) => {
+            if !patch.is_empty() {
+                response["patchType"] = json!("JSONPatch");
+                response["patch"] = json!(STANDARD.encode(Value::Array(patch).to_string()));
+            }
+            response["status"] = json!({ "code": 200 });
+            200
+        }
+        Err((code, reason, message)) => {
+            response["status"] = json!({ "code": code, "message": message });
+            if reason != "BadRequest" && reason != "InternalError" {
+                response["status"]["reason"] = json!(reason);
+            }
+            code
+        }
+    };
+    // The answer has the version of the question.
+    let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
+    (json!({ "apiVersion": version, "kind": "AdmissionReview", "response": response }), code)
+}
+
+/// The patch, empty for validating webhooks.
+async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Vec<Value>, Refusal> {
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+    let operation = text(&request["operation"]);
+    let Some(operation) = Operation::from_wire(&operation) else {
+        return Err(
+            Denied::Undecodable(format!("operation {operation:?} is not one this webhook is called for")).into()
+        );
+    };
+    let kind = &request["kind"];
+    let (group, version, kind) = (text(&kind["group"]), text(&kind["version"]), text(&kind["kind"]));
+    if webhook.group != "*" && (group != webhook.group || kind != webhook.kind) {
+        let wanted = webhook.kind;
+        return Err(
+            Denied::Undecodable(format!("unable to decode {group}/{version}, Kind={kind} into {wanted}")).into()
+        );
+    }
+    let namespace = text(&request["namespace"]);
+    let old = Some(&request["oldObject"]).filter(|old| old.is_object());
+    let asked = Asked {
+        operation,
+        group: &group,
+        version: &version,
+        kind: &kind,
+        namespace: &namespace,
+        old,
+        dry_run: request["dryRun"] == true,
+    };
+    let object = match operation {
+        Operation::Delete => old.unwrap_or(&Value::Null),
+        _ => &request["object"],
+    };
+    if !object.is_object() {
+        return Err(Denied::Undecodable("there is no content to decode".to_owned()).into());
+    }
+    if !webhook.mutating {
+        return rules.validate(asked, object).await.map(|()| Vec::new());
+    }
+    let mut changed = object.clone();
+    rules.mutate(asked, &mut changed)?;
+    Ok(difference::patch(object, &changed))
+}
+
+/// Converts bindings between their versions.
+pub fn conversion(review: &Value) -> Value {
+    let request = &review["request"];
+    let desired = request["desiredAPIVersion"].as_str().unwrap_or_default();
+    let version = desired.rsplit('/').next().unwrap_or_default();
+    let objects = request["objects"].as_array().cloned().unwrap_or_default();
+    let converted: Result<Vec<Value>, String> = objects
+        .into_iter()
+        .map(|mut object| {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            if !matches!(kind, "ResourceBinding" | "ClusterResourceBinding") {
+                return Err(format!("{kind} is not converted here"));
+            }
+            BindingConverter.convert(&mut object, version).map(|()| object)
+        })
+        .collect();
+    let response = match converted {
+        Ok(objects) => json!({ "uid": request["uid"], "convertedObjects": objects, "result": { "status": "Success" } }),
+        Err(why) => json!({ "uid": request["uid"], "result": { "status": "Failure", "message": why } }),
+    };
+    let version = review["apiVersion"].as_str().unwrap_or("apiextensions.k8s.io/v1");
+    json!({ "apiVersion": version, "kind": "ConversionReview", "response": response })
+}

@@ -1,0 +1,183 @@
+//! The series of one family, found by the values of their labels.
+
+use std::cmp::Ordering as Order;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::RwLock;
+
+use crate::{Description, Kind};
+
+/// Series per family. Labels hold kinds, clusters and outcomes: 10,000 members times ten outcomes fit; beyond it a new
+/// series is dropped, so that no caller can fill the memory.
+const MAX_SERIES: usize = 100_000;
+
+#[derive(Debug)]
+pub(crate) struct Family {
+    pub description: Description,
+    pub bounds: Vec<f64>,
+    /// Sorted by label values.
+    series: RwLock<Vec<Series>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub labels: Box<[Box<str>]>,
+    pub value: Arc<Cells>,
+}
+
+/// The numbers of a series: one, or per bucket and a sum.
+#[derive(Debug)]
+pub(crate) struct Cells {
+    /// Counters count in whole numbers, gauges keep the bits of a float, histograms the sum's.
+    pub main: AtomicU64,
+    /// Observations per bucket (not cumulated), the last above all bounds.
+    pub buckets: Box<[AtomicU64]>,
+}
+
+fn compare(series: &Series, values: &[&str]) -> Order {
+    series.labels.iter().map(|label| &**label).cmp(values.iter().copied())
+}
+
+impl Family {
+    pub fn new(description: Description) -> Self {
+        let bounds = match description.kind {
+            Kind::Histogram(buckets) => buckets.bounds(),
+            _ => Vec::new(),
+        };
+        Self { description, bounds, series: RwLock::default() }
+    }
+
+    /// The series with these values, made if need be; `None` when there are too many.
+    pub fn series(&self, values: &[&str]) -> Option<Arc<Cells>> {
+        debug_assert_eq!(values.len(), self.description.labels.len(), "{}", self.description.name);
+        {
+            let known = self.series.read();
+            if let Ok(at) = known.binary_search_by(|series| compare(series, values)) {
+                return Some(Arc::clone(&known[at].value));
+            }
+        }
+        let mut known = self.series.write();
+        match known.binary_search_by(|series| compare(series, values)) {
+            Ok(at) => Some(Arc::clone(&known[at].value)),
+            Err(_) if known.len() >= MAX_SERIES => None,
+            Err(at) => {
+                let buckets = match self.description.kind {
+                    Kind::Histogram(_) => (0..=self.bounds.len()).map(|_| AtomicU64::new(0)).collect(),
+                    _ => Box::default(),
+                };
+                let value = Arc::new(Cells { main: AtomicU64::new(0), buckets });
+                let labels = values.iter().map(|value| Box::from(*value)).collect();
+                known.insert(at, Series { labels, value: Arc::clone(&value) });
+                Some(value)
+            }
+        }
+    }
+
+    pub fn for_each(&self, mut show: impl FnMut(&Series)) {
+        self.series.read().iter().for_each(&mut show);
+    }
+
+    fn remove(&self, label: &str, value: &str) {
+        if let Some(at) = self.description.labels.iter().position(|name| *name == label) {
+            self.series.write().retain(|series| &*series.labels[at] != value);
+        }
+    }
+
+    fn observe(&self, cells: &Cells, value: f64) {
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        if let Some(count) = cells.buckets.get(bucket) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        add_float(&cells.main, value);
+    }
+}
+
+fn add_float(cell: &AtomicU64, value: f64) {
+    let mut known = cell.load(Ordering::Relaxed);
+    loop {
+        let sum = (f64::from_bits(known) + value).to_bits();
+        match cell.compare_exchange_weak(known, sum, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(newer) => known = newer,
+        }
+    }
+}
+
+/// Numbers that only grow.
+#[derive(Clone, Debug)]
+pub struct Counters(pub(crate) Arc<Family>);
+
+impl Counters {
+    /// `values` are those of the family's labels, in their order.
+    pub fn increment(&self, values: &[&str]) {
+        self.add(values, 1);
+    }
+
+    pub fn add(&self, values: &[&str], count: u64) {
+        if let Some(cells) = self.0.series(values) {
+            cells.main.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    pub fn value(&self, values: &[&str]) -> u64 {
+        self.0.series(values).map_or(0, |cells| cells.main.load(Ordering::Relaxed))
+    }
+}
+
+/// Numbers that go up and down.
+#[derive(Clone, Debug)]
+pub struct Gauges(pub(crate) Arc<Family>);
+
+impl Gauges {
+    pub fn set(&self, values: &[&str], value: f64) {
+        if let Some(cells) = self.0.series(values) {
+            cells.main.store(value.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Negative to go down.
+    pub fn add(&self, values: &[&str], difference: f64) {
+        if let Some(cells) = self.0.series(values) {
+            add_float(&cells.main, difference);
+        }
+    }
+
+    pub fn value(&self, values: &[&str]) -> f64 {
+        self.0.series(values).map_or(0.0, |cells| f64::from_bits(cells.main.load(Ordering::Relaxed)))
+    }
+
+    /// Forgets every series with this value of a label.
+    pub fn remove(&self, label: &str, value: &str) {
+        self.0.remove(label, value);
+    }
+}
+
+/// Distributions.
+#[derive(Clone, Debug)]
+pub struct Histograms(pub(crate) Arc<Family>);
+
+impl Histograms {
+    pub fn observe(&self, values: &[&str], value: f64) {
+        if let Some(cells) = self.0.series(values) {
+            self.0.observe(&cells, value);
+        }
+    }
+
+    /// In seconds.
+    pub fn took(&self, values: &[&str], duration: Duration) {
+        self.observe(values, duration.as_secs_f64());
+    }
+
+    /// How many observations there were.
+    pub fn count(&self, values: &[&str]) -> u64 {
+        let cells = self.0.series(values);
+        cells.map_or(0, |cells| cells.buckets.iter().map(|count| count.load(Ordering::Relaxed)).sum())
+    }
+
+    /// Forgets every series with this value of a label.
+    pub fn remove(&self, label: &str, value: &str) {
+        self.0.remove(label, value);
+    }
+}
