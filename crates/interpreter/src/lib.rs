@@ -7,6 +7,7 @@
 
 mod kind;
 mod layers;
+pub mod lua;
 mod native;
 mod tree;
 

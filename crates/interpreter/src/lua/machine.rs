@@ -1,0 +1,134 @@
+//! One Lua state with the scripts it has compiled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use mlua::{Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, StdLib, Table, Value as LuaValue, VmState};
+use serde_json::{Map, Value};
+
+use super::convert::{Reader, settle, to_lua};
+use super::meter::{Budget, Clock, GRAIN, Meter};
+use super::{Call, ScriptError, Shape, clock, kube, strings};
+
+/// Compiled scripts kept: eight operations of thirty kinds.
+const MAX_SCRIPTS: usize = 256;
+/// A machine that holds more than this after a call collects its garbage.
+const COLLECT_ABOVE: usize = 4 << 20;
+
+pub struct Machine {
+    lua: Lua,
+    meter: Arc<Meter>,
+    /// Makes a new set of globals.
+    fresh: Function,
+    compiled: HashMap<Arc<str>, Function>,
+    stopped: bool,
+}
+
+impl From<mlua::Error> for ScriptError {
+    fn from(error: mlua::Error) -> Self {
+        Self(message(&error))
+    }
+}
+
+/// The error without the traces of the machine around it.
+fn message(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::CallbackError { cause, .. } => message(cause),
+        mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
+            text.split("\nstack traceback:").next().unwrap_or_default().to_owned()
+        }
+        mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+impl Machine {
+    pub fn new(clock: &Clock) -> Result<Self, ScriptError> {
+        let meter = Arc::new(Meter::new(clock.clone()));
+        let lua = Lua::new_with(StdLib::TABLE | StdLib::MATH, LuaOptions::new())?;
+        let native = natives(&lua, &meter)?;
+        // Methods of strings: a table of their own that no script can reach.
+        let methods = lua.create_table()?;
+        methods.raw_set("__index", strings::library(&lua, &meter)?)?;
+        lua.set_type_metatable::<LuaString>(Some(methods));
+        let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
+        let fresh: Function = prelude.call(native)?;
+        let counted = meter.clone();
+        lua.set_hook(HookTriggers::new().every_nth_instruction(GRAIN), move |_, _| {
+            counted.charge(GRAIN.into())?;
+            Ok(VmState::Continue)
+        })?;
+        Ok(Self { lua, meter, fresh, compiled: HashMap::new(), stopped: false })
+    }
+
+    pub fn reusable(&self) -> bool {
+        !self.stopped && !self.meter.spent() && self.compiled.len() < MAX_SCRIPTS
+    }
+
+    pub fn prepare(&mut self, source: &Arc<str>) -> Result<Function, ScriptError> {
+        if let Some(function) = self.compiled.get(source) {
+            return Ok(function.clone());
+        }
+        let function = self.lua.load(&**source).set_name("=script").into_function()?;
+        self.compiled.insert(source.clone(), function.clone());
+        Ok(function)
+    }
+
+    pub fn call(&mut self, source: &Arc<str>, call: &Call<'_>, budget: &Budget) -> Result<Vec<Value>, ScriptError> {
+        let script = self.prepare(source)?;
+        self.lua.set_memory_limit(self.lua.used_memory() + budget.memory)?;
+        self.meter.start(budget);
+        let result = self.run(&script, call, budget);
+        self.lua.set_memory_limit(0)?;
+        if result.is_err() && self.lua.used_memory() > COLLECT_ABOVE {
+            self.stopped = true;
+        } else if self.lua.used_memory() > COLLECT_ABOVE {
+            self.lua.gc_collect()?;
+        }
+        if self.meter.spent() {
+            return Err(ScriptError("context deadline exceeded".to_owned()));
+        }
+        result
+    }
+
+    fn run(&self, script: &Function, call: &Call<'_>, budget: &Budget) -> Result<Vec<Value>, ScriptError> {
+        let env: Table = self.fresh.call(())?;
+        script.set_environment(env.clone())?;
+        script.call::<()>(())?;
+        let function = match env.raw_get(call.function)? {
+            LuaValue::Function(function) => function,
+            LuaValue::Nil => return Err(ScriptError(format!("not found function {}", call.function))),
+            other => {
+                return Err(ScriptError(format!("{} is not a function: {}", call.function, other.type_name())));
+            }
+        };
+        let arguments: mlua::Result<MultiValue> =
+            call.arguments.iter().map(|argument| to_lua(&self.lua, argument, &self.meter)).collect();
+        let returned: MultiValue = function.call(arguments?)?;
+        let mut reader = Reader::new(&self.meter, budget.output);
+        let mut values = Vec::with_capacity(returned.len());
+        for value in &returned {
+            let mut value = reader.read(value, 0)?;
+            let empty = value.as_array().is_some_and(Vec::is_empty);
+            if empty && call.shape == Shape::Object {
+                value = Value::Object(Map::new());
+            }
+            settle(&mut value, call.references);
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+fn natives(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
+    let native = lua.create_table()?;
+    native.raw_set("string", strings::library(lua, meter)?)?;
+    native.raw_set("gmatch", strings::gmatch_step(lua, meter)?)?;
+    native.raw_set("os", clock::library(lua, meter)?)?;
+    native.raw_set("kube", kube::library(lua, meter)?)?;
+    let m = meter.clone();
+    native.raw_set("charge", lua.create_function(move |_, units: f64| m.charge(units as u64))?)?;
+    let m = meter.clone();
+    native.raw_set("check", lua.create_function(move |_, ()| m.check())?)?;
+    Ok(native)
+}

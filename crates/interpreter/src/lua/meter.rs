@@ -1,0 +1,85 @@
+//! What a call may use, and counting it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+/// Reads the time; the interpreter has no clock of its own.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Bounds of one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Virtual machine instructions; library calls cost as many as they take the time of. It ends a script even where
+    /// the clock stands still. 20 million take 0.2 s at the 100 million a second of one modest core.
+    pub instructions: u64,
+    /// By the clock, running the script's text and its function together.
+    pub time: SignedDuration,
+    /// Of Lua's heap, in bytes, over what the machine needs for itself.
+    pub memory: usize,
+    /// Of the result, in bytes: one long string may appear in it many times.
+    pub output: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            instructions: 20_000_000,
+            time: SignedDuration::from_millis(800),
+            memory: 15 << 20,
+            // An object in the store has at most 1.5 MiB.
+            output: 3 << 20,
+        }
+    }
+}
+
+/// How often the meter is read, in instructions: the slowest single instruction, joining strings of megabytes, takes
+/// about a millisecond, so a stop is at most a quarter of a second late.
+pub const GRAIN: u32 = 250;
+
+/// The use of the call that runs.
+pub struct Meter {
+    clock: Clock,
+    left: AtomicU64,
+    deadline: Mutex<Timestamp>,
+    spent: AtomicBool,
+}
+
+impl Meter {
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, left: AtomicU64::new(0), deadline: Mutex::new(Timestamp::MAX), spent: AtomicBool::new(false) }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub fn start(&self, budget: &Budget) {
+        let deadline = self.now().checked_add(budget.time).unwrap_or(Timestamp::MAX);
+        *self.deadline.lock() = deadline;
+        self.left.store(budget.instructions, Ordering::Relaxed);
+        self.spent.store(false, Ordering::Relaxed);
+    }
+
+    /// True once the budget is used up; nothing the script does makes it false again.
+    pub fn spent(&self) -> bool {
+        self.spent.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// The budget is used up. Scripts cannot catch it: whoever catches errors asks [`Meter::check`].
+    pub fn charge(&self, instructions: u64) -> mlua::Result<()> {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(instructions), Ordering::Relaxed);
+        if left < instructions || self.now() > *self.deadline.lock() {
+            self.spent.store(true, Ordering::Relaxed);
+        }
+        self.check()
+    }
+
+    pub fn check(&self) -> mlua::Result<()> {
+        if self.spent() { Err(mlua::Error::runtime("context deadline exceeded")) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,138 @@
+-- What a script sees. Given the machine's functions, returns a function that makes a new set of globals, so that nothing
+-- a script changes outlives its call.
+local native = ...
+
+local assert, error, ipairs, next, pairs, select = assert, error, ipairs, next, pairs, select
+local tonumber, plain_tostring, type, unpack = tonumber, tostring, type, unpack
+local plain_pcall, plain_xpcall = pcall, xpcall
+local concat, insert, remove, sort, maxn = table.concat, table.insert, table.remove, table.sort, table.maxn
+local charge, check, step = native.charge, native.check, native.gmatch
+local floor, constants = math.floor, math
+
+local function checked(...)
+  check()
+  return ...
+end
+
+local function tostring(value)
+  local kind = type(value)
+  -- The address of a table would differ from run to run.
+  if kind == "table" or kind == "function" then return kind end
+  return plain_tostring(value)
+end
+
+local function pcall(f, ...)
+  return checked(plain_pcall(f, ...))
+end
+
+local function xpcall(f, handler)
+  return checked(plain_xpcall(f, handler))
+end
+
+local function size(list)
+  if type(list) == "table" then return #list end
+  return 0
+end
+
+local function unsupported(name)
+  return function()
+    error("call function " .. name .. " is not supported in karmada customized resourceinterpreter.", 0)
+  end
+end
+
+local function advance(state, after, ...)
+  state.at = after
+  return ...
+end
+
+local function gmatch(text, pattern)
+  local state = { at = 1 }
+  return function()
+    if not state.at then return nil end
+    return advance(state, step(text, pattern, state.at))
+  end
+end
+
+local function strings()
+  local lib = { gmatch = gmatch, gfind = gmatch }
+  for name, f in pairs(native.string) do lib[name] = f end
+  for _, name in ipairs { "gsub", "rep", "dump" } do lib[name] = unsupported(name) end
+  return lib
+end
+
+local function tables()
+  return {
+    concat = function(list, ...)
+      charge(size(list) * 4)
+      return concat(list, ...)
+    end,
+    insert = function(list, ...)
+      if select("#", ...) > 1 then charge(size(list)) end
+      return insert(list, ...)
+    end,
+    remove = function(list, position)
+      if position == nil then return remove(list) end
+      charge(size(list))
+      return remove(list, position)
+    end,
+    sort = function(list, less)
+      charge(size(list) * 16)
+      return sort(list, less)
+    end,
+    maxn = function(list)
+      local count = 0
+      for _ in pairs(list) do count = count + 1 end
+      charge(count)
+      return maxn(list)
+    end,
+    getn = function(list) return #list end,
+  }
+end
+
+local function numbers()
+  local lib = {}
+  for name, f in pairs(constants) do lib[name] = f end
+  -- The same numbers in every call: what a script answers depends on what it is asked alone.
+  local seed = 42
+  lib.randomseed = function(value) seed = floor(tonumber(value) or 0) % 2147483648 end
+  lib.random = function(low, high)
+    seed = (seed * 1103515245 + 12345) % 2147483648
+    local share = seed / 2147483648
+    if low == nil then return share end
+    if high == nil then low, high = 1, low end
+    if low > high then error("bad argument to 'random' (interval is empty)", 2) end
+    return floor(share * (high - low + 1)) + low
+  end
+  return lib
+end
+
+local function copy(from)
+  local to = {}
+  for name, value in pairs(from) do to[name] = value end
+  return to
+end
+
+return function()
+  local env = {
+    assert = assert, error = error, ipairs = ipairs, next = next, pairs = pairs, select = select,
+    tonumber = tonumber, tostring = tostring, type = type, unpack = unpack, pcall = pcall, xpcall = xpcall,
+    print = function() end,
+    _VERSION = "Lua 5.1",
+    string = strings(), table = tables(), math = numbers(), os = copy(native.os),
+    package = { loadlib = function() error("loadlib is not supported", 0) end, preload = {}, loaded = {} },
+  }
+  for _, name in ipairs {
+    "collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "rawequal", "rawget",
+    "rawset", "setfenv", "setmetatable", "module", "newproxy",
+  } do
+    env[name] = unsupported(name)
+  end
+  env._G = env
+  local known = { kube = copy(native.kube), string = env.string, table = env.table, math = env.math, os = env.os }
+  env.require = function(name)
+    local found = known[name]
+    if found == nil then error("module " .. tostring(name) .. " not found", 2) end
+    return found
+  end
+  return env
+end

@@ -1,0 +1,242 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn engine() -> Engine {
+    Engine::new(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default())
+}
+
+/// The value of an expression, in a function that is given one object.
+fn eval(expression: &str) -> Result<Value, String> {
+    let source = format!("function F(o)\n {expression}\nend");
+    let engine = engine();
+    let script = engine.compile(&source).map_err(|e| e.to_string())?;
+    let call =
+        Call { function: "F", arguments: &[&json!({"a": {"b": [1, 2]}})], shape: Shape::Object, references: &[] };
+    let mut values = engine.call(&script, &call).map_err(|e| e.to_string())?;
+    Ok(match values.len() {
+        0 => Value::Null,
+        1 => values.remove(0),
+        _ => Value::Array(values),
+    })
+}
+
+#[test]
+fn the_language_and_its_libraries() {
+    for (source, expected) in [
+        ("return o.a.b[2] + 0.5", json!(2.5)),
+        ("return 7 / 2 * 2", json!(7)),
+        ("return #o.a.b, o.x == nil", json!([2, true])),
+        ("return ('AbC'):lower() .. string.upper('x')", json!("abcX")),
+        ("return string.find('key=value', '(%w+)=(%w+)')", json!([1, 9, "key", "value"])),
+        ("return string.find('a.b', '.', 1, true)", json!([2, 2])),
+        ("return string.match('v1.27.3', '^v(%d+)%.(%d+)')", json!(["1", "27"])),
+        ("return string.match('hello', '()ll()')", json!([3, 5])),
+        ("return string.match('THE (quick) fox', '%((%a+)%)')", json!("quick")),
+        ("return string.match('f(a(b)c)d', '%b()')", json!("(a(b)c)")),
+        ("return string.match('THE quick', '%f[%l]%l+')", json!("quick")),
+        ("return string.match('aa', '(a)%1')", json!("a")),
+        ("return string.match('x', 'a?b*x-$')", json!("x")),
+        ("return string.match('[]', '[]]')", json!("]")),
+        ("local t = {} for w in string.gmatch('one two', '%a+') do t[#t+1] = w end return t", json!(["one", "two"])),
+        ("local n = 0 for _ in ('abc'):gmatch('') do n = n + 1 end return n", json!(4)),
+        ("return string.sub('hello', -3, -2), string.sub('hello', 2), string.sub('x', 5)", json!(["ll", "ello", ""])),
+        (
+            "return string.byte('A'), string.char(72, 105), string.reverse('abc'), string.len('\\0x')",
+            json!([65, "Hi", "cba", 2]),
+        ),
+        ("return string.format('%d %5.2f %s %%', 3.0, 1.239, 'x')", json!("3  1.24 x %")),
+        ("return string.format('%05d|%-4s|%+d|%x', 42, 'ab', 7, 255)", json!("00042|ab  |+7|ff")),
+        ("local t = {3,1,2} table.sort(t) return table.concat(t, ',')", json!("1,2,3")),
+        ("local t = {1,2} table.insert(t, 1, 0) table.insert(t, 9) table.remove(t, 2) return t", json!([0, 2, 9])),
+        ("return math.floor(2.7), math.max(1, 5), math.huge > 1", json!([2, 5, true])),
+        ("return select('#', 1, 2), tonumber('0x10'), tostring(12), type(nil)", json!([2, 16, "12", "nil"])),
+        ("return pcall(error, 'no', 0)", json!([false, "no"])),
+        ("local ok, e = xpcall(function() error('x', 0) end, function(e) return e .. '!' end) return e", json!("x!")),
+        (
+            "return os.time(), os.date('!%Y-%m-%d %H:%M', 86400), os.date('*t', 0).year",
+            json!([0, "1970-01-02 00:00", 1970]),
+        ),
+        ("return os.time{year=1970, month=1, day=2, hour=0}", json!(86400)),
+        ("return unpack({1, 2})", json!([1, 2])),
+        ("return tostring({})", json!("table")),
+        ("return math.random(10) == math.random(10), require('string').upper('a')", json!([false, "A"])),
+        ("return _VERSION, _G == _G._G, io, debug, coroutine", json!(["Lua 5.1", true, null, null, null])),
+    ] {
+        assert_eq!(eval(source).as_ref(), Ok(&expected), "{source}");
+    }
+}
+
+#[test]
+fn the_kube_library() {
+    for (source, expected) in [
+        ("return kube.resourceAdd('100m', '1', nil)", json!("1100m")),
+        ("return kube.resourceAdd(nil)", json!("0")),
+        ("return kube.getResourceQuantity('1.5Gi'), kube.getResourceQuantity(nil)", json!([1_610_612_736, 0])),
+        (
+            "return kube.accuratePodRequirements({spec={containers={{resources={limits={cpu=1},requests={memory='1Gi'}}}}}})",
+            json!({"resourceRequest": {"cpu": "1", "memory": "1Gi"}}),
+        ),
+        ("return kube.accuratePodRequirements({spec={containers={{}}}})", json!(null)),
+        (
+            "return kube.getPodDependencies({spec={serviceAccountName='sa'}}, 'ns')",
+            json!([{"apiVersion": "v1", "kind": "ServiceAccount", "namespace": "ns", "name": "sa"}]),
+        ),
+        ("return kube.getPodDependencies({spec={}}, nil)", json!(null)),
+        (
+            "return pcall(kube.resourceAdd, 'much') == false, pcall(kube.getResourceQuantity, '-1') == false",
+            json!([true, true]),
+        ),
+    ] {
+        assert_eq!(eval(&format!("local kube = require('kube') {source}")).as_ref(), Ok(&expected), "{source}");
+    }
+}
+
+#[test]
+fn results_are_documents() {
+    for (source, expected) in [
+        ("return {[1]='a',[2]='b'}", Ok(json!(["a", "b"]))),
+        ("return {a={}, b={{}}}", Ok(json!({"b": [{}]}))),
+        ("return {}", Ok(json!({}))),
+        ("return {[1]=1,[3]=3}", Err("cannot encode sparse array")),
+        ("return {1, a=2}", Err("cannot encode mixed or invalid key types")),
+        ("return {f=print}", Err("cannot encode function to JSON")),
+        ("local t = {1} return {a=t, b=t}", Err("cannot encode recursively nested tables to JSON")),
+        ("local t = {} t.t = t return t", Err("cannot encode recursively nested tables to JSON")),
+        ("return 0/0", Err("cannot encode NaN to JSON")),
+        ("local t = {} for i = 1, 500 do t = {t} end return t", Err("cannot encode tables nested so deeply to JSON")),
+    ] {
+        assert_eq!(eval(source), expected.map_err(str::to_owned), "{source}");
+    }
+}
+
+#[test]
+fn empty_tables_are_what_they_were() {
+    let engine = engine();
+    let script = engine.compile("function F(o) o.spec.new = {} return o end").unwrap();
+    let object = json!({"spec": {"object": {}, "list": [], "items": [{"env": []}, {"env": [1]}]}});
+    let call = Call { function: "F", arguments: &[&object], shape: Shape::Object, references: &[&object] };
+    assert_eq!(engine.call(&script, &call), Ok(vec![object.clone()]));
+}
+
+#[test]
+fn what_is_refused() {
+    for (source, expected) in [
+        ("return string.rep('x', 10)", "call function rep is not supported in karmada customized resourceinterpreter."),
+        ("return setmetatable({}, {})", "call function setmetatable is not supported"),
+        ("return loadstring('return 1')()", "call function loadstring is not supported"),
+        ("return ('x'):rep(3)", "attempt to call method 'rep'"),
+        ("return require('io')", "module io not found"),
+        ("return package.loadlib('x', 'y')", "loadlib is not supported"),
+        ("return o.nothing.there", "attempt to index field 'nothing' (a nil value)"),
+    ] {
+        let error = eval(source).unwrap_err();
+        assert!(error.contains(expected), "{source}: {error}");
+    }
+    let engine = engine();
+    assert!(engine.compile("function F(").unwrap_err().to_string().contains("expected near"));
+    let call = |function| Call { function, arguments: &[], shape: Shape::Object, references: &[] };
+    let script = engine.compile("G = 5").unwrap();
+    assert_eq!(engine.call(&script, &call("F")).unwrap_err().to_string(), "not found function F");
+    assert_eq!(engine.call(&script, &call("G")).unwrap_err().to_string(), "G is not a function: integer");
+}
+
+#[test]
+fn nothing_is_kept_between_calls() {
+    let engine = engine();
+    let script = engine
+        .compile(
+            "function F() count = (count or 0) + 1; local was = string.upper('a'); string.upper = nil; table.concat = nil; \
+             return count, was, os.extra, math.pi end",
+        )
+        .unwrap();
+    let other = engine.compile("function G() return type(F), type(table.concat) end").unwrap();
+    let call = |function| Call { function, arguments: &[], shape: Shape::Object, references: &[] };
+    for _ in 0..3 {
+        assert_eq!(engine.call(&script, &call("F")).unwrap()[..2], [json!(1), json!("A")]);
+        assert_eq!(engine.call(&other, &call("G")).unwrap(), [json!("nil"), json!("function")]);
+    }
+}
+
+/// Scripts that would run for ever or fill the machine, by a clock that moves a microsecond with each look, so that the
+/// test does not depend on how busy the machine is.
+const HOSTILE: &[&str] = &[
+    "while true do end",
+    "local function f() return f() end return f()",
+    "local function f() return 1 + f() end return f()",
+    "while true do pcall(function() while true do end end) end",
+    "while true do pcall(pcall, pcall, error) end",
+    "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    "local s = 'x' while true do s = s .. s end",
+    "local s = 'x' while true do pcall(function() s = s .. s end) end",
+    "local t = {} while true do t[#t + 1] = {} end",
+    "local t = {} while true do pcall(function() while true do t[#t + 1] = {} end end) end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 0) end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.remove(t, 1) table.insert(t, 1) end",
+    "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.sort(t, function() return true end) end",
+    "local t = {} for i = 1, 1e5 do t[i] = 'xxxxxxxx' end while true do local s = table.concat(t) end",
+    "local s = 'a' for i = 1, 15 do s = s .. s end while true do string.find(s, 'a*a*a*a*a*b') end",
+    "return string.find('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-a-b')",
+    "local s = 'a' for i = 1, 18 do s = s .. s end while true do string.find(s, 'ab', 1, true) end",
+    "local s = 'a' for i = 1, 18 do s = s .. s end while true do string.reverse(s) end",
+    "while true do string.format('%99d%99d%99d%99d', 1, 2, 3, 4) end",
+    "for w in ('x'):gmatch('') do while true do end end",
+    "local t = {} for i = 1, 2e5 do t[i] = i end for i = 1, 2e5 do t[i] = nil end while true do next(t) end",
+    "local s = 'x' for i = 1, 20 do s = s .. s end local t = {} for i = 1, 1e5 do t[i] = s end return t",
+    "local f = function() end while true do f = (function(g) return function() return g() end end)(f) end",
+    "while true do require('kube').resourceAdd('1', '2') end",
+    "for i = 1, 1e9 do print(i) end",
+    "error(setmetatable)",
+];
+
+#[test]
+fn hostile_scripts_end() {
+    let time = Arc::new(AtomicI64::new(0));
+    let reads = time.clone();
+    let clock: Clock = Arc::new(move || Timestamp::from_microsecond(reads.fetch_add(2, Ordering::Relaxed)).unwrap());
+    let engine = Engine::new(clock, Budget { instructions: 4_000_000, ..Budget::default() });
+    let good = engine.compile("function F() return 'good' end").unwrap();
+    let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
+    for source in HOSTILE {
+        for source in [format!("function F() {source}\nend"), format!("{source}\n")] {
+            let script = engine.compile(&source).unwrap();
+            let error = engine.call(&script, &call).unwrap_err().to_string();
+            let known = [
+                "context deadline exceeded",
+                "not enough memory",
+                "stack overflow",
+                "too large",
+                "too complex",
+                "script:",
+                "error in error handling",
+                "longer than",
+                "not found function",
+                "unprintable error",
+            ];
+            assert!(known.iter().any(|text| error.contains(text)), "{source}: {error}");
+            assert_eq!(engine.call(&good, &call).unwrap(), [json!("good")]);
+        }
+    }
+}
+
+/// With the machine's clock: what the budget promises in seconds.
+#[test]
+fn hostile_scripts_end_within_a_second() {
+    #[allow(clippy::disallowed_methods, reason = "the property is about real time")]
+    let now = Timestamp::now;
+    let engine = Engine::new(Arc::new(now), Budget { instructions: u64::MAX, ..Budget::default() });
+    let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
+    let mut slowest = (jiff::SignedDuration::ZERO, "");
+    for source in HOSTILE {
+        let script = engine.compile(&format!("function F() {source}\nend")).unwrap();
+        let start = now();
+        engine.call(&script, &call).unwrap_err();
+        slowest = slowest.max((now().duration_since(start), source));
+    }
+    // Twice the promise: the machine may be busy with other tests.
+    assert!(slowest.0 < jiff::SignedDuration::from_secs(2), "{slowest:?}");
+}
