@@ -9,12 +9,14 @@ use controller_runtime::{EventRecorder, Informer, InformerSet};
 use interpreter::Interpreter;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
 use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use propagation::cluster_status::Thresholds;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::customizations;
 use crate::execution::Engine;
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
@@ -90,7 +92,6 @@ impl Context {
     pub fn new(
         client: Client,
         world: World,
-        interpreter: Interpreter,
         connector: Connector,
         settings: Settings,
         stop: CancellationToken,
@@ -122,9 +123,9 @@ impl Context {
             members,
             recorder,
             engine: Engine::default(),
+            interpreter: customizations::interpreter(&control, &world),
             client,
             control,
-            interpreter,
             world,
             metrics: Metrics::new(settings.metrics.clone()),
             settings,
@@ -156,7 +157,11 @@ impl Context {
 
     /// Waits until the caches that every controller reads are complete. False when stopped before.
     pub async fn synced(&self) -> bool {
-        let mut informers = vec![self.works.clone(), self.control.informer(&Cluster::api_resource())];
+        let mut informers = vec![
+            self.works.clone(),
+            self.control.informer(&Cluster::api_resource()),
+            self.control.informer(&ResourceInterpreterCustomization::api_resource()),
+        ];
         for scope in Scope::ALL {
             for resource in [Policy::api_resource(scope), Override::api_resource(scope), Binding::api_resource(scope)] {
                 informers.push(self.control.informer(&resource));

@@ -8,6 +8,8 @@ mod binding_status;
 mod cluster;
 mod cluster_status;
 mod context;
+mod customizations;
+mod dependencies;
 mod detector;
 mod error;
 mod execution;

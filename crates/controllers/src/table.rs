@@ -43,6 +43,13 @@ pub const CONTROLLERS: &[Controller] = &[
         start: |context| Box::pin(crate::binding::run(context)),
     },
     Controller {
+        name: "dependencies-distributor",
+        watches: &["resourcebindings", "every kind that is a dependency"],
+        writes: &["resourcebindings of dependencies"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::dependencies::run(context)),
+    },
+    Controller {
         name: "execution",
         watches: &["works", "clusters", "managed objects in members"],
         writes: &["objects in members", "works/status"],

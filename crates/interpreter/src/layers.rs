@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::meta::Time;
 use karmada_api::config::v1alpha1::DependentObjectReference;
-use karmada_api::work::v1alpha2::{AggregatedStatusItem, ReplicaRequirements};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, Component, ReplicaRequirements};
 use serde_json::Value;
 
 use crate::Native;
@@ -21,6 +21,19 @@ pub enum Operation {
     InterpretStatus,
     InterpretHealth,
     InterpretDependency,
+}
+
+impl Operation {
+    pub const ALL: [Self; 8] = [
+        Self::InterpretReplica,
+        Self::InterpretComponent,
+        Self::ReviseReplica,
+        Self::Retain,
+        Self::AggregateStatus,
+        Self::InterpretStatus,
+        Self::InterpretHealth,
+        Self::InterpretDependency,
+    ];
 }
 
 /// Why a question has no answer.
@@ -49,6 +62,9 @@ pub trait Layer: Send + Sync {
 
     /// Replicas of a template, and what each needs.
     fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error>;
+
+    /// The parts of a workload that runs several kinds of pods.
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error>;
 
     fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error>;
 
@@ -112,6 +128,10 @@ impl Interpreter {
 
     pub fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
         self.layer(template, Operation::InterpretReplica)?.get_replicas(template)
+    }
+
+    pub fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
+        self.layer(template, Operation::InterpretComponent)?.get_components(template)
     }
 
     pub fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {

@@ -9,6 +9,8 @@ mod kind;
 mod layers;
 pub mod lua;
 mod native;
+pub mod scripted;
+pub mod shipped;
 mod tree;
 
 pub use kind::Kind;
@@ -16,3 +18,4 @@ pub use layers::{Error, Interpreter, Layer, Operation};
 pub use native::Native;
 pub use native::dependencies::pod_dependencies;
 pub use native::requirements::{Limits, amounts, pod_request, printed, replica_requirements};
+pub use scripted::{Customizations, Scripts};

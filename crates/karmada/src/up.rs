@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use client::Client;
 use controllers::{Connector, Settings};
-use interpreter::Interpreter;
 use scheduler::Scheduler;
 use simulator::MemberOptions;
 use tokio::sync::watch;
@@ -169,5 +168,5 @@ fn context(
 ) -> controllers::Context {
     let client = opened.client("karmada-controller-manager").with_user_agent("karmada-controller-manager");
     let settings = Settings { metrics: opened.server.shared().metrics.clone(), ..settings.clone() };
-    controllers::Context::new(client, world.clone(), Interpreter::default(), connector, settings, stop.clone())
+    controllers::Context::new(client, world.clone(), connector, settings, stop.clone())
 }

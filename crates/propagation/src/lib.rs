@@ -8,6 +8,7 @@ pub mod claim;
 pub mod cluster;
 pub mod cluster_status;
 pub mod deletion;
+pub mod dependencies;
 pub mod division;
 pub mod namespaces;
 pub mod overrides;

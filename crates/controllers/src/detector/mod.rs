@@ -4,6 +4,8 @@ mod policy;
 mod template;
 mod watch;
 
+pub(crate) use watch::is_change;
+
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -100,7 +100,7 @@ impl Detector {
 }
 
 /// Whether anything but status and bookkeeping changed.
-fn is_change(old: &Object, new: &Object) -> bool {
+pub(crate) fn is_change(old: &Object, new: &Object) -> bool {
     if old.generation() != new.generation()
         || old.uid() != new.uid()
         || old.is_deleting() != new.is_deleting()

@@ -263,9 +263,7 @@ fn controllers(
         });
         Some(Client::in_process(ApiService::new(gate), Identity::system("karmada")))
     });
-    let interpreter = interpreter::Interpreter::default();
-    let context =
-        Context::new(client.clone(), world.clone(), interpreter, connector, Settings::default(), stop.clone());
+    let context = Context::new(client.clone(), world.clone(), connector, Settings::default(), stop.clone());
     controllers::start(&context, &[]).expect("the controllers start");
     scheduler::start(context.informers(), client, world.clone(), scheduler::Options::default(), stop.clone());
     context

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::convert::{Reader, settle, to_lua};
 use super::meter::{Budget, Clock, GRAIN, Meter};
-use super::{Call, ScriptError, Shape, clock, kube, strings};
+use super::{Call, Script, ScriptError, Shape, clock, kube, strings};
 
 /// Compiled scripts kept: eight operations of thirty kinds.
 const MAX_SCRIPTS: usize = 256;
@@ -20,7 +20,8 @@ pub struct Machine {
     meter: Arc<Meter>,
     /// Makes a new set of globals.
     fresh: Function,
-    compiled: HashMap<Arc<str>, Function>,
+    /// By the scripts' numbers.
+    compiled: HashMap<u64, Function>,
     stopped: bool,
 }
 
@@ -65,17 +66,17 @@ impl Machine {
         !self.stopped && !self.meter.spent() && self.compiled.len() < MAX_SCRIPTS
     }
 
-    pub fn prepare(&mut self, source: &Arc<str>) -> Result<Function, ScriptError> {
-        if let Some(function) = self.compiled.get(source) {
+    pub fn prepare(&mut self, script: &Script) -> Result<Function, ScriptError> {
+        if let Some(function) = self.compiled.get(&script.id) {
             return Ok(function.clone());
         }
-        let function = self.lua.load(&**source).set_name("=script").into_function()?;
-        self.compiled.insert(source.clone(), function.clone());
+        let function = self.lua.load(&*script.source).set_name("=script").into_function()?;
+        self.compiled.insert(script.id, function.clone());
         Ok(function)
     }
 
-    pub fn call(&mut self, source: &Arc<str>, call: &Call<'_>, budget: &Budget) -> Result<Vec<Value>, ScriptError> {
-        let script = self.prepare(source)?;
+    pub fn call(&mut self, script: &Script, call: &Call<'_>, budget: &Budget) -> Result<Vec<Value>, ScriptError> {
+        let script = self.prepare(script)?;
         self.lua.set_memory_limit(self.lua.used_memory() + budget.memory)?;
         self.meter.start(budget);
         let result = self.run(&script, call, budget);

@@ -13,6 +13,7 @@ mod strings;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -28,13 +29,16 @@ const IDLE: usize = 8;
 #[error("{0}")]
 pub struct ScriptError(pub(crate) String);
 
-/// A script whose syntax is right.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Script(Arc<str>);
+/// A script. Each machine compiles it once.
+#[derive(Clone)]
+pub struct Script {
+    id: u64,
+    source: Arc<str>,
+}
 
 impl std::fmt::Debug for Script {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Script of {} bytes", self.0.len())
+        write!(f, "script {} of {} bytes", self.id, self.source.len())
     }
 }
 
@@ -61,6 +65,7 @@ pub struct Engine(Arc<Shared>);
 struct Shared {
     clock: Clock,
     budget: Budget,
+    scripts: AtomicU64,
     idle: Mutex<Vec<Machine>>,
 }
 
@@ -72,14 +77,19 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub fn new(clock: Clock, budget: Budget) -> Self {
-        Self(Arc::new(Shared { clock, budget, idle: Mutex::default() }))
+        Self(Arc::new(Shared { clock, budget, scripts: AtomicU64::new(0), idle: Mutex::default() }))
+    }
+
+    /// A script whose syntax is looked at when it is called.
+    pub fn script(&self, source: &str) -> Script {
+        Script { id: self.0.scripts.fetch_add(1, Ordering::Relaxed), source: source.into() }
     }
 
     /// # Errors
     /// What is wrong with the script's syntax.
     pub fn compile(&self, source: &str) -> Result<Script, ScriptError> {
-        let script = Script(source.into());
-        self.with_machine(|machine| machine.prepare(&script.0))?;
+        let script = self.script(source);
+        self.with_machine(|machine| machine.prepare(&script))?;
         Ok(script)
     }
 
@@ -88,7 +98,7 @@ impl Engine {
     /// # Errors
     /// What the script ran into, or `context deadline exceeded` when it used up its budget.
     pub fn call(&self, script: &Script, call: &Call<'_>) -> Result<Vec<Value>, ScriptError> {
-        self.with_machine(|machine| machine.call(&script.0, call, &self.0.budget))
+        self.with_machine(|machine| machine.call(script, call, &self.0.budget))
     }
 
     fn with_machine<T>(&self, run: impl FnOnce(&mut Machine) -> Result<T, ScriptError>) -> Result<T, ScriptError> {

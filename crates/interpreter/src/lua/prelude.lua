@@ -4,7 +4,7 @@ local native = ...
 
 local assert, error, ipairs, next, pairs, select = assert, error, ipairs, next, pairs, select
 local tonumber, plain_tostring, type, unpack = tonumber, tostring, type, unpack
-local plain_pcall, plain_xpcall = pcall, xpcall
+local plain_pcall = pcall
 local concat, insert, remove, sort, maxn = table.concat, table.insert, table.remove, table.sort, table.maxn
 local charge, check, step = native.charge, native.check, native.gmatch
 local floor, constants = math.floor, math
@@ -25,8 +25,15 @@ local function pcall(f, ...)
   return checked(plain_pcall(f, ...))
 end
 
+local function handled(handler, ok, ...)
+  check()
+  if ok then return true, ... end
+  return false, handler(...)
+end
+
+-- The handler runs when the failed call is over, not within it: there, after a stop, nothing would be counted.
 local function xpcall(f, handler)
-  return checked(plain_xpcall(f, handler))
+  return handled(handler, plain_pcall(f))
 end
 
 local function size(list)

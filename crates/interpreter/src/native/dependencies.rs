@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use apimachinery::meta::LabelSelector;
+use apimachinery::selector::Selector;
 use karmada_api::config::v1alpha1::DependentObjectReference;
 use serde_json::Value;
 
@@ -30,6 +31,31 @@ pub fn dependencies(template: &Value) -> Result<Vec<DependentObjectReference>, E
         Kind::ServiceImport => Ok(service_import(template, namespace)),
         _ => Err(unsupported(Operation::InterpretDependency, template)),
     }
+}
+
+/// Passes on references that name something.
+///
+/// # Errors
+/// The first that does not.
+pub fn validated(
+    template: &Value,
+    references: Vec<DependentObjectReference>,
+) -> Result<Vec<DependentObjectReference>, Error> {
+    for reference in &references {
+        let wrong = if reference.api_version.is_empty() {
+            "dependency missing required apiVersion"
+        } else if reference.kind.is_empty() {
+            "dependency missing required kind"
+        } else if reference.name.is_empty() && reference.label_selector.is_none() {
+            "dependency can not leave name and labelSelector all empty"
+        } else if reference.label_selector.as_ref().is_some_and(|it| Selector::from_label_selector(it).is_err()) {
+            "dependency has a labelSelector that is not valid"
+        } else {
+            continue;
+        };
+        return Err(Error::malformed(Operation::InterpretDependency, template, wrong));
+    }
+    Ok(references)
 }
 
 fn reference(kind: &str, namespace: &str, name: &str) -> DependentObjectReference {

@@ -12,7 +12,7 @@ pub mod retain;
 
 use apimachinery::meta::Time;
 use karmada_api::config::v1alpha1::DependentObjectReference;
-use karmada_api::work::v1alpha2::{AggregatedStatusItem, ReplicaRequirements};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, Component, ReplicaRequirements};
 use serde_json::Value;
 
 use crate::{Error, Kind, Layer, Operation};
@@ -68,6 +68,10 @@ impl Layer for Native {
         replicas::get(template)
     }
 
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
+        Err(unsupported(Operation::InterpretComponent, template))
+    }
+
     fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
         replicas::revise(template, replicas)
     }
@@ -89,12 +93,12 @@ impl Layer for Native {
     }
 
     fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
-        dependencies::dependencies(template)
+        dependencies::validated(template, dependencies::dependencies(template)?)
     }
 }
 
 /// A layer was asked for a kind it is not enabled for.
-fn unsupported(operation: Operation, object: &Value) -> Error {
+pub fn unsupported(operation: Operation, object: &Value) -> Error {
     Error::NotSupported {
         operation,
         kind: format!(

@@ -1,0 +1,358 @@
+//! The dependencies distributor: what templates need follows them. The decisions are `propagation::dependencies`'.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use apimachinery::selector::Selector;
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use client::{ListOptions, Patch, PatchOptions};
+use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use interpreter::Operation;
+use karmada_api::config::v1alpha1::DependentObjectReference;
+use karmada_api::constants::{annotations, events, finalizers};
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha2::ObjectReference;
+use parking_lot::Mutex;
+use propagation::dependencies::{self, attach, attached, depended_by_label, detach, means, recorded, settle};
+use propagation::template::Template;
+use serde_json::{Value, json};
+
+use crate::detector::is_change;
+use crate::error::{During, Error, Result, all, decoded};
+use crate::{Context, templates};
+
+/// Independent bindings by the objects they need: `apiVersion/kind/namespace`, then `/name`, or `/` for selectors.
+const BY_DEPENDENCY: &str = "dependency";
+/// Attached bindings by the labels that name the independent ones.
+const BY_DEPENDENT: &str = "depended-by";
+
+struct Distributor {
+    context: Context,
+    queue: Arc<WorkQueue<ObjectKey>>,
+    /// Kinds ever seen as dependencies.
+    followed: Mutex<HashSet<ApiResource>>,
+}
+
+pub(crate) async fn run(context: Context) {
+    let queue = Arc::new(WorkQueue::new());
+    let bindings = context.bindings(Scope::Namespaced);
+    bindings.cache().add_index(BY_DEPENDENCY, |object| {
+        let references = Binding::decode(object).ok().and_then(|binding| recorded(&binding).ok()).unwrap_or_default();
+        references.iter().map(|it| place(&it.api_version, &it.kind, &it.namespace, &it.name)).collect()
+    });
+    bindings.cache().add_index(BY_DEPENDENT, |object| {
+        let prefix = karmada_api::constants::labels::DEPENDED_BY_PREFIX;
+        object.labels().keys().filter(|label| label.starts_with(prefix)).map(ToString::to_string).collect()
+    });
+    let keys = queue.clone();
+    bindings.subscribe(move |event| {
+        let wants = |object: &Object| {
+            let binding = Binding::decode(object).ok()?;
+            binding.spec.propagate_deps.then_some(!binding.spec.clusters.is_empty())
+        };
+        let (concerned, priority) = match event {
+            Event::Added { object, initial } => {
+                // A restart may have interrupted a removal.
+                let left =
+                    object.is_deleting() && object.finalizers().iter().any(|it| **it == *finalizers::DEPENDENCIES);
+                let low = if *initial { Priority::Low } else { Priority::Normal };
+                (left || wants(object) == Some(true), low)
+            }
+            Event::Updated { old, new } => {
+                (event.changes_generation() && (wants(old).is_some() || wants(new).is_some()), Priority::Normal)
+            }
+            Event::Deleted(_) => (false, Priority::Normal),
+        };
+        if concerned {
+            keys.add_with(event.object().key(), priority);
+        }
+    });
+    if !context.synced().await {
+        return;
+    }
+    let (stop, workers) = (context.stop.clone(), context.settings.workers);
+    let distributor = Arc::new(Distributor { context, queue: queue.clone(), followed: Mutex::default() });
+    run_workers("dependencies-distributor", queue, workers, stop, move |key| {
+        let distributor = distributor.clone();
+        async move { distributor.reconcile(&key).await }
+    })
+    .await;
+}
+
+fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
+    format!("{api_version}/{kind}/{namespace}/{name}")
+}
+
+impl Distributor {
+    async fn reconcile(self: &Arc<Self>, key: &ObjectKey) -> Result<Next> {
+        let Some(object) = self.context.bindings(Scope::Namespaced).cache().get(key) else { return Ok(Next::Done) };
+        let independent = Binding::decode(&object)?;
+        if !independent.spec.propagate_deps || object.is_deleting() {
+            self.detach_all(&independent, |_| true).await?;
+            self.remove_finalizer(&independent).await?;
+            return Ok(Next::Done);
+        }
+        let resource = &independent.spec.resource;
+        let Some(template) = templates::referenced(&self.context, resource).await? else {
+            return Err(Error::Wait(format!(
+                "{} {}/{} does not exist",
+                resource.kind, resource.namespace, resource.name
+            )));
+        };
+        let tree = decoded(&template, template.to_value())?;
+        if !self.context.interpreter.enabled_for(&tree, Operation::InterpretDependency) {
+            return Ok(Next::Done);
+        }
+        let recorder = self.context.recorder.for_component("dependencies-distributor");
+        let found = match self.context.interpreter.get_dependencies(&tree) {
+            Ok(found) => found,
+            Err(error) => {
+                recorder.warning(&*template, events::GET_DEPENDENCIES_FAILED, error.to_string());
+                return Err(error.into());
+            }
+        };
+        let text = dependencies::annotation(found.clone());
+        recorder.normal(&*template, events::GET_DEPENDENCIES_SUCCEED, format!("Get dependencies({text}) succeed."));
+        self.record(&independent, text).await?;
+        match self.distribute(&independent, &found).await {
+            Ok(()) => {
+                let message = "Sync schedule results to dependencies succeed.";
+                recorder.normal(&*object, events::SYNC_TO_DEPENDENCIES_SUCCEED, message);
+                Ok(Next::Done)
+            }
+            Err(error) => {
+                recorder.warning(&*object, events::SYNC_TO_DEPENDENCIES_FAILED, error.to_string());
+                Err(error)
+            }
+        }
+    }
+
+    /// The finalizer and the list of dependencies onto the independent binding, in one write.
+    async fn record(&self, independent: &Binding, text: String) -> Result<()> {
+        let metadata = &independent.metadata;
+        let has_finalizer = metadata.finalizers.iter().any(|it| it == finalizers::DEPENDENCIES);
+        if has_finalizer && metadata.annotations.get(annotations::DEPENDENCIES) == Some(&text) {
+            return Ok(());
+        }
+        let mut finalizers: Vec<&str> = metadata.finalizers.iter().map(String::as_str).collect();
+        if !has_finalizer {
+            finalizers.push(finalizers::DEPENDENCIES);
+        }
+        self.edit(independent, json!({"finalizers": finalizers, "annotations": {annotations::DEPENDENCIES: text}}))
+            .await
+    }
+
+    async fn remove_finalizer(&self, independent: &Binding) -> Result<()> {
+        let finalizers = &independent.metadata.finalizers;
+        if !finalizers.iter().any(|it| it == finalizers::DEPENDENCIES) {
+            return Ok(());
+        }
+        let left: Vec<_> = finalizers.iter().filter(|it| *it != finalizers::DEPENDENCIES).collect();
+        self.edit(independent, json!({"finalizers": left})).await
+    }
+
+    async fn edit(&self, independent: &Binding, mut metadata: Value) -> Result<()> {
+        metadata["resourceVersion"] = json!(independent.metadata.resource_version);
+        let patch = Patch::Merge(json!({"metadata": metadata}));
+        let (resource, key) = (Binding::api_resource(Scope::Namespaced), independent.key());
+        match self.context.client.patch(&resource, &key, &patch, &PatchOptions::default()).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other.map(drop).during(|| format!("writing the dependencies of ResourceBinding {key}")),
+        }
+    }
+
+    async fn distribute(self: &Arc<Self>, independent: &Binding, found: &[DependentObjectReference]) -> Result<()> {
+        let mut errors = Vec::new();
+        let mut orphans = HashSet::new();
+        for binding in self.attached_to(independent)? {
+            let resource = &binding.spec.resource;
+            let template = templates::referenced(&self.context, resource).await?;
+            let labels: Option<BTreeMap<String, String>> = template.map(|it| owned(it.labels()));
+            if !found.iter().any(|reference| means(reference, resource, labels.as_ref())) {
+                orphans.insert(binding.key());
+            }
+        }
+        errors.extend(self.detach_all(independent, |key| orphans.contains(key)).await.err());
+        for reference in found {
+            errors.extend(self.follow(independent, reference).await.err());
+        }
+        all(errors.into_iter().map(|error| error.to_string()).collect())
+    }
+
+    /// Brings the objects that one reference means to where the independent binding is.
+    async fn follow(self: &Arc<Self>, independent: &Binding, reference: &DependentObjectReference) -> Result<()> {
+        let gvk = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind)
+            .map_err(|error| Error::Wait(error.to_string()))?;
+        let resource = self.context.mapper.resource(&gvk).await?;
+        if !resource.namespaced {
+            return Err(Error::Wait(format!("{} {} is not namespaced", reference.kind, reference.name)));
+        }
+        self.watch(&resource);
+        let mut objects = Vec::new();
+        if reference.name.is_empty() {
+            objects = self.selected(&resource, reference).await?;
+        } else {
+            let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+            objects.extend(templates::fetch(&self.context, &resource, &key).await?);
+        }
+        for object in objects.into_iter().filter(|object| !object.is_deleting()) {
+            let tree = decoded(&object, object.to_value())?;
+            self.write(attached(independent, Template(&tree)), independent).await?;
+        }
+        Ok(())
+    }
+
+    async fn selected(&self, resource: &ApiResource, reference: &DependentObjectReference) -> Result<Vec<Arc<Object>>> {
+        let Some(selector) = &reference.label_selector else { return Ok(Vec::new()) };
+        let selector = Selector::from_label_selector(selector).map_err(|error| Error::Wait(error.to_string()))?;
+        let namespace = Some(reference.namespace.as_str());
+        let informer = self.context.control.informer(resource);
+        let mut objects = informer.cache().list(namespace);
+        if objects.is_empty() {
+            let listed = self.context.client.list(resource, namespace, &ListOptions::default()).await;
+            objects = listed.during(|| format!("listing {} of {}", resource.plural, reference.namespace))?.items;
+        }
+        objects.retain(|object| selector.matches(object.labels()));
+        Ok(objects)
+    }
+
+    /// Creates an attached binding, or brings the existing one up to it.
+    async fn write(&self, built: Binding, independent: &Binding) -> Result<()> {
+        let resource = Binding::api_resource(Scope::Namespaced);
+        let key = built.key();
+        let writing = || format!("writing ResourceBinding {key} of a dependency");
+        let cached = self.context.bindings(Scope::Namespaced).cache().get(&key);
+        let existing = match cached {
+            Some(existing) => existing,
+            None => match self.context.client.create(&resource, &built).await {
+                Ok(_) => return Ok(()),
+                Err(error) if error.is_already_exists() => {
+                    self.context.client.get(&resource, &key).await.during(writing)?
+                }
+                Err(error) => return Err(error).during(writing),
+            },
+        };
+        let existing = Binding::decode(&existing)?;
+        let mut merged = attach(&existing, built).map_err(|error| Error::Wait(error.to_string()))?;
+        let conflict = self.settled(&mut merged, Some(independent))?;
+        if merged == existing {
+            return Ok(());
+        }
+        self.update(&merged).await?;
+        if let Some(conflict) = conflict {
+            let recorder = self.context.recorder.for_component("dependencies-distributor");
+            if let Some(object) = self.context.bindings(Scope::Namespaced).cache().get(&key) {
+                recorder.warning(&*object, events::DEPENDENCY_POLICY_CONFLICT, conflict);
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides the policy of an attached binding by those that require it; `known` is newer than the cache.
+    fn settled(&self, binding: &mut Binding, known: Option<&Binding>) -> Result<Option<String>> {
+        if binding.spec.placement.is_some() {
+            return Ok(None);
+        }
+        let mut referrers = Vec::new();
+        for snapshot in &binding.spec.required_by {
+            let key = ObjectKey::namespaced(snapshot.namespace.as_str(), snapshot.name.as_str());
+            if let Some(known) = known.filter(|known| known.key() == key) {
+                referrers.push(known.clone());
+                continue;
+            }
+            let Some(object) = self.context.bindings(Scope::of(&key)).cache().get(&key) else {
+                return Err(Error::Wait(format!(
+                    "ResourceBinding {key}, which requires {}, does not exist",
+                    binding.key()
+                )));
+            };
+            referrers.push(Binding::decode(&object)?);
+        }
+        Ok(settle(binding, &referrers.iter().collect::<Vec<_>>()))
+    }
+
+    async fn update(&self, binding: &Binding) -> Result<()> {
+        let resource = Binding::api_resource(Scope::Namespaced);
+        let key = binding.key();
+        let updated = self.context.client.update(&resource, binding).await;
+        updated.map(drop).during(|| format!("writing ResourceBinding {key} of a dependency"))
+    }
+
+    /// The attached bindings that name the independent one.
+    fn attached_to(&self, independent: &Binding) -> Result<Vec<Binding>> {
+        let label = depended_by_label(&independent.key());
+        let cache = self.context.bindings(Scope::Namespaced);
+        let found = cache.cache().by_index(BY_DEPENDENT, &label).into_iter();
+        let here = found.filter(|object| object.namespace() == Some(independent.metadata.namespace.as_str()));
+        here.map(|object| Ok(Binding::decode(&object)?)).collect()
+    }
+
+    /// Takes the independent binding off the attached ones that `wanted` selects.
+    async fn detach_all(&self, independent: &Binding, wanted: impl Fn(&ObjectKey) -> bool) -> Result<()> {
+        let mut errors = Vec::new();
+        for existing in self.attached_to(independent)?.into_iter().filter(|binding| wanted(&binding.key())) {
+            let mut left = detach(&existing, &independent.key());
+            let detached = match self.settled(&mut left, None) {
+                Ok(_) => match self.update(&left).await {
+                    Err(Error::Api { source, .. }) if source.is_not_found() => Ok(()),
+                    other => other,
+                },
+                Err(error) => Err(error),
+            };
+            errors.extend(detached.err().map(|error| error.to_string()));
+        }
+        all(errors)
+    }
+
+    /// Follows the objects of a kind from the first time it is a dependency.
+    fn watch(self: &Arc<Self>, resource: &ApiResource) {
+        if !self.followed.lock().insert(resource.clone()) {
+            return;
+        }
+        let (weak, kind) = (Arc::downgrade(self), resource.clone());
+        self.context.control.informer(resource).subscribe(move |event| {
+            let Some(distributor) = weak.upgrade() else { return };
+            match event {
+                Event::Added { object, initial } => {
+                    distributor.enqueue(&kind, object, if *initial { Priority::Low } else { Priority::Normal });
+                }
+                Event::Deleted(object) => distributor.enqueue(&kind, object, Priority::Normal),
+                Event::Updated { old, new } if is_change(old, new) => {
+                    if old.labels() != new.labels() {
+                        distributor.enqueue(&kind, old, Priority::Normal);
+                    }
+                    distributor.enqueue(&kind, new, Priority::Normal);
+                }
+                Event::Updated { .. } => {}
+            }
+        });
+    }
+
+    /// Queues the independent bindings that need an object.
+    fn enqueue(&self, resource: &ApiResource, object: &Object, priority: Priority) {
+        let namespace = object.namespace().unwrap_or_default();
+        let meant = ObjectReference {
+            api_version: resource.api_version(),
+            kind: resource.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: object.name().to_owned(),
+            ..ObjectReference::default()
+        };
+        let labels = owned(object.labels());
+        let cache = self.context.bindings(Scope::Namespaced);
+        for name in [object.name(), ""] {
+            let place = place(&meant.api_version, &meant.kind, namespace, name);
+            for object in cache.cache().by_index(BY_DEPENDENCY, &place) {
+                let Ok(binding) = Binding::decode(&object) else { continue };
+                let references = recorded(&binding).unwrap_or_default();
+                if references.iter().any(|reference| means(reference, &meant, Some(&labels))) {
+                    self.queue.add_with(binding.key(), priority);
+                }
+            }
+        }
+    }
+}
+
+fn owned(labels: &BTreeMap<Box<str>, Box<str>>) -> BTreeMap<String, String> {
+    labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}

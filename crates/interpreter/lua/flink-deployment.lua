@@ -1,0 +1,84 @@
+local FIELDS = {
+  "clusterInfo", "error", "jobManagerDeploymentStatus", "jobStatus", "lifecycleState", "observedGeneration",
+  "reconciliationStatus", "taskManager",
+}
+local RUNS = { RUNNING = true, FINISHED = true, FAILED = true, CANCELED = true, SUSPENDED = true, CANCELLING = true,
+  FAILING = true, RESTARTING = true }
+local STARTS = { CREATED = true, INITIALIZING = true, RECONCILING = true }
+
+local function manager(obj, name)
+  return obj.spec[name] or {}
+end
+
+local function taskmanagers(obj)
+  local replicas = manager(obj, "taskManager").replicas
+  if replicas ~= nil then return replicas end
+  local parallelism = obj.spec.job and tonumber(obj.spec.job.parallelism)
+  local slots = tonumber((obj.spec.flinkConfiguration or {})["taskmanager.numberOfTaskSlots"])
+  if parallelism == nil then return 1 end
+  return math.ceil(parallelism / (slots or 1))
+end
+
+-- Flink writes memory as 2048m or 2g, and means powers of two.
+local function bytes(memory)
+  local amount, unit = string.match(string.lower(memory), "^%s*([%d%.]+)%s*(%a*)")
+  local powers = { k = 1, m = 2, g = 3, t = 4 }
+  return math.floor((tonumber(amount) or 0) * 1024 ^ (powers[string.sub(unit or "", 1, 1)] or 0))
+end
+
+local function requirements(obj, name)
+  local resource = manager(obj, name).resource or {}
+  local pod = (manager(obj, name).podTemplate or obj.spec.podTemplate or {}).spec or {}
+  local request, claim = {}, { nodeSelector = pod.nodeSelector, tolerations = pod.tolerations }
+  if resource.cpu ~= nil then request.cpu = resource.cpu end
+  if resource.memory ~= nil then request.memory = bytes(resource.memory) end
+  local found = { resourceRequest = request, priorityClassName = pod.priorityClassName }
+  if next(claim) ~= nil then found.nodeClaim = claim end
+  return found
+end
+
+function GetComponents(obj)
+  return {
+    {
+      name = "jobmanager", replicas = manager(obj, "jobManager").replicas or 1,
+      replicaRequirements = requirements(obj, "jobManager"),
+    },
+    { name = "taskmanager", replicas = taskmanagers(obj), replicaRequirements = requirements(obj, "taskManager") },
+  }
+end
+
+function GetReplicas(obj)
+  local job, task = requirements(obj, "jobManager").resourceRequest, requirements(obj, "taskManager").resourceRequest
+  local most = {}
+  for _, request in ipairs { job, task } do
+    for name, amount in pairs(request) do
+      if most[name] == nil or tonumber(amount) > tonumber(most[name]) then most[name] = amount end
+    end
+  end
+  local found = { resourceRequest = most, namespace = namespace_of(obj) }
+  return (manager(obj, "jobManager").replicas or 1) + taskmanagers(obj), found
+end
+
+function InterpretHealth(obj)
+  local status = obj.status or {}
+  local state = (status.jobStatus or {}).state
+  if state == nil or state == "" then
+    return status.jobManagerDeploymentStatus == "READY" and status.lifecycleState == "STABLE"
+  end
+  if RUNS[state] then return true end
+  if not STARTS[state] then return false end
+  -- A job that cannot start would be moved from cluster to cluster for ever.
+  for _, reason in ipairs { "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff" } do
+    if string.find(status.error or "", reason, 1, true) then return true end
+  end
+  return false
+end
+
+function AggregateStatus(obj, items)
+  last(start(obj), items, FIELDS)
+  return obj
+end
+
+function ReflectStatus(obj)
+  return picked(obj.status, FIELDS)
+end

@@ -1,0 +1,30 @@
+local FIELDS = { "conditions", "observedGeneration", "lastAppliedRevision", "lastAttemptedRevision" }
+
+function InterpretHealth(obj)
+  return ready_because(obj, "ReconciliationSucceeded")
+end
+
+function AggregateStatus(obj, items)
+  local status = start(obj)
+  last(status, items, { "lastAppliedRevision", "lastAttemptedRevision" })
+  status.conditions = merged_conditions(items)
+  observe(obj, items)
+  return obj
+end
+
+function Retain(desired, observed)
+  return keep_suspend(desired, observed)
+end
+
+function ReflectStatus(obj)
+  return reflected(obj, FIELDS)
+end
+
+function GetDependencies(obj)
+  local list, add = references(obj)
+  local spec = obj.spec
+  if spec.decryption and spec.decryption.secretRef then add("Secret", spec.decryption.secretRef.name) end
+  if spec.kubeConfig and spec.kubeConfig.secretRef then add("Secret", spec.kubeConfig.secretRef.name) end
+  add("ServiceAccount", spec.serviceAccountName)
+  return list
+end

@@ -1,0 +1,15 @@
+function AggregateStatus(obj, items)
+  local status = start(obj)
+  status.active = {}
+  for _, one in ipairs(statuses(items)) do
+    for _, job in ipairs(one.active or {}) do status.active[#status.active + 1] = job end
+  end
+  last(status, items, { "type", "lastScheduleTime" })
+  return obj
+end
+
+function GetDependencies(obj)
+  local template = obj.spec.template or {}
+  local job = template.jobTemplate or template.broadcastJobTemplate
+  return pod_dependencies(job and job.spec and job.spec.template, obj)
+end

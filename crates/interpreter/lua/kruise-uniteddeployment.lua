@@ -1,0 +1,52 @@
+local COUNTERS = { "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas" }
+
+function GetReplicas(obj)
+  local template = obj.spec.template or {}
+  for _, name in ipairs { "statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate" } do
+    local inner = template[name]
+    if inner ~= nil then return obj.spec.replicas or 0, kube.accuratePodRequirements(inner.spec.template) end
+  end
+  return obj.spec.replicas or 0, nil
+end
+
+function ReviseReplica(obj, replicas)
+  obj.spec.replicas = replicas
+  return obj
+end
+
+function AggregateStatus(obj, items)
+  local status = start(obj)
+  sum(status, items, COUNTERS)
+  last(status, items, { "currentRevision", "updateStatus", "subsetReplicas" })
+  local by_type, order = {}, {}
+  for _, one in ipairs(statuses(items)) do
+    for _, condition in ipairs(one.conditions or {}) do
+      if by_type[condition.type] == nil then order[#order + 1] = condition.type end
+      by_type[condition.type] = condition
+    end
+  end
+  status.conditions = {}
+  for i, name in ipairs(order) do status.conditions[i] = by_type[name] end
+  observe(obj, items)
+  return obj
+end
+
+function ReflectStatus(obj)
+  local status = reflected(obj, COUNTERS)
+  local more = picked(obj.status, { "conditions", "observedGeneration", "currentRevision", "updateStatus", "subsetReplicas" })
+  for name, value in pairs(more) do status[name] = value end
+  return status
+end
+
+function InterpretHealth(obj)
+  return rolled_out(obj)
+end
+
+function GetDependencies(obj)
+  local template = obj.spec.template or {}
+  for _, name in ipairs { "statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate" } do
+    local inner = template[name]
+    if inner ~= nil then return pod_dependencies(inner.spec.template, obj) end
+  end
+  return {}
+end

@@ -1,0 +1,22 @@
+function InterpretHealth(obj)
+  local ready = (obj.status or {}).ready
+  if ready ~= nil then return ready == true end
+  return ready_because(obj, "Succeeded")
+end
+
+function AggregateStatus(obj, items)
+  local status = { rulecount = {} }
+  last(status, items, { "autogen", "ready" })
+  for _, one in ipairs(statuses(items)) do
+    for rule, count in pairs(one.rulecount or {}) do
+      status.rulecount[rule] = (status.rulecount[rule] or 0) + count
+    end
+  end
+  status.conditions = merged_conditions(items)
+  obj.status = status
+  return obj
+end
+
+function ReflectStatus(obj)
+  return picked(obj.status, { "ready", "conditions", "autogen", "rulecount" })
+end

@@ -1,0 +1,355 @@
+//! Layers made of scripts: the customizations users write, and those that are shipped.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use apimachinery::meta::Time;
+use karmada_api::config::v1alpha1::{
+    CustomizationRules, DependentObjectReference, LuaRule, ResourceInterpreterCustomization,
+};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, Component, ReplicaRequirements};
+use parking_lot::RwLock;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::lua::{Call, Engine, Script, ScriptError, Shape};
+use crate::native::dependencies::validated;
+use crate::tree::text;
+use crate::{Error, Layer, Operation};
+
+impl Operation {
+    /// The function a script defines for it.
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::InterpretReplica => "GetReplicas",
+            Self::InterpretComponent => "GetComponents",
+            Self::ReviseReplica => "ReviseReplica",
+            Self::Retain => "Retain",
+            Self::AggregateStatus => "AggregateStatus",
+            Self::InterpretStatus => "ReflectStatus",
+            Self::InterpretHealth => "InterpretHealth",
+            Self::InterpretDependency => "GetDependencies",
+        }
+    }
+}
+
+/// The rules of a customization by operation; a rule without text is none.
+pub fn rules(rules: &CustomizationRules) -> impl Iterator<Item = (Operation, &str)> {
+    fn script(rule: &Option<LuaRule>) -> &str {
+        rule.as_ref().map_or("", |rule| rule.lua_script.as_str())
+    }
+    [
+        (Operation::InterpretReplica, script(&rules.replica_resource)),
+        (Operation::InterpretComponent, script(&rules.component_resource)),
+        (Operation::ReviseReplica, script(&rules.replica_revision)),
+        (Operation::Retain, script(&rules.retention)),
+        (Operation::AggregateStatus, script(&rules.status_aggregation)),
+        (Operation::InterpretStatus, script(&rules.status_reflection)),
+        (Operation::InterpretHealth, script(&rules.health_interpretation)),
+        (Operation::InterpretDependency, script(&rules.dependency_interpretation)),
+    ]
+    .into_iter()
+    .filter(|(_, script)| !script.is_empty())
+}
+
+/// By operation; only dependencies may have several scripts.
+type Rules = BTreeMap<Operation, Vec<Script>>;
+
+/// Scripts by kind.
+#[derive(Clone, Debug)]
+pub struct Scripts {
+    engine: Engine,
+    kinds: HashMap<(String, String), Rules>,
+}
+
+impl Scripts {
+    pub fn none(engine: Engine) -> Self {
+        Self { engine, kinds: HashMap::new() }
+    }
+
+    /// For each kind and operation the first script counts, by the names of the customizations; scripts for dependencies
+    /// count all.
+    pub fn of_customizations<'a>(
+        engine: Engine,
+        customizations: impl IntoIterator<Item = &'a ResourceInterpreterCustomization>,
+    ) -> Self {
+        let mut scripts = Self::none(engine);
+        let mut sorted: Vec<_> = customizations.into_iter().collect();
+        sorted.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        for customization in sorted {
+            let target = &customization.spec.target;
+            for (operation, source) in rules(&customization.spec.customizations) {
+                scripts.add_all(&target.api_version, &target.kind, [operation], source);
+            }
+        }
+        scripts
+    }
+
+    /// A script that does not compile answers every question with that.
+    fn add(&mut self, api_version: &str, kind: &str, operation: Operation, script: Script) {
+        let rules = self.kinds.entry((api_version.to_owned(), kind.to_owned())).or_default();
+        let scripts = rules.entry(operation).or_default();
+        if scripts.is_empty() || operation == Operation::InterpretDependency {
+            scripts.push(script);
+        }
+    }
+
+    /// One script for several operations of a kind.
+    pub fn add_all(
+        &mut self,
+        api_version: &str,
+        kind: &str,
+        operations: impl IntoIterator<Item = Operation>,
+        source: &str,
+    ) {
+        let script = self.engine.script(source);
+        for operation in operations {
+            self.add(api_version, kind, operation, script.clone());
+        }
+    }
+
+    /// Kinds that have scripts, and for which operations.
+    pub fn kinds(&self) -> impl Iterator<Item = (&str, &str, Vec<Operation>)> {
+        self.kinds
+            .iter()
+            .map(|((api_version, kind), rules)| (api_version.as_str(), kind.as_str(), rules.keys().copied().collect()))
+    }
+
+    fn scripts(&self, object: &Value, operation: Operation) -> &[Script] {
+        let key = (text(object, &["apiVersion"]).to_owned(), text(object, &["kind"]).to_owned());
+        self.kinds.get(&key).and_then(|rules| rules.get(&operation)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the function of the first script returns for the object and what else it is given.
+    fn call(
+        &self,
+        operation: Operation,
+        object: &Value,
+        arguments: &[&Value],
+        references: &[&Value],
+    ) -> Result<Vec<Value>, Error> {
+        let failed = |error: &ScriptError| Error::malformed(operation, object, error.to_string());
+        let Some(script) = self.scripts(object, operation).first() else {
+            return Err(crate::native::unsupported(operation, object));
+        };
+        self.run(script, operation, arguments, references).map_err(|error| failed(&error))
+    }
+
+    fn run(
+        &self,
+        script: &Script,
+        operation: Operation,
+        arguments: &[&Value],
+        references: &[&Value],
+    ) -> Result<Vec<Value>, ScriptError> {
+        let lists = matches!(operation, Operation::InterpretDependency | Operation::InterpretComponent);
+        let shape = if lists { Shape::List } else { Shape::Object };
+        let call = Call { function: operation.function(), arguments, shape, references };
+        self.engine.call(script, &call)
+    }
+
+    /// The one table a function has to return.
+    fn object(
+        &self,
+        operation: Operation,
+        object: &Value,
+        arguments: &[&Value],
+        references: &[&Value],
+    ) -> Result<Value, Error> {
+        match self.call(operation, object, arguments, references)?.into_iter().next() {
+            Some(value @ Value::Object(_)) => Ok(value),
+            other => Err(expected(operation, object, "table", &other.unwrap_or_default())),
+        }
+    }
+}
+
+fn expected(operation: Operation, object: &Value, what: &str, got: &Value) -> Error {
+    let kind = match got {
+        Value::Null => "nil",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) | Value::Object(_) => "table",
+    };
+    Error::malformed(operation, object, format!("expect the returned requires type is {what} but got {kind}"))
+}
+
+fn decoded<T: for<'de> Deserialize<'de>>(operation: Operation, object: &Value, value: &Value) -> Result<T, Error> {
+    T::deserialize(value).map_err(|error| Error::malformed(operation, object, error.to_string()))
+}
+
+impl Layer for Scripts {
+    fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
+        let rules = self.kinds.get(&(api_version.to_owned(), kind.to_owned()));
+        rules.is_some_and(|rules| rules.contains_key(&operation))
+    }
+
+    fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
+        let operation = Operation::InterpretReplica;
+        let mut values = self.call(operation, template, &[template], &[])?.into_iter();
+        let first = values.next().unwrap_or_default();
+        let Some(replicas) = first.as_f64() else { return Err(expected(operation, template, "number", &first)) };
+        let requirements = match values.next().unwrap_or_default() {
+            Value::Null => None,
+            value @ Value::Object(_) => Some(decoded(operation, template, &value)?),
+            other => return Err(expected(operation, template, "table", &other)),
+        };
+        Ok((replicas as i32, requirements))
+    }
+
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
+        let operation = Operation::InterpretComponent;
+        match self.call(operation, template, &[template], &[])?.into_iter().next().unwrap_or_default() {
+            Value::Null => Ok(Vec::new()),
+            value @ Value::Array(_) => decoded(operation, template, &value),
+            other => Err(expected(operation, template, "table", &other)),
+        }
+    }
+
+    fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
+        let revised = self.object(Operation::ReviseReplica, template, &[template, &json!(replicas)], &[template])?;
+        *template = revised;
+        Ok(())
+    }
+
+    fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error> {
+        let retained = self.object(Operation::Retain, desired, &[desired, observed], &[desired, observed])?;
+        *desired = retained;
+        Ok(())
+    }
+
+    fn aggregate_status(&self, template: &mut Value, items: &[AggregatedStatusItem], _now: Time) -> Result<(), Error> {
+        let operation = Operation::AggregateStatus;
+        let items =
+            serde_json::to_value(items).map_err(|error| Error::malformed(operation, template, error.to_string()))?;
+        let mut aggregated = self.object(operation, template, &[template, &items], &[])?;
+        match aggregated.get_mut("status").map(Value::take) {
+            Some(status) => template["status"] = status,
+            None => {
+                template.as_object_mut().map(|fields| fields.remove("status"));
+            }
+        }
+        Ok(())
+    }
+
+    fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error> {
+        self.object(Operation::InterpretStatus, object, &[object], &[]).map(Some)
+    }
+
+    fn interpret_health(&self, object: &Value) -> Result<bool, Error> {
+        let operation = Operation::InterpretHealth;
+        let value = self.call(operation, object, &[object], &[])?.into_iter().next().unwrap_or_default();
+        value.as_bool().ok_or_else(|| expected(operation, object, "boolean", &value))
+    }
+
+    fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
+        let operation = Operation::InterpretDependency;
+        let mut united: Vec<DependentObjectReference> = Vec::new();
+        for script in self.scripts(template, operation) {
+            let values = self.run(script, operation, &[template], &[]);
+            let values = values.map_err(|error| Error::malformed(operation, template, error.to_string()))?;
+            let value = values.into_iter().next().unwrap_or_default();
+            if !value.is_array() {
+                return Err(expected(operation, template, "table", &value));
+            }
+            for reference in validated(template, decoded(operation, template, &value)?)? {
+                if !united.contains(&reference) {
+                    united.push(reference);
+                }
+            }
+        }
+        united.sort_by(|a, b| {
+            let key = |it: &DependentObjectReference| {
+                (it.api_version.clone(), it.kind.clone(), it.namespace.clone(), it.name.clone())
+            };
+            key(a).cmp(&key(b))
+        });
+        Ok(united)
+    }
+}
+
+/// The layer of the users' customizations, replaced as a whole whenever one of them changes.
+#[derive(Debug)]
+pub struct Customizations(RwLock<Arc<Scripts>>);
+
+impl Customizations {
+    pub fn new(engine: Engine) -> Self {
+        Self(RwLock::new(Arc::new(Scripts::none(engine))))
+    }
+
+    pub fn replace(&self, scripts: Scripts) {
+        *self.0.write() = Arc::new(scripts);
+    }
+
+    fn current(&self) -> Arc<Scripts> {
+        self.0.read().clone()
+    }
+}
+
+impl Layer for Customizations {
+    fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
+        self.0.read().enabled(api_version, kind, operation)
+    }
+
+    fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
+        self.current().get_replicas(template)
+    }
+
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
+        self.current().get_components(template)
+    }
+
+    fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
+        self.current().revise_replica(template, replicas)
+    }
+
+    fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error> {
+        self.current().retain(desired, observed)
+    }
+
+    fn aggregate_status(&self, template: &mut Value, items: &[AggregatedStatusItem], now: Time) -> Result<(), Error> {
+        self.current().aggregate_status(template, items, now)
+    }
+
+    fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error> {
+        self.current().reflect_status(object)
+    }
+
+    fn interpret_health(&self, object: &Value) -> Result<bool, Error> {
+        self.current().interpret_health(object)
+    }
+
+    fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
+        self.current().get_dependencies(template)
+    }
+}
+
+/// Whether a customization may be stored beside the others: its scripts must compile, and an operation of a kind has one
+/// script, dependencies aside. The error is the text of the refusal.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn validate(
+    engine: &Engine,
+    customization: &ResourceInterpreterCustomization,
+    others: &[Arc<ResourceInterpreterCustomization>],
+) -> Result<(), String> {
+    for (operation, source) in rules(&customization.spec.customizations) {
+        if let Err(error) = engine.compile(source) {
+            return Err(format!("InterpreterOperation({operation:?}) Lua script error: {error}"));
+        }
+        let taken = others.iter().find(|other| {
+            operation != Operation::InterpretDependency
+                && other.metadata.name != customization.metadata.name
+                && other.spec.target == customization.spec.target
+                && rules(&other.spec.customizations).any(|(theirs, _)| theirs == operation)
+        });
+        if let Some(other) = taken {
+            return Err(format!(
+                "conflicting with InterpreterOperation({operation:?}) of existing ResourceInterpreterCustomization({})",
+                other.metadata.name
+            ));
+        }
+    }
+    Ok(())
+}
