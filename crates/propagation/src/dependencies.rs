@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(label, "resourcebinding.karmada.io/depended-by-5bdc5c4dcf");
         assert_eq!(annotation(Vec::new()), "null");
         let text = annotation(vec![reference("b", Value::Null), reference("a", Value::Null)]);
-        assert_eq!(text.find("\"a\"") < text.find("\"b\""), true, "{text}");
+        assert!(text.find("\"a\"") < text.find("\"b\""), "{text}");
         let mut binding = independent("x", &[], json!({}));
         binding.metadata.annotations.insert(annotations::DEPENDENCIES.to_owned(), text);
         assert_eq!(recorded(&binding).unwrap().len(), 2);
