@@ -31,6 +31,8 @@ pub struct Endpoint {
     /// Sent to the proxy when it is asked for a connection; the member never sees them. A value may be several,
     /// separated by commas.
     pub proxy_headers: Vec<(String, String)>,
+    /// The name the certificate must be for, where it is not the server's host.
+    pub server_name: Option<String>,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -83,6 +85,7 @@ fn config_of(endpoint: &Endpoint) -> Result<kube::Config> {
     let server = endpoint.server.parse().map_err(|e| Error::Config(format!("endpoint {:?}: {e}", endpoint.server)))?;
     let mut config = kube::Config::new(server);
     config.accept_invalid_certs = endpoint.insecure;
+    config.tls_server_name = endpoint.server_name.clone();
     if let Some(bundle) = &endpoint.ca_bundle {
         config.root_cert = Some(certificates(bundle)?);
     }

@@ -167,8 +167,11 @@ async fn ensure_works(context: &Context, binding: &Binding, template: &Object) -
     let clusters: BTreeMap<_, _> =
         context.clusters.all().into_iter().map(|cluster| (cluster.metadata.name.clone(), cluster)).collect();
     let overrides = overrides_for(context, Template(&tree));
-    let inputs = Inputs { interpreter: &context.interpreter, clusters: &clusters, overrides: &overrides };
-    let rendered = works::render(binding, Template(&tree), inputs);
+    let rendered = context.interpreting.decide(|interpreter| {
+        let inputs = Inputs { interpreter, clusters: &clusters, overrides: &overrides };
+        works::render(binding, Template(&tree), inputs)
+    });
+    let rendered = rendered.await;
     let writes = rendered.into_iter().map(|work| async {
         match work {
             Ok(work) => write_work(context, work.work).await,

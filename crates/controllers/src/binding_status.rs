@@ -122,7 +122,9 @@ async fn fold_into_template(
     let failed = |error: &dyn std::fmt::Display| {
         recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
     };
-    let updated = match status::template_status(&tree, items, &context.interpreter, context.now()) {
+    let now = context.now();
+    let decision = context.interpreting.decide(|interpreter| status::template_status(&tree, items, interpreter, now));
+    let updated = match decision.await {
         Ok(Some(updated)) => updated,
         Ok(None) => return Ok(()),
         Err(error) => {

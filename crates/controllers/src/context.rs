@@ -6,18 +6,17 @@ use std::time::Duration;
 use apimachinery::ApiResource;
 use client::{Client, Mapper};
 use controller_runtime::{EventRecorder, Informer, InformerSet};
-use interpreter::Interpreter;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
+use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
 use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use propagation::cluster_status::Thresholds;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use crate::customizations;
 use crate::execution::Engine;
+use crate::interpreting::Interpreting;
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
 use crate::skip::Skip;
@@ -66,7 +65,7 @@ pub struct Shared {
     pub(crate) control: InformerSet,
     pub(crate) mapper: Mapper,
     pub(crate) members: Members,
-    pub(crate) interpreter: Interpreter,
+    pub(crate) interpreting: Interpreting,
     pub(crate) world: World,
     pub(crate) settings: Settings,
     pub(crate) metrics: Metrics,
@@ -111,6 +110,7 @@ impl Context {
                 informer.cache().add_label_index(scope.policy_id_label());
             }
         }
+        let interpreting = Interpreting::follow(&control, connector.clone(), &world);
         let members =
             Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone());
         let recorder = EventRecorder::start(client.clone(), world.clone(), "karmada-controller-manager", stop.clone());
@@ -123,7 +123,7 @@ impl Context {
             members,
             recorder,
             engine: Engine::default(),
-            interpreter: customizations::interpreter(&control, &world),
+            interpreting,
             client,
             control,
             world,
@@ -161,6 +161,7 @@ impl Context {
             self.works.clone(),
             self.control.informer(&Cluster::api_resource()),
             self.control.informer(&ResourceInterpreterCustomization::api_resource()),
+            self.control.informer(&ResourceInterpreterWebhookConfiguration::api_resource()),
         ];
         for scope in Scope::ALL {
             for resource in [Policy::api_resource(scope), Override::api_resource(scope), Binding::api_resource(scope)] {

@@ -100,13 +100,15 @@ impl Distributor {
             )));
         };
         let tree = decoded(&template, template.to_value())?;
-        if !self.context.interpreter.enabled_for(&tree, Operation::InterpretDependency) {
-            return Ok(Next::Done);
-        }
         let recorder = self.context.recorder.for_component("dependencies-distributor");
-        let found = match self.context.interpreter.get_dependencies(&tree) {
-            Ok(found) => found,
-            Err(error) => {
+        let decision = self.context.interpreting.decide(|interpreter| {
+            let known = interpreter.enabled_for(&tree, Operation::InterpretDependency);
+            known.then(|| interpreter.get_dependencies(&tree))
+        });
+        let found = match decision.await {
+            None => return Ok(Next::Done),
+            Some(Ok(found)) => found,
+            Some(Err(error)) => {
                 recorder.warning(&*template, events::GET_DEPENDENCIES_FAILED, error.to_string());
                 return Err(error.into());
             }
@@ -117,11 +119,11 @@ impl Distributor {
         match self.distribute(&independent, &found).await {
             Ok(()) => {
                 let message = "Sync schedule results to dependencies succeed.";
-                recorder.normal(&*object, events::SYNC_TO_DEPENDENCIES_SUCCEED, message);
+                recorder.normal(&*object, events::SYNC_SCHEDULE_RESULT_TO_DEPENDENCIES_SUCCEED, message);
                 Ok(Next::Done)
             }
             Err(error) => {
-                recorder.warning(&*object, events::SYNC_TO_DEPENDENCIES_FAILED, error.to_string());
+                recorder.warning(&*object, events::SYNC_SCHEDULE_RESULT_TO_DEPENDENCIES_FAILED, error.to_string());
                 Err(error)
             }
         }

@@ -12,6 +12,7 @@ mod native;
 pub mod scripted;
 pub mod shipped;
 mod tree;
+pub mod webhook;
 
 pub use kind::Kind;
 pub use layers::{Error, Interpreter, Layer, Operation};

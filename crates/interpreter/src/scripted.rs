@@ -323,33 +323,3 @@ impl Layer for Customizations {
         self.current().get_dependencies(template)
     }
 }
-
-/// Whether a customization may be stored beside the others: its scripts must compile, and an operation of a kind has one
-/// script, dependencies aside. The error is the text of the refusal.
-///
-/// # Errors
-/// The first rule that is broken.
-pub fn validate(
-    engine: &Engine,
-    customization: &ResourceInterpreterCustomization,
-    others: &[Arc<ResourceInterpreterCustomization>],
-) -> Result<(), String> {
-    for (operation, source) in rules(&customization.spec.customizations) {
-        if let Err(error) = engine.compile(source) {
-            return Err(format!("InterpreterOperation({operation:?}) Lua script error: {error}"));
-        }
-        let taken = others.iter().find(|other| {
-            operation != Operation::InterpretDependency
-                && other.metadata.name != customization.metadata.name
-                && other.spec.target == customization.spec.target
-                && rules(&other.spec.customizations).any(|(theirs, _)| theirs == operation)
-        });
-        if let Some(other) = taken {
-            return Err(format!(
-                "conflicting with InterpreterOperation({operation:?}) of existing ResourceInterpreterCustomization({})",
-                other.metadata.name
-            ));
-        }
-    }
-    Ok(())
-}

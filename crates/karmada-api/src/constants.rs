@@ -224,11 +224,6 @@ pub mod events {
     pub const CREATE_EXECUTION_SPACE_FAILED: &str = "CreateExecutionSpaceFailed";
     pub const REMOVE_EXECUTION_SPACE_SUCCEED: &str = "RemoveExecutionSpaceSucceed";
     pub const REMOVE_EXECUTION_SPACE_FAILED: &str = "RemoveExecutionSpaceFailed";
-    pub const GET_DEPENDENCIES_SUCCEED: &str = "GetDependenciesSucceed";
-    pub const GET_DEPENDENCIES_FAILED: &str = "GetDependenciesFailed";
-    pub const SYNC_TO_DEPENDENCIES_SUCCEED: &str = "SyncScheduleResultToDependenciesSucceed";
-    pub const SYNC_TO_DEPENDENCIES_FAILED: &str = "SyncScheduleResultToDependenciesFailed";
-    pub const DEPENDENCY_POLICY_CONFLICT: &str = "DependencyPolicyConflict";
     pub const TAINT_CLUSTER_SUCCEED: &str = "TaintClusterSucceed";
     pub const TAINT_CLUSTER_FAILED: &str = "TaintClusterFailed";
     pub const SYNC_IMPERSONATION_CONFIG_SUCCEED: &str = "SyncImpersonationConfigSucceed";

@@ -23,7 +23,6 @@ use world::World;
 use crate::access::{self, Listen, Socket};
 use crate::admission::KarmadaAdmission;
 use crate::cluster_proxy::ClusterProxy;
-use crate::customization_admission::CustomizationAdmission;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::rules::Rules;
@@ -120,7 +119,6 @@ fn server_config(
     let version = VersionInfo::default();
     let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
-    admission.push(Arc::new(CustomizationAdmission::new(world)));
     Ok(ServerConfig {
         store,
         world: world.clone(),

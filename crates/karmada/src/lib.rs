@@ -6,7 +6,6 @@ pub mod apiserver;
 pub mod bootstrap;
 mod cli;
 pub mod cluster_proxy;
-pub mod customization_admission;
 pub mod data_dir;
 pub mod demo;
 pub mod engine;

@@ -65,6 +65,7 @@ pub struct Rules {
 
 impl Rules {
     pub fn new(world: World, options: Options) -> Arc<Self> {
+        let options = Options { compile_script: Some(interpreter::lua::compiles), ..options };
         Arc::new(Self { world, options, client: OnceLock::new() })
     }
 

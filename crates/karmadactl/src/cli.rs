@@ -13,7 +13,7 @@ use crate::cordon::Desired;
 use crate::error::Error;
 use crate::get::GetArgs;
 use crate::placement::{ExplainArgs, ScheduleArgs};
-use crate::{Context, api_resources, cordon, get, join, placement, unjoin, version};
+use crate::{Context, api_resources, cordon, get, interpret, join, placement, unjoin, version};
 
 #[derive(Parser)]
 #[command(about = "karmadactl controls a Kubernetes Cluster Federation.", disable_help_subcommand = true)]
@@ -136,6 +136,8 @@ enum Command {
         #[command(flatten)]
         schedule: Box<ScheduleArgs>,
     },
+    /// Validate, test and run interpreter customizations on files.
+    Interpret(Box<interpret::InterpretArgs>),
     /// Print the version information.
     Version,
 }
@@ -246,6 +248,12 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
             placement::explain(&context(control_plane), &explain).await
         }
         Command::Schedule { control_plane, schedule } => placement::forecast(&context(control_plane), &schedule).await,
+        Command::Interpret(args) => {
+            let outcome = interpret::run(&args, &world::World::system())?;
+            Context::default().print(&outcome.out);
+            Context::default().log(&outcome.err);
+            if outcome.failed { Err(Error::Silent) } else { Ok(()) }
+        }
         Command::Version => {
             Context::default().print(&version::line(program));
             Ok(())

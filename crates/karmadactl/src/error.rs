@@ -13,6 +13,9 @@ pub enum Error {
     /// What went wrong at each of several servers, each naming its own.
     #[error("{}", .0.join("\n"))]
     Several(Vec<String>),
+    /// Everything has been said.
+    #[error("")]
+    Silent,
     /// The server could not be reached, or answered nonsense.
     #[error("{attempt}: {source}")]
     Client { attempt: String, source: client::Error },
@@ -36,6 +39,7 @@ impl Error {
     pub fn render(&self) -> String {
         match self {
             Self::Server(status) => render_status(status),
+            Self::Silent => String::new(),
             // Upstream's habit: several messages stand alone.
             Self::Several(messages) if messages.len() > 1 => format!("{self}\n"),
             other => format!("error: {other}\n"),

@@ -134,7 +134,8 @@ fn files(path: &Path, recursive: bool) -> Result<Vec<PathBuf>, Error> {
 
 fn documents(path: &Path) -> Result<Vec<Value>, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::message(format!("{}: {error}", path.display()));
-    let read = if path.as_os_str() == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
+    let read =
+        if path.as_os_str() == "-" { std::io::read_to_string(std::io::stdin()) } else { std::fs::read_to_string(path) };
     let text = read.map_err(|error| failed(&error))?;
     yaml::documents(text.as_bytes()).map_err(|error| failed(&error))
 }
@@ -240,7 +241,8 @@ fn execute(
 fn items(path: Option<&Path>) -> Result<Vec<AggregatedStatusItem>, String> {
     let Some(path) = path else { return Ok(Vec::new()) };
     let documents = documents(path).map_err(|error| error.to_string())?;
-    let decode = |it: &Value| AggregatedStatusItem::deserialize(it).map_err(|error| format!("{}: {error}", path.display()));
+    let decode =
+        |it: &Value| AggregatedStatusItem::deserialize(it).map_err(|error| format!("{}: {error}", path.display()));
     documents.iter().map(decode).collect()
 }
 
@@ -291,7 +293,11 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
             args: InterpretArgs,
         }
         let directory = tempfile::tempdir().unwrap();
-        for (name, text) in [("ric", CUSTOMIZATION), ("desired", DESIRED), ("observed", &DESIRED.replace("replicas: 3", "paused: true"))] {
+        for (name, text) in [
+            ("ric", CUSTOMIZATION),
+            ("desired", DESIRED),
+            ("observed", &DESIRED.replace("replicas: 3", "paused: true")),
+        ] {
             std::fs::write(directory.path().join(format!("{name}.yaml")), text).unwrap();
         }
         let place = |arg: &&str| match arg.strip_suffix(".yaml") {
@@ -310,7 +316,9 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
 
     #[test]
     fn checks() {
-        check(&["-f", "ric.yaml", "--check"], &expect![[r#"
+        check(
+            &["-f", "ric.yaml", "--check"],
+            &expect![[r#"
             -----------------------------------
             SOURCE: example
             TARGET: apps/v1 Deployment   
@@ -324,15 +332,21 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
                 InterpretHealth:         ERROR: script:1: '<eof>' expected near '<eof>'
                 InterpretDependency:     UNSET
             (failed)
-        "#]]);
-        check(&["-f", "nofile.yaml", "--check"], &expect![[r#"
+        "#]],
+        );
+        check(
+            &["-f", "nofile.yaml", "--check"],
+            &expect![[r#"
             error: the path "DIR/nofile.yaml" does not exist
-        "#]]);
+        "#]],
+        );
     }
 
     #[test]
     fn executions() {
-        check(&["-f", "ric.yaml", "--operation", "interpretreplica", "--desired-file", "desired.yaml"], &expect![[r#"
+        check(
+            &["-f", "ric.yaml", "--operation", "interpretreplica", "--desired-file", "desired.yaml"],
+            &expect![[r#"
             ---
             # [1/2] replica:
             3
@@ -343,18 +357,31 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
                 foo: bar
             resourceRequest:
               cpu: 100m
-        "#]]);
-        check(&["-f", "ric.yaml", "--operation", "Retain", "--desired-file", "desired.yaml"], &expect![[r#"
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml", "--operation", "Retain", "--desired-file", "desired.yaml"],
+            &expect![[r#"
             Execute Retain error: observed, observed-file options are not set
-        "#]]);
-        check(&["-f", "ric.yaml", "--operation", "AggregateStatus", "--desired-file", "desired.yaml"], &expect![[r#"
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml", "--operation", "AggregateStatus", "--desired-file", "desired.yaml"],
+            &expect![[r#"
             Execute AggregateStatus error: rule is not enabled
-        "#]]);
-        check(&["-f", "ric.yaml"], &expect![[r#"
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml"],
+            &expect![[r#"
             error: operation is not set for executing
-        "#]]);
-        check(&["-f", "ric.yaml", "--operation", "Bogus"], &expect![[r#"
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml", "--operation", "Bogus"],
+            &expect![[r#"
             error: operation Bogus is not supported. Use one of: Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency
-        "#]]);
+        "#]],
+        );
     }
 }

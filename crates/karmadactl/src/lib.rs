@@ -1,7 +1,7 @@
 //! The `karmadactl` command line as a library: data on stdout, everything else on stderr.
 //!
-//! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon`, `explain-placement`, `schedule --dry-run` and
-//! `version`.
+//! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon`, `explain-placement`, `schedule --dry-run`,
+//! `interpret` and `version`.
 
 mod api_resources;
 mod cli;
@@ -9,6 +9,7 @@ mod context;
 mod cordon;
 mod error;
 mod get;
+mod interpret;
 pub mod join;
 mod placement;
 mod resources;

@@ -136,7 +136,9 @@ impl Detector {
             ..binding::Context::default()
         };
         let template = Template(tree);
-        let built = match binding::build(policy, template, &self.context.interpreter, &context) {
+        let interpreting = &self.context.interpreting;
+        let decision = interpreting.decide(|interpreter| binding::build(policy, template, interpreter, &context));
+        let built = match decision.await {
             Ok(built) => built,
             Err(error) => {
                 let recorder = self.context.recorder.for_component("resource-detector");

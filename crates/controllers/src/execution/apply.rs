@@ -65,7 +65,8 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
     };
     for _ in 0..CONFLICTS {
         let current = decoded(&observed, observed.to_value())?;
-        let desired = match plan_update(tree, &current, &context.interpreter, &member.name) {
+        let plan = context.interpreting.decide(|interpreter| plan_update(tree, &current, interpreter, &member.name));
+        let desired = match plan.await {
             Ok(Update::Unchanged) => return Ok(Applied { object: observed, wrote: false }),
             Ok(Update::Put(desired)) => desired,
             Err(error) => return Err(Error::Wait(error.to_string())),

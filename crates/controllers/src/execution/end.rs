@@ -75,7 +75,9 @@ async fn release(context: &Context, member: &Arc<Member>, mut manifest: Manifest
     let Some(observed) = member.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
     let current = decoded(&observed, observed.to_value())?;
     deletion::strip(tree);
-    match plan_update(tree, &current, &context.interpreter, &member.name) {
+    let tree = &*tree;
+    let plan = context.interpreting.decide(|interpreter| plan_update(tree, &current, interpreter, &member.name));
+    match plan.await {
         Ok(Update::Put(desired)) => {
             member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
         }

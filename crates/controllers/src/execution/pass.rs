@@ -227,7 +227,9 @@ impl Pass<'_> {
             let informer = watch(self.context, &member, &manifest.resource);
             let Some(observed) = informer.cache().get(&manifest.key) else { continue };
             let tree = decoded(&observed, observed.to_value())?;
-            match status::reflect(self.work, Template(&tree), &self.context.interpreter) {
+            let interpreting = &self.context.interpreting;
+            let reflected = interpreting.decide(|interpreter| status::reflect(self.work, Template(&tree), interpreter));
+            match reflected.await {
                 Ok(reflected) => {
                     self.tell_health(&manifest, &reflected);
                     replace(&mut status.manifest_statuses, reflected.manifest_status);

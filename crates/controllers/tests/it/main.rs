@@ -1,4 +1,5 @@
 //! The controllers against real API servers in this process: one control plane, two members, virtual time.
 
+mod dependencies;
 mod harness;
 mod journey;

@@ -42,6 +42,15 @@ impl std::fmt::Debug for Script {
     }
 }
 
+/// Compiles a script without running it.
+///
+/// # Errors
+/// The compiler's complaint.
+pub fn compiles(source: &str) -> Result<(), String> {
+    let never: Clock = Arc::new(|| jiff::Timestamp::UNIX_EPOCH);
+    Engine::new(never, Budget::default()).compile(source).map(drop).map_err(|error| error.to_string())
+}
+
 /// What an empty table at the top of a result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

@@ -1,0 +1,163 @@
+//! What templates need goes with them.
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::PatchOptions;
+use karmada_api::scope::{Binding, Scope};
+use serde_json::{Value, json};
+
+use crate::harness::{Plane, get};
+
+fn deployments() -> ApiResource {
+    ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
+}
+
+fn config_maps() -> ApiResource {
+    ApiResource::namespaced("", "v1", "ConfigMap", "configmaps")
+}
+
+fn policies() -> ApiResource {
+    ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies")
+}
+
+fn demo(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("demo", name)
+}
+
+/// A Deployment that mounts ConfigMap `settings`, and its policy, which brings dependencies along.
+async fn application(plane: &Plane, name: &str, cluster: &str, more: Value) {
+    let pod = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}],
+        "volumes": [{"name": "v", "configMap": {"name": "settings"}}]}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "demo"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": pod}});
+    plane.create(deployments(), deployment).await;
+    let mut spec = json!({"propagateDeps": true, "placement": {"clusterAffinity": {"clusterNames": [cluster]}},
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}]});
+    apimachinery::merge_patch::apply(&mut spec, &more);
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": name, "namespace": "demo"}, "spec": spec});
+    plane.create(policies(), policy).await;
+}
+
+async fn settings(plane: &Plane) {
+    let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "demo"}, "data": {"a": "1"}});
+    plane.create(config_maps(), object).await;
+}
+
+/// Waits until `settings` has `a` = `value` in a member, or is not there.
+async fn settings_in(plane: &Plane, member: &str, value: Option<&str>) {
+    let client = plane.member(member);
+    plane
+        .until(&format!("settings of {member} = {value:?}"), async || {
+            let object = get(&client, &config_maps(), &demo("settings")).await;
+            let found = object.as_ref().and_then(|object| object["data"]["a"].as_str());
+            (found == value && (value.is_some() || object.is_none())).then_some(())
+        })
+        .await;
+}
+
+async fn attached(plane: &Plane) -> Value {
+    plane
+        .get(&Binding::api_resource(Scope::Namespaced), &demo("settings-configmap"))
+        .await
+        .expect("the attached binding")
+}
+
+async fn change_policy(plane: &Plane, name: &str, spec: Value) {
+    plane.merge(&policies(), &demo(name), json!({"spec": spec}), PatchOptions::default()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dependency_follows_its_template() {
+    let plane = Plane::start().await;
+    application(&plane, "web", "m1", json!({})).await;
+    plane.settle().await;
+    // It may come later than who needs it.
+    settings(&plane).await;
+    settings_in(&plane, "m1", Some("1")).await;
+    settings_in(&plane, "m2", None).await;
+    let web = plane.get(&Binding::api_resource(Scope::Namespaced), &demo("web-deployment")).await.expect("the binding");
+    assert_eq!(
+        web["metadata"]["annotations"]["resourcebinding.karmada.io/dependencies"],
+        r#"[{"apiVersion":"v1","kind":"ConfigMap","namespace":"demo","name":"settings"}]"#
+    );
+
+    plane.merge(&config_maps(), &demo("settings"), json!({"data": {"a": "2"}}), PatchOptions::default()).await;
+    settings_in(&plane, "m1", Some("2")).await;
+
+    change_policy(&plane, "web", json!({"placement": {"clusterAffinity": {"clusterNames": ["m2"]}}})).await;
+    settings_in(&plane, "m2", Some("2")).await;
+    settings_in(&plane, "m1", None).await;
+
+    change_policy(&plane, "web", json!({"propagateDeps": false})).await;
+    settings_in(&plane, "m2", None).await;
+    assert!(plane.get(&config_maps(), &demo("settings")).await.is_some(), "the template stays");
+    let binding = attached(&plane).await;
+    assert!(binding["spec"]["requiredBy"].as_array().is_none_or(Vec::is_empty), "{binding}");
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_applications_share_a_dependency() {
+    let plane = Plane::start().await;
+    settings(&plane).await;
+    application(&plane, "web", "m1", json!({"conflictResolution": "Overwrite"})).await;
+    application(&plane, "api", "m2", json!({})).await;
+    settings_in(&plane, "m1", Some("1")).await;
+    settings_in(&plane, "m2", Some("1")).await;
+    plane.settle().await;
+    let binding = attached(&plane).await;
+    assert_eq!(binding["spec"]["requiredBy"].as_array().map(Vec::len), Some(2), "{binding}");
+    assert_eq!(binding["spec"]["conflictResolution"], "Overwrite");
+    assert_eq!(binding["spec"]["placement"], Value::Null);
+
+    let client = plane.client.clone();
+    client.delete(&deployments(), &demo("web"), &client::DeleteOptions::default()).await.expect("the deletion");
+    // The garbage collector, which is not part of this plane, takes the binding along with its template.
+    let bindings = Binding::api_resource(Scope::Namespaced);
+    client.delete(&bindings, &demo("web-deployment"), &client::DeleteOptions::default()).await.expect("the deletion");
+    settings_in(&plane, "m1", None).await;
+    settings_in(&plane, "m2", Some("1")).await;
+    assert_eq!(attached(&plane).await["spec"]["conflictResolution"], "Abort");
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
+async fn customizations_decide_before_the_built_in_rules() {
+    let plane = Plane::start().await;
+    let script = |text: &str| json!({"luaScript": text});
+    let customization = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+        "metadata": {"name": "ours"}, "spec": {"target": {"apiVersion": "apps/v1", "kind": "Deployment"}, "customizations": {
+        "replicaResource": script("function GetReplicas(o) return o.spec.replicas * 2, {resourceRequest={cpu='1'}} end"),
+        "replicaRevision": script("function ReviseReplica(o, n) o.spec.replicas = n / 2 return o end"),
+        "healthInterpretation": script("function InterpretHealth(o) return o.metadata.annotations.sick == nil end"),
+        "dependencyInterpretation": script("function GetDependencies(o) while true do end end"),
+    }}});
+    let resource = ApiResource::cluster(
+        "config.karmada.io",
+        "v1alpha1",
+        "ResourceInterpreterCustomization",
+        "resourceinterpretercustomizations",
+    );
+    plane.create(resource.clone(), customization).await;
+    plane.settle().await;
+    settings(&plane).await;
+    application(&plane, "web", "m1", json!({"placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}}}))
+        .await;
+    let member = plane.member("m1");
+    plane.until("web in m1", async || get(&member, &deployments(), &demo("web")).await).await;
+    let binding =
+        plane.get(&Binding::api_resource(Scope::Namespaced), &demo("web-deployment")).await.expect("the binding");
+    assert_eq!(binding["spec"]["replicas"], 2);
+    assert_eq!(binding["spec"]["replicaRequirements"], json!({"resourceRequest": {"cpu": "1"}}));
+    assert_eq!(get(&member, &deployments(), &demo("web")).await.expect("web")["spec"]["replicas"], 1);
+    // The endless script answers nothing, and holds up nobody else.
+    settings_in(&plane, "m1", None).await;
+    let key = ObjectKey::cluster("ours");
+    plane.client.delete(&resource, &key, &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.settle().await;
+    plane
+        .merge(&deployments(), &demo("web"), json!({"metadata": {"labels": {"a": "b"}}}), PatchOptions::default())
+        .await;
+    settings_in(&plane, "m1", Some("1")).await;
+    plane.shutdown();
+}

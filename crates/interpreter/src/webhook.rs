@@ -1,0 +1,375 @@
+//! The layer of interpreter webhooks: which one is asked, what it is sent, what its answer means. The call itself is the
+//! caller's: a [`Conversation`] notes questions that have no answer yet, the caller asks them and decides once more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use apimachinery::json_patch;
+use apimachinery::meta::Time;
+use base64::Engine as _;
+use karmada_api::config::v1alpha1::{
+    DependentObjectReference, ResourceInterpreterWebhook, ResourceInterpreterWebhookConfiguration, RuleWithOperations,
+};
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, Component, ReplicaRequirements};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::native::dependencies::validated;
+use crate::tree::text;
+use crate::{Error, Layer, Operation};
+
+const API_VERSION: &str = "config.karmada.io/v1alpha1";
+const KIND: &str = "ResourceInterpreterContext";
+
+/// One webhook, by `configuration/webhook`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hook {
+    pub name: String,
+    pub webhook: ResourceInterpreterWebhook,
+}
+
+/// The webhooks there are, by name: the first that has a rule for a question is asked, and only that one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Hooks(Vec<Hook>);
+
+impl Hooks {
+    pub fn of_configurations<'a>(
+        configurations: impl IntoIterator<Item = &'a ResourceInterpreterWebhookConfiguration>,
+    ) -> Self {
+        let mut hooks: Vec<Hook> = Vec::new();
+        for configuration in configurations {
+            hooks.extend(configuration.webhooks.iter().map(|webhook| Hook {
+                name: format!("{}/{}", configuration.metadata.name, webhook.name),
+                webhook: webhook.clone(),
+            }));
+        }
+        hooks.sort_by(|a, b| a.name.cmp(&b.name));
+        Self(hooks)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get(&self, name: &str) -> Option<&Hook> {
+        self.0.iter().find(|hook| hook.name == name)
+    }
+
+    fn find(&self, api_version: &str, kind: &str, operation: Operation) -> Option<&Hook> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let operation = format!("{operation:?}");
+        let fits = |rule: &RuleWithOperations| {
+            let has = |list: &[String], wanted: &str| list.iter().any(|it| it == "*" || it == wanted);
+            has(&rule.operations, &operation)
+                && has(&rule.api_groups, group)
+                && has(&rule.api_versions, version)
+                && has(&rule.kinds, kind)
+        };
+        self.0.iter().find(|hook| hook.webhook.rules.iter().any(fits))
+    }
+}
+
+/// What a webhook is to be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Question {
+    /// `configuration/webhook`
+    pub hook: String,
+    /// The request without its uid, as a text, so that the same question is known again.
+    request: Arc<str>,
+}
+
+impl Question {
+    /// What is posted.
+    pub fn body(&self, uid: &str) -> Value {
+        let mut request: Value = serde_json::from_str(&self.request).expect("printed by ourselves");
+        request["uid"] = json!(uid);
+        json!({"apiVersion": API_VERSION, "kind": KIND, "request": request})
+    }
+}
+
+/// An answer, or why there is none.
+pub type Answer = Result<Response, String>;
+
+/// What a webhook says; see [`Response::decode`].
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Response {
+    uid: String,
+    successful: bool,
+    status: Option<Verdict>,
+    patch_type: Option<String>,
+    patch: Option<String>,
+    replicas: Option<i32>,
+    replica_requirements: Option<ReplicaRequirements>,
+    components: Vec<Component>,
+    dependencies: Vec<DependentObjectReference>,
+    raw_status: Option<Value>,
+    healthy: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Verdict {
+    message: String,
+    code: i32,
+}
+
+impl Response {
+    /// Reads an answer to the request with `uid`.
+    ///
+    /// # Errors
+    /// It is no answer to that request, or says that the webhook failed.
+    pub fn decode(body: &[u8], uid: &str) -> Answer {
+        #[derive(Deserialize)]
+        struct Envelope {
+            response: Option<Response>,
+        }
+        let envelope: Envelope = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let response = envelope.response.ok_or("webhook response was absent")?;
+        if response.uid != uid {
+            return Err(format!("expected response.uid {uid:?}, got {:?}", response.uid));
+        }
+        if !response.successful {
+            let status = response.status.ok_or("webhook call failed and its response has no status")?;
+            return Err(format!("webhook call failed, get status code: {}, msg: {}", status.code, status.message));
+        }
+        Ok(response)
+    }
+}
+
+/// One decision's exchange with webhooks, as a layer. A question without an answer is noted and fails for now.
+#[derive(Debug)]
+pub struct Conversation {
+    hooks: Arc<Hooks>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    answers: HashMap<Question, Answer>,
+    asked: Vec<Question>,
+}
+
+impl Conversation {
+    pub fn new(hooks: Arc<Hooks>) -> Self {
+        Self { hooks, state: Mutex::default() }
+    }
+
+    /// The questions since the last call that have no answer; none if the decision stands.
+    pub fn take_questions(&self) -> Vec<Question> {
+        std::mem::take(&mut self.state.lock().asked)
+    }
+
+    pub fn answer(&self, question: Question, answer: Answer) {
+        self.state.lock().answers.insert(question, answer);
+    }
+
+    /// The answer about `object`, with what else the operation gives the webhook.
+    fn ask(&self, operation: Operation, object: &Value, more: &[(&str, Value)]) -> Result<Response, Error> {
+        let (api_version, kind) = (text(object, &["apiVersion"]), text(object, &["kind"]));
+        let Some(hook) = self.hooks.find(api_version, kind, operation) else {
+            return Err(crate::native::unsupported(operation, object));
+        };
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let mut request = json!({
+            "uid": "",
+            "kind": {"group": group, "version": version, "kind": kind},
+            "name": text(object, &["metadata", "name"]),
+            "operation": format!("{operation:?}"),
+            "object": object,
+            "replicas": 0,
+        });
+        let namespace = text(object, &["metadata", "namespace"]);
+        if !namespace.is_empty() {
+            request["namespace"] = json!(namespace);
+        }
+        for (field, value) in more {
+            request[*field] = value.clone();
+        }
+        let question = Question { hook: hook.name.clone(), request: request.to_string().into() };
+        let mut state = self.state.lock();
+        match state.answers.get(&question) {
+            Some(Ok(response)) => Ok(response.clone()),
+            Some(Err(why)) => Err(failed(operation, object, &hook.name, why)),
+            None => {
+                let hook = question.hook.clone();
+                if !state.asked.contains(&question) {
+                    state.asked.push(question);
+                }
+                Err(failed(operation, object, &hook, "it has not answered yet"))
+            }
+        }
+    }
+
+    /// The object with the patch of an answer.
+    fn patched(&self, operation: Operation, object: &mut Value, more: &[(&str, Value)]) -> Result<(), Error> {
+        let response = self.ask(operation, object, more)?;
+        let wrong = |why: &str| Error::malformed(operation, object, why);
+        let patch = match (response.patch.filter(|it| !it.is_empty()), response.patch_type.as_deref()) {
+            (None, None | Some("")) => return Ok(()),
+            (Some(patch), Some("JSONPatch")) => patch,
+            (Some(_), Some(other)) if !other.is_empty() => {
+                return Err(wrong(&format!("invalid response.patchType of {other:?}, only JSONPatch is known")));
+            }
+            _ => return Err(wrong("webhook returned only one of response.patch and response.patchType")),
+        };
+        let bytes = base64::prelude::BASE64_STANDARD.decode(patch).map_err(|error| wrong(&error.to_string()))?;
+        let patch = json_patch::parse(&bytes).map_err(|error| wrong(&error.to_string()))?;
+        let mut changed = object.clone();
+        patch.apply(&mut changed).map_err(|error| wrong(&error.to_string()))?;
+        *object = changed;
+        Ok(())
+    }
+}
+
+fn failed(operation: Operation, object: &Value, hook: &str, why: &str) -> Error {
+    Error::malformed(operation, object, format!("failed calling webhook {hook:?}: {why}"))
+}
+
+impl Layer for Conversation {
+    fn enabled(&self, api_version: &str, kind: &str, operation: Operation) -> bool {
+        self.hooks.find(api_version, kind, operation).is_some()
+    }
+
+    fn get_replicas(&self, template: &Value) -> Result<(i32, Option<ReplicaRequirements>), Error> {
+        let operation = Operation::InterpretReplica;
+        let response = self.ask(operation, template, &[])?;
+        let missing = || Error::malformed(operation, template, "webhook returned nil response.replicas");
+        Ok((response.replicas.ok_or_else(missing)?, response.replica_requirements))
+    }
+
+    fn get_components(&self, template: &Value) -> Result<Vec<Component>, Error> {
+        Ok(self.ask(Operation::InterpretComponent, template, &[])?.components)
+    }
+
+    fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
+        self.patched(Operation::ReviseReplica, template, &[("replicas", json!(replicas))])
+    }
+
+    fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error> {
+        self.patched(Operation::Retain, desired, &[("observedObject", observed.clone())])
+    }
+
+    fn aggregate_status(&self, template: &mut Value, items: &[AggregatedStatusItem], _now: Time) -> Result<(), Error> {
+        let items = serde_json::to_value(items)
+            .map_err(|error| Error::malformed(Operation::AggregateStatus, template, error.to_string()))?;
+        let mut aggregated = template.clone();
+        self.patched(Operation::AggregateStatus, &mut aggregated, &[("aggregatedStatus", items)])?;
+        // Only the status is taken, whatever else the patch changes.
+        match aggregated.get_mut("status").map(Value::take) {
+            Some(status) => template["status"] = status,
+            None => {
+                template.as_object_mut().map(|fields| fields.remove("status"));
+            }
+        }
+        Ok(())
+    }
+
+    fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error> {
+        let response = self.ask(Operation::InterpretStatus, object, &[])?;
+        let missing =
+            || Error::malformed(Operation::InterpretStatus, object, "webhook returned nil response.rawStatus");
+        response.raw_status.ok_or_else(missing).map(Some)
+    }
+
+    fn interpret_health(&self, object: &Value) -> Result<bool, Error> {
+        let response = self.ask(Operation::InterpretHealth, object, &[])?;
+        let missing = || Error::malformed(Operation::InterpretHealth, object, "webhook returned nil response.healthy");
+        response.healthy.ok_or_else(missing)
+    }
+
+    fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
+        validated(template, self.ask(Operation::InterpretDependency, template, &[])?.dependencies)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Interpreter;
+
+    fn hooks() -> Arc<Hooks> {
+        let configuration = |name: &str, operations: Value, kinds: Value| {
+            serde_json::from_value(json!({"metadata": {"name": name}, "webhooks": [{"name": "hook.example.com",
+                "clientConfig": {"url": "https://x"}, "interpreterContextVersions": ["v1alpha1"],
+                "rules": [{"operations": operations, "apiGroups": ["apps"], "apiVersions": ["v1"], "kinds": kinds}]}]}))
+            .unwrap()
+        };
+        let all: [ResourceInterpreterWebhookConfiguration; 2] = [
+            configuration("b", json!(["*"]), json!(["*"])),
+            configuration("a", json!(["InterpretReplica"]), json!(["Deployment"])),
+        ];
+        Arc::new(Hooks::of_configurations(&all))
+    }
+
+    fn deployment() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "ns"}, "spec": {"replicas": 1}})
+    }
+
+    /// Asks, lets `response` be the answer, and asks again.
+    fn exchange<T>(response: Value, decide: impl Fn(&Interpreter) -> Result<T, Error>) -> (Value, Result<T, String>) {
+        let conversation = Arc::new(Conversation::new(hooks()));
+        let interpreter = Interpreter::with_layers(vec![conversation.clone()]);
+        decide(&interpreter).map(drop).expect_err("no answer yet");
+        let [question] = <[Question; 1]>::try_from(conversation.take_questions()).expect("one question");
+        let mut body = question.body("1");
+        body["hook"] = json!(question.hook);
+        let answer = Response::decode(json!({"response": response}).to_string().as_bytes(), "1");
+        conversation.answer(question, answer);
+        let result = decide(&interpreter).map_err(|error| error.to_string());
+        assert!(conversation.take_questions().is_empty());
+        (body, result)
+    }
+
+    #[test]
+    fn questions() {
+        let (body, replicas) =
+            exchange(json!({"uid": "1", "successful": true, "replicas": 5}), |it| it.get_replicas(&deployment()));
+        assert_eq!(replicas, Ok((5, None)));
+        assert_eq!(
+            body,
+            json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext",
+                "hook": "a/hook.example.com", "request": {"uid": "1", "name": "web", "namespace": "ns",
+                "kind": {"group": "apps", "version": "v1", "kind": "Deployment"}, "operation": "InterpretReplica",
+                "object": deployment(), "replicas": 0}})
+        );
+        // {"op":"replace","path":"/spec/replicas","value":3}
+        let patch = base64::prelude::BASE64_STANDARD.encode(br#"[{"op":"replace","path":"/spec/replicas","value":3}]"#);
+        let revise = |it: &Interpreter| {
+            let mut object = deployment();
+            it.revise_replica(&mut object, 3).map(|()| object["spec"]["replicas"].clone())
+        };
+        let (body, revised) =
+            exchange(json!({"uid": "1", "successful": true, "patchType": "JSONPatch", "patch": patch}), revise);
+        assert_eq!((&body["request"]["replicas"], &body["hook"]), (&json!(3), &json!("b/hook.example.com")));
+        assert_eq!(revised, Ok(json!(3)));
+        assert_eq!(exchange(json!({"uid": "1", "successful": true}), revise).1, Ok(json!(1)), "unchanged");
+        let half = exchange(json!({"uid": "1", "successful": true, "patch": "W10="}), revise).1.unwrap_err();
+        assert!(half.contains("only one of response.patch"), "{half}");
+    }
+
+    #[test]
+    fn answers() {
+        let health = |response: Value| exchange(response, |it| it.interpret_health(&deployment())).1;
+        for (response, expected) in [
+            (json!({"uid": "1", "successful": true, "healthy": false}), Ok(false)),
+            (json!({"uid": "1", "successful": true}), Err("nil response.healthy")),
+            (json!({"uid": "2", "successful": true}), Err("expected response.uid \"1\", got \"2\"")),
+            (
+                json!({"uid": "1", "status": {"code": 500, "message": "no"}}),
+                Err(
+                    "failed calling webhook \"b/hook.example.com\": webhook call failed, get status code: 500, msg: no",
+                ),
+            ),
+            (Value::Null, Err("webhook response was absent")),
+        ] {
+            match (health(response), expected) {
+                (Ok(got), Ok(expected)) => assert_eq!(got, expected),
+                (Err(got), Err(expected)) => assert!(got.contains(expected), "{got}"),
+                (got, expected) => panic!("{got:?}, not {expected:?}"),
+            }
+        }
+        assert!(Response::decode(b"{", "1").is_err());
+    }
+}
