@@ -12,8 +12,9 @@ use karmada_api::constants::events;
 use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::{Binding, Override, Scope};
 use karmada_api::work::v1alpha1::Work;
+use propagation::overrides::{self, AppliedOverrides};
 use propagation::template::Template;
-use propagation::works::{self, Inputs};
+use propagation::works::{self, Inputs, Rendered};
 use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
@@ -174,7 +175,17 @@ async fn ensure_works(context: &Context, binding: &Binding, template: &Object) -
     let rendered = rendered.await;
     let writes = rendered.into_iter().map(|work| async {
         match work {
-            Ok(work) => write_work(context, work.work).await,
+            Ok(Rendered { cluster, work, applied }) => {
+                if write_work(context, work).await? {
+                    tell_applied(context, template, &cluster, &applied);
+                }
+                Ok(())
+            }
+            Err(works::Error::Override(error)) => {
+                let recorder = context.recorder.for_component(OVERRIDES);
+                recorder.warning(template, events::APPLY_OVERRIDE_POLICY_FAILED, error.attempt());
+                Err(Error::Wait(error.to_string()))
+            }
             Err(error) => Err(Error::Wait(error.to_string())),
         }
     });
@@ -182,36 +193,56 @@ async fn ensure_works(context: &Context, binding: &Binding, template: &Object) -
     all(written.into_iter().filter_map(|result| result.err().map(|error| error.to_string())).collect())
 }
 
-/// The override policies that can concern a template at all.
-pub(crate) fn overrides_for(context: &Context, template: Template<'_>) -> Vec<Override> {
-    let namespaced = match template.namespace() {
-        "" => Vec::new(),
-        namespace => context.overrides.of(Some(namespace)),
-    };
-    let policies = context.overrides.of(None).into_iter().chain(namespaced);
-    policies
-        .filter(|policy| propagation::overrides::concerns(policy, template))
-        .map(|policy| (*policy).clone())
-        .collect()
+/// The component that events about overrides come from.
+const OVERRIDES: &str = "override-manager";
+
+/// One event for each rule that went into a Work just written.
+fn tell_applied(context: &Context, template: &Object, cluster: &str, applied: &AppliedOverrides) {
+    let recorder = context.recorder.for_component(OVERRIDES);
+    for (scope, rules) in applied {
+        for rule in rules {
+            let policy = match scope {
+                Scope::Cluster => ObjectKey::cluster(rule.policy_name.as_str()),
+                Scope::Namespaced => {
+                    ObjectKey::namespaced(template.namespace().unwrap_or_default(), rule.policy_name.as_str())
+                }
+            };
+            let message = format!("{} succeed.", overrides::attempt(*scope, &policy, cluster));
+            recorder.normal(template, events::APPLY_OVERRIDE_POLICY_SUCCEED, message);
+        }
+    }
 }
 
-/// Creates a Work, or brings the existing one up to it; writes nothing when it is as it should be.
-pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<()> {
+/// The override policies that can concern a template at all. A cluster policy may change labels that policies of the
+/// namespace select by, so with one of those all of these count.
+pub(crate) fn overrides_for(context: &Context, template: Template<'_>) -> Vec<Override> {
+    let mut chosen = context.overrides.of(None);
+    chosen.retain(|policy| overrides::concerns(policy, template));
+    let relabelled = !chosen.is_empty();
+    if !template.namespace().is_empty() {
+        let namespaced = context.overrides.of(Some(template.namespace()));
+        chosen.extend(namespaced.into_iter().filter(|policy| relabelled || overrides::concerns(policy, template)));
+    }
+    chosen.iter().map(|policy| (**policy).clone()).collect()
+}
+
+/// Creates a Work, or brings the existing one up to it; writes nothing, and says so, when it is as it should be.
+pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool> {
     let resource = Work::api_resource();
     let key = rendered.key();
     let writing = || format!("writing work {key}");
     let existing = match context.works.cache().get(&key) {
         Some(existing) => existing,
         None => match context.client.create(&resource, &rendered).await {
-            Ok(_) => return Ok(()),
+            Ok(_) => return Ok(true),
             Err(error) if error.is_already_exists() => context.client.get(&resource, &key).await.during(writing)?,
             Err(error) => return Err(error).during(writing),
         },
     };
     let work: Work = decoded(&existing, existing.decode())?;
     match works::merge(&work, rendered) {
-        Ok(None) => Ok(()),
-        Ok(Some(merged)) => context.client.update(&resource, &merged).await.map(|_| ()).during(writing),
+        Ok(None) => Ok(false),
+        Ok(Some(merged)) => context.client.update(&resource, &merged).await.map(|_| true).during(writing),
         Err(error) => Err(Error::Wait(error.to_string())),
     }
 }

@@ -6,12 +6,12 @@ use client::DeleteOptions;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::work::v1alpha1::Work;
 use propagation::deletion::{self, Member as State, Plan};
-use propagation::retain::{Update, plan_update};
+use propagation::retain::{self, Update, plan_update};
 use propagation::template::Template;
 
 use super::apply::Manifest;
 use crate::Context;
-use crate::error::{During, Result, all, decoded};
+use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 
 /// What became of it.
@@ -82,6 +82,7 @@ async fn release(context: &Context, member: &Arc<Member>, mut manifest: Manifest
             member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
         }
         // Unchanged, or not ours in the first place: nothing of ours is on it.
-        Ok(Update::Unchanged) | Err(_) => Ok(()),
+        Ok(Update::Unchanged) | Err(retain::Error::NotOurs { .. }) => Ok(()),
+        Err(error) => Err(Error::Wait(error.to_string())),
     }
 }

@@ -7,6 +7,7 @@ use karmada_api::policy::v1alpha1::{
 };
 use serde_json::{Value, json};
 
+use super::ordered::Node;
 use super::{OverrideError, image};
 
 /// Kinds whose containers are known, and where.
@@ -97,14 +98,26 @@ fn field(overrider: &FieldOverrider, object: &mut Value) -> Result<(), OverrideE
         let document = yaml::to_json_value(text.as_bytes()).map_err(|error| fail(error.to_string()))?;
         *text = yaml::to_string(&patched(document, &overrider.yaml)?);
     } else if !overrider.json.is_empty() {
-        let document = serde_json::from_str(text).map_err(|error| fail(error.to_string()))?;
-        // Upstream's encoder keeps these characters out of text that may end up in HTML.
-        let encoded = patched(document, &overrider.json)?.to_string();
-        *text = encoded.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+        let mut document = Node::parse(text).map_err(fail)?;
+        for operation in &overrider.json {
+            change(&mut document, operation)?;
+        }
+        *text = document.print();
     } else {
         text.clear();
     }
     Ok(())
+}
+
+fn change(document: &mut Node, operation: &FieldPatchOperation) -> Result<(), OverrideError> {
+    let FieldPatchOperation { operator, sub_path: path, value } = operation;
+    let value = || Node::of(value.as_ref().unwrap_or(&Value::Null));
+    let (name, done) = match operator {
+        OverriderOperator::Add => ("add", value().and_then(|value| document.add(path, value))),
+        OverriderOperator::Replace => ("replace", value().and_then(|value| document.replace(path, value))),
+        OverriderOperator::Remove => ("remove", document.remove(path)),
+    };
+    done.map_err(|detail| OverrideError::Patch { operation: name, path: path.clone(), detail })
 }
 
 fn patched(mut document: Value, operations: &[FieldPatchOperation]) -> Result<Value, OverrideError> {
@@ -173,8 +186,8 @@ mod tests {
         );
         check(
             json!({"fieldOverrider": [{"fieldPath": "/data/c.json", "json": [{"subPath": "/a", "operator": "replace", "value": 2}, {"subPath": "/l/-", "operator": "add", "value": "<"}]}]}),
-            json!({"kind": "ConfigMap", "data": {"c.json": "{\"a\": 1, \"l\": []}"}}),
-            json!({"kind": "ConfigMap", "data": {"c.json": "{\"a\":2,\"l\":[\"\\u003c\"]}"}}),
+            json!({"kind": "ConfigMap", "data": {"c.json": "{\"l\": [], \"a\": 1}"}}),
+            json!({"kind": "ConfigMap", "data": {"c.json": "{\"l\":[\"\\u003c\"],\"a\":2}"}}),
         );
         check(
             json!({"fieldOverrider": [{"fieldPath": "/data/c.yaml", "yaml": [{"subPath": "/b/0", "operator": "remove"}, {"subPath": "/a", "operator": "add", "value": "yes"}]}]}),

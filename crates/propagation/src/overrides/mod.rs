@@ -2,6 +2,7 @@
 
 mod apply;
 mod image;
+mod ordered;
 
 use std::collections::BTreeMap;
 
@@ -30,12 +31,28 @@ pub type AppliedOverrides = BTreeMap<Scope, Vec<Applied>>;
 
 /// A policy that could not be applied; the whole Work of the cluster is not written.
 #[derive(Debug, thiserror::Error)]
-#[error("Apply {words}({policy}) for cluster({cluster}) failed.: {source}")]
+#[error("{}: {source}", self.attempt())]
 pub struct Error {
-    pub words: &'static str,
+    pub scope: Scope,
     pub policy: apimachinery::ObjectKey,
     pub cluster: String,
     pub source: OverrideError,
+}
+
+impl Error {
+    /// What failed, as events say it.
+    pub fn attempt(&self) -> String {
+        format!("{} failed.", attempt(self.scope, &self.policy, &self.cluster))
+    }
+}
+
+/// How events begin that tell of a policy and a cluster.
+pub fn attempt(scope: Scope, policy: &apimachinery::ObjectKey, cluster: &str) -> String {
+    let words = match scope {
+        Scope::Cluster => "cluster override policy",
+        Scope::Namespaced => "override policy",
+    };
+    format!("Apply {words}({policy}) for cluster({cluster})")
 }
 
 /// Why one overrider failed.
@@ -63,10 +80,7 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
         for policy in chosen {
             for rule in rules_for(policy, cluster) {
                 apply_overriders(rule, object).map_err(|source| Error {
-                    words: match scope {
-                        Scope::Cluster => "cluster override policy",
-                        Scope::Namespaced => "override policy",
-                    },
+                    scope,
                     policy: policy.key(),
                     cluster: cluster.metadata.name.clone(),
                     source,
