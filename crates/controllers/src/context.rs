@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::execution::Engine;
+use crate::gates::Gates;
 use crate::interpreting::Interpreting;
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
@@ -34,6 +35,7 @@ pub struct Settings {
     /// Passes at once over templates, over bindings, and over the Works of each member. Upstream's default is 5 for
     /// each; here a pass is a task, not a thread, and 64 keep a member busy that answers within 10 ms.
     pub workers: usize,
+    pub gates: Gates,
     /// How long several changes of status are collected into one write.
     pub settle: Duration,
     /// Where the controllers count.
@@ -49,6 +51,7 @@ impl Default for Settings {
             member_qps: 0.0,
             member_burst: 60,
             workers: 64,
+            gates: Gates::default(),
             settle: Duration::from_millis(100),
             metrics: ::metrics::Registry::default(),
         }

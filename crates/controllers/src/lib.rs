@@ -12,6 +12,7 @@ mod dependencies;
 mod detector;
 mod error;
 mod execution;
+mod gates;
 mod interpreting;
 mod members;
 pub mod metrics;
@@ -24,6 +25,7 @@ mod unified_auth;
 
 pub use context::{Context, Settings};
 pub use error::Error;
+pub use gates::Gates;
 pub use members::{Connector, Member, MemberError, Members, endpoint_of};
 pub use skip::{Skip, SkipError};
 pub use table::{CONTROLLERS, Controller, Place, SelectionError, start};

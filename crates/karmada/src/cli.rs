@@ -249,7 +249,7 @@ fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admission::Option
         allow_no_execute_taint_policy: given.is_true("allow-no-execute-taint-policy")?,
         multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
         quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
-        compile_script: None,
+        ..Default::default()
     })
 }
 
@@ -261,6 +261,12 @@ fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     let mut settings = controllers::Settings {
         status_frequency: given.duration("cluster-status-update-frequency")?,
         skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
+        gates: controllers::Gates {
+            preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
+            multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+            workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
+            resource_quota_estimate: given.gates.is_open(gates::RESOURCE_QUOTA_ESTIMATE),
+        },
         ..Default::default()
     };
     anyhow::ensure!(

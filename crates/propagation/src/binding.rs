@@ -23,6 +23,8 @@ pub struct Context {
     pub workload_affinity: bool,
     /// Feature gate ResourceQuotaEstimate.
     pub resource_quota_estimate: bool,
+    /// Feature gate MultiplePodTemplatesScheduling.
+    pub multiple_pod_templates: bool,
 }
 
 /// Why a binding cannot be written.
@@ -30,6 +32,8 @@ pub struct Context {
 pub enum Error {
     #[error("counting the replicas of the template: {0}")]
     Replicas(#[source] interpreter::Error),
+    #[error("listing the components of the template: {0}")]
+    Components(#[source] interpreter::Error),
     #[error(
         "failed to update binding due to different owner reference UID: {key} belongs to an object with UID {owner}, the \
          template has {template}; it is updated once the old binding is collected"
@@ -49,7 +53,13 @@ pub fn build(
     interpreter: &Interpreter,
     context: &Context,
 ) -> Result<Binding, Error> {
-    let (replicas, mut requirements) = replicas(template, interpreter)?;
+    let by_components =
+        context.multiple_pod_templates && interpreter.enabled_for(template.0, Operation::InterpretComponent);
+    let (components, (replicas, mut requirements)) = if by_components {
+        (interpreter.get_components(template.0).map_err(Error::Components)?, (0, None))
+    } else {
+        (Vec::new(), replicas(template, interpreter)?)
+    };
     if let Some(requirements) = &mut requirements
         && context.resource_quota_estimate
         && requirements.namespace.is_empty()
@@ -73,6 +83,7 @@ pub fn build(
         },
         replicas,
         replica_requirements: requirements,
+        components,
         propagate_deps: spec.propagate_deps,
         scheduler_name: spec.scheduler_name.clone(),
         placement: Some(spec.placement.clone()),

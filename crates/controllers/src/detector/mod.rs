@@ -1,6 +1,7 @@
 //! The detector: which policy each template belongs to, and the binding that follows from it.
 
 mod policy;
+mod preemption;
 mod template;
 mod watch;
 
@@ -51,12 +52,17 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     for scope in Scope::ALL {
-        let queue = detector.policies.clone();
+        let (queue, followed) = (detector.policies.clone(), Arc::downgrade(&detector));
         context.control.informer(&Policy::api_resource(scope)).subscribe(move |event| match event {
             Event::Added { object, initial } => {
                 queue.add_with(object.key(), if *initial { Priority::Low } else { Priority::Normal });
             }
-            Event::Updated { new, .. } if event.changes_generation() => queue.add(new.key()),
+            Event::Updated { new, .. } if event.changes_generation() => {
+                queue.add(new.key());
+                if let Some(detector) = followed.upgrade() {
+                    detector.wake_contenders(event);
+                }
+            }
             _ => {}
         });
     }

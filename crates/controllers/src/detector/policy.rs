@@ -26,6 +26,7 @@ impl Detector {
         }
         self.refresh_bindings(&policy).await?;
         self.wake_waiting(&policy)?;
+        self.preempt(&policy).await?;
         Ok(Next::Done)
     }
 

@@ -131,9 +131,12 @@ impl Detector {
         if key.by_us && policy.spec.activation_preference == Some(ActivationPreference::Lazy) {
             return Ok(false);
         }
+        let gates = self.context.settings.gates;
         let context = binding::Context {
             schedule_priority: self.schedule_priority(policy).await?,
-            ..binding::Context::default()
+            workload_affinity: gates.workload_affinity,
+            resource_quota_estimate: gates.resource_quota_estimate,
+            multiple_pod_templates: gates.multiple_pod_templates,
         };
         let template = Template(tree);
         let interpreting = &self.context.interpreting;
@@ -142,7 +145,11 @@ impl Detector {
             Ok(built) => built,
             Err(error) => {
                 let recorder = self.context.recorder.for_component("resource-detector");
-                recorder.warning(involved(template), events::GET_REPLICAS_FAILED, error.to_string());
+                let reason = match error {
+                    binding::Error::Components(_) => events::GET_COMPONENTS_FAILED,
+                    _ => events::GET_REPLICAS_FAILED,
+                };
+                recorder.warning(involved(template), reason, error.to_string());
                 return Err(error.into());
             }
         };
@@ -202,7 +209,7 @@ impl Detector {
     }
 }
 
-fn involved(template: Template<'_>) -> Involved {
+pub(super) fn involved(template: Template<'_>) -> Involved {
     Involved {
         api_version: template.api_version().to_owned(),
         kind: template.kind().to_owned(),
