@@ -18,7 +18,6 @@ use karmada_api::config::v1alpha1::{
     ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration, ServiceReference,
 };
 use parking_lot::{Mutex, RwLock};
-use serde_json::Value;
 use world::World;
 
 use crate::Connector;
@@ -177,7 +176,7 @@ impl Interpreting {
             return Ok(format!("https://{}:{port}", spec["externalName"].as_str().unwrap_or_default()));
         }
         let ports = spec["ports"].as_array().map_or(&[][..], Vec::as_slice);
-        if !ports.iter().any(|it| it["port"] == Value::from(port)) {
+        if !ports.iter().any(|it| it["port"] == port) {
             return Err(format!("service {key} has no port {port}"));
         }
         match spec["clusterIP"].as_str().unwrap_or_default() {
