@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use apimachinery::object::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
 use client::{ListOptions, Patch, PatchOptions};
@@ -42,7 +43,8 @@ pub(crate) async fn run(context: Context) {
     });
     bindings.cache().add_index(BY_DEPENDENT, |object| {
         let prefix = karmada_api::constants::labels::DEPENDED_BY_PREFIX;
-        object.labels().keys().filter(|label| label.starts_with(prefix)).map(ToString::to_string).collect()
+        let labels = object.labels();
+        labels.iter().map(|(label, _)| label).filter(|label| label.starts_with(prefix)).map(str::to_owned).collect()
     });
     let keys = queue.clone();
     bindings.subscribe(move |event| {
@@ -214,7 +216,7 @@ impl Distributor {
             let listed = self.context.client.list(resource, namespace, &ListOptions::default()).await;
             objects = listed.during(|| format!("listing {} of {}", resource.plural, reference.namespace))?.items;
         }
-        objects.retain(|object| selector.matches(object.labels()));
+        objects.retain(|object| selector.matches_with(|key| object.label(key)));
         Ok(objects)
     }
 
@@ -355,6 +357,6 @@ impl Distributor {
     }
 }
 
-fn owned(labels: &BTreeMap<Box<str>, Box<str>>) -> BTreeMap<String, String> {
-    labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect()
+fn owned(labels: Labels<'_>) -> BTreeMap<String, String> {
+    labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
