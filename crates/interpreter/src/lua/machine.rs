@@ -48,12 +48,11 @@ impl Machine {
         let meter = Arc::new(Meter::new(clock.clone()));
         let lua = Lua::new_with(StdLib::TABLE | StdLib::MATH, LuaOptions::new())?;
         let native = natives(&lua, &meter)?;
-        // Methods of strings: a table of their own that no script can reach.
-        let methods = lua.create_table()?;
-        methods.raw_set("__index", strings::library(&lua, &meter)?)?;
-        lua.set_type_metatable::<LuaString>(Some(methods));
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude").into_function()?;
-        let fresh: Function = prelude.call(native)?;
+        let (fresh, methods): (Function, Table) = prelude.call(native)?;
+        let of_strings = lua.create_table()?;
+        of_strings.raw_set("__index", methods)?;
+        lua.set_type_metatable::<LuaString>(Some(of_strings));
         let counted = meter.clone();
         lua.set_hook(HookTriggers::new().every_nth_instruction(GRAIN), move |_, _| {
             counted.charge(GRAIN.into())?;

@@ -1,5 +1,5 @@
 -- What a script sees. Given the machine's functions, returns a function that makes a new set of globals, so that nothing
--- a script changes outlives its call.
+-- a script changes outlives its call; and the methods of strings.
 local native = ...
 
 local assert, error, ipairs, next, pairs, select = assert, error, ipairs, next, pairs, select
@@ -119,7 +119,7 @@ local function copy(from)
   return to
 end
 
-return function()
+local function fresh()
   local env = {
     assert = assert, error = error, ipairs = ipairs, next = next, pairs = pairs, select = select,
     tonumber = tonumber, tostring = tostring, type = type, unpack = unpack, pcall = pcall, xpcall = xpcall,
@@ -143,3 +143,6 @@ return function()
   end
   return env
 end
+
+-- The second are the methods of strings, which no script can change.
+return fresh, strings()

@@ -129,7 +129,7 @@ fn what_is_refused() {
         ("return string.rep('x', 10)", "call function rep is not supported in karmada customized resourceinterpreter."),
         ("return setmetatable({}, {})", "call function setmetatable is not supported"),
         ("return loadstring('return 1')()", "call function loadstring is not supported"),
-        ("return ('x'):rep(3)", "attempt to call method 'rep'"),
+        ("return ('x'):rep(3)", "call function rep is not supported"),
         ("return require('io')", "module io not found"),
         ("return package.loadlib('x', 'y')", "loadlib is not supported"),
         ("return o.nothing.there", "attempt to index field 'nothing' (a nil value)"),
