@@ -101,10 +101,10 @@ local function numbers()
   for name, f in pairs(constants) do lib[name] = f end
   -- The same numbers in every call: what a script answers depends on what it is asked alone.
   local seed = 42
-  lib.randomseed = function(value) seed = floor(tonumber(value) or 0) % 2147483648 end
+  lib.randomseed = function(value) seed = floor(tonumber(value) or 0) % 2147483646 + 1 end
   lib.random = function(low, high)
-    seed = (seed * 1103515245 + 12345) % 2147483648
-    local share = seed / 2147483648
+    seed = seed * 16807 % 2147483647
+    local share = seed / 2147483647
     if low == nil then return share end
     if high == nil then low, high = 1, low end
     if low > high then error("bad argument to 'random' (interval is empty)", 2) end
