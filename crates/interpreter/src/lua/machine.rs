@@ -36,7 +36,12 @@ fn message(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => message(cause),
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
-            text.split("\nstack traceback:").next().unwrap_or_default().to_owned()
+            let text = text.split("\nstack traceback:").next().unwrap_or_default();
+            // An error that is no text comes as its kind and its address, which says nothing to anybody.
+            match text.strip_prefix('<').and_then(|text| text.split_once(" 0x")) {
+                Some((kind, _)) => format!("the error is a {kind}, not a text"),
+                None => text.to_owned(),
+            }
         }
         mlua::Error::MemoryError(_) => "not enough memory".to_owned(),
         other => other.to_string(),
