@@ -197,6 +197,7 @@ const SLOW: &str =
     "local t = {} for i = 1, 2e5 do t[i] = i end for i = 1, 2e5 do t[i] = nil end while true do next(t) end";
 
 #[test]
+#[ignore = "minutes in a debug build; cargo test --release -p interpreter -- --ignored"]
 fn hostile_scripts_end() {
     let time = Arc::new(AtomicI64::new(0));
     let reads = time.clone();
@@ -228,6 +229,7 @@ fn hostile_scripts_end() {
 
 /// With the machine's clock: what the budget promises in seconds.
 #[test]
+#[ignore = "real time, over its bound in a debug build; cargo test --release -p interpreter -- --ignored"]
 fn hostile_scripts_end_within_a_second() {
     #[allow(clippy::disallowed_methods, reason = "the property is about real time")]
     let now = Timestamp::now;

@@ -38,7 +38,7 @@ impl Fleet {
                 resource_models: true,
             },
             controllers: vec!["*".into()],
-                kube_controllers: vec!["*".into()],
+            kube_controllers: vec!["*".into()],
             members: inside.iter().map(|name| MemberOptions::new(*name)).collect(),
             member_store: Kind::Memory,
             settings: Default::default(),

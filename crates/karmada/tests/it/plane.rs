@@ -42,7 +42,7 @@ impl Plane {
         let options = Options {
             server,
             controllers: vec!["*".into()],
-                kube_controllers: vec!["*".into()],
+            kube_controllers: vec!["*".into()],
             members: (1..=3).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Memory,
             settings: Default::default(),

@@ -117,10 +117,12 @@ impl Run {
         let mut frames = response.into_body().into_data_stream();
         let (sender, lines) = unbounded_channel();
         tokio::spawn(async move {
-            // Every frame is a whole event.
+            // A frame holds whole events, one or several.
             while let Some(Ok(frame)) = frames.next().await {
-                if sender.send(frame).is_err() {
-                    break;
+                for line in frame.split_inclusive(|byte| *byte == b'\n') {
+                    if sender.send(frame.slice_ref(line)).is_err() {
+                        return;
+                    }
                 }
             }
         });
