@@ -21,7 +21,8 @@ const fn shell(name: &'static str, may_use: &'static [&'static str]) -> Layer {
 pub const LAYERS: &[Layer] = &[
     pure("apimachinery", &[]),
     pure("metrics", &[]),
-    pure("apiextensions", &["apimachinery"]),
+    pure("cel", &["apimachinery"]),
+    pure("apiextensions", &["apimachinery", "cel"]),
     pure("kubernetes-api", &["apimachinery"]),
     pure("karmada-api", &["apimachinery", "apiextensions"]),
     pure("interpreter", &["apimachinery", "karmada-api"]),
@@ -37,7 +38,10 @@ pub const LAYERS: &[Layer] = &[
         &["apimachinery", "metrics", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
     ),
     shell("controller-runtime", &["apimachinery", "metrics", "transport", "client", "world"]),
-    shell("kube-controllers", &["apimachinery", "transport", "client", "controller-runtime", "world", "pki"]),
+    shell(
+        "kube-controllers",
+        &["apimachinery", "kubernetes-api", "transport", "client", "controller-runtime", "world", "pki"],
+    ),
     shell(
         "controllers",
         &[

@@ -319,20 +319,20 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
         check(
             &["-f", "ric.yaml", "--check"],
             &expect![[r#"
-            -----------------------------------
-            SOURCE: example
-            TARGET: apps/v1 Deployment   
-            RULERS:
-                Retain:                  PASS
-                InterpretReplica:        PASS
-                InterpretComponent:      UNSET
-                ReviseReplica:           UNSET
-                InterpretStatus:         UNSET
-                AggregateStatus:         UNSET
-                InterpretHealth:         ERROR: script:1: '<eof>' expected near '<eof>'
-                InterpretDependency:     UNSET
-            (failed)
-        "#]],
+                -----------------------------------
+                SOURCE: example
+                TARGET: apps/v1 Deployment   
+                RULERS:
+                    Retain:                  PASS
+                    InterpretReplica:        PASS
+                    InterpretComponent:      UNSET
+                    ReviseReplica:           UNSET
+                    InterpretStatus:         UNSET
+                    AggregateStatus:         UNSET
+                    InterpretHealth:         ERROR: script:1: 'end' expected near '<eof>'
+                    InterpretDependency:     UNSET
+                (failed)
+            "#]],
         );
         check(
             &["-f", "nofile.yaml", "--check"],
