@@ -31,15 +31,22 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
+/// Values without a text of their own.
+const KINDS: [&str; 4] = ["function", "table", "thread", "userdata"];
+
 /// The error without the traces of the machine around it.
 fn message(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } => message(cause),
         mlua::Error::RuntimeError(text) | mlua::Error::SyntaxError { message: text, .. } => {
             let text = text.split("\nstack traceback:").next().unwrap_or_default();
+            // A place in our own prelude says nothing to a script's author.
+            let text =
+                text.strip_prefix("prelude:").and_then(|text| text.split_once(": ")).map_or(text, |(_, text)| text);
             // An error that is no text comes as its kind and its address, which says nothing to anybody.
-            match text.strip_prefix('<').and_then(|text| text.split_once(" 0x")) {
-                Some((kind, _)) => format!("the error is a {kind}, not a text"),
+            let kind = text.trim_start_matches('<').split_once(" 0x").map(|(kind, _)| kind.trim_end_matches(':'));
+            match kind.filter(|kind| KINDS.contains(kind)) {
+                Some(kind) => format!("the error is a {kind}, not a text"),
                 None => text.to_owned(),
             }
         }
@@ -67,7 +74,7 @@ impl Machine {
     }
 
     pub fn reusable(&self) -> bool {
-        !self.stopped && !self.meter.spent() && self.compiled.len() < MAX_SCRIPTS
+        !self.stopped && self.meter.end().is_none() && self.compiled.len() < MAX_SCRIPTS
     }
 
     pub fn prepare(&mut self, script: &Script) -> Result<Function, ScriptError> {
@@ -90,10 +97,7 @@ impl Machine {
         } else if self.lua.used_memory() > COLLECT_ABOVE {
             self.lua.gc_collect()?;
         }
-        if self.meter.spent() {
-            return Err(ScriptError("context deadline exceeded".to_owned()));
-        }
-        result
+        self.meter.end().map_or(result, |end| Err(ScriptError(end.to_string())))
     }
 
     fn run(&self, script: &Function, call: &Call<'_>, budget: &Budget) -> Result<Vec<Value>, ScriptError> {
@@ -125,6 +129,22 @@ impl Machine {
     }
 }
 
+/// Lua's own error of memory is a text, a library function's is an error's object.
+fn is_of_memory(error: &LuaValue) -> bool {
+    fn cause(error: &mlua::Error) -> bool {
+        match error {
+            mlua::Error::MemoryError(_) => true,
+            mlua::Error::CallbackError { cause: inner, .. } => cause(inner),
+            _ => false,
+        }
+    }
+    match error {
+        LuaValue::String(text) => *text == "not enough memory",
+        LuaValue::Error(error) => cause(error),
+        _ => false,
+    }
+}
+
 fn natives(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.raw_set("string", strings::library(lua, meter)?)?;
@@ -135,5 +155,15 @@ fn natives(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
     native.raw_set("charge", lua.create_function(move |_, units: f64| m.charge(units as u64))?)?;
     let m = meter.clone();
     native.raw_set("check", lua.create_function(move |_, ()| m.check())?)?;
+    let m = meter.clone();
+    native.raw_set(
+        "caught",
+        lua.create_function(move |_, error: LuaValue| {
+            if is_of_memory(&error) {
+                m.out_of_memory();
+            }
+            Ok(())
+        })?,
+    )?;
     Ok(native)
 }

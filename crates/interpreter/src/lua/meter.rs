@@ -1,7 +1,7 @@
 //! What a call may use, and counting it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -44,12 +44,21 @@ pub struct Meter {
     clock: Clock,
     left: AtomicU64,
     deadline: Mutex<Timestamp>,
-    spent: AtomicBool,
+    end: Mutex<Option<End>>,
+}
+
+/// What a call used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum End {
+    #[error("context deadline exceeded")]
+    Time,
+    #[error("not enough memory")]
+    Memory,
 }
 
 impl Meter {
     pub fn new(clock: Clock) -> Self {
-        Self { clock, left: AtomicU64::new(0), deadline: Mutex::new(Timestamp::MAX), spent: AtomicBool::new(false) }
+        Self { clock, left: AtomicU64::new(0), deadline: Mutex::new(Timestamp::MAX), end: Mutex::default() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -60,12 +69,18 @@ impl Meter {
         let deadline = self.now().checked_add(budget.time).unwrap_or(Timestamp::MAX);
         *self.deadline.lock() = deadline;
         self.left.store(budget.instructions, Ordering::Relaxed);
-        self.spent.store(false, Ordering::Relaxed);
+        *self.end.lock() = None;
     }
 
-    /// True once the budget is used up; nothing the script does makes it false again.
-    pub fn spent(&self) -> bool {
-        self.spent.load(Ordering::Relaxed)
+    /// What the call used up; nothing the script does makes it none again.
+    pub fn end(&self) -> Option<End> {
+        *self.end.lock()
+    }
+
+    /// The script ran into its bound of memory. That ends it as time does: a script that could catch it would collect
+    /// megabytes of garbage with every step that it takes at the bound.
+    pub fn out_of_memory(&self) {
+        self.end.lock().get_or_insert(End::Memory);
     }
 
     /// # Errors
@@ -74,12 +89,12 @@ impl Meter {
         let left = self.left.load(Ordering::Relaxed);
         self.left.store(left.saturating_sub(instructions), Ordering::Relaxed);
         if left < instructions || self.now() > *self.deadline.lock() {
-            self.spent.store(true, Ordering::Relaxed);
+            self.end.lock().get_or_insert(End::Time);
         }
         self.check()
     }
 
     pub fn check(&self) -> mlua::Result<()> {
-        if self.spent() { Err(mlua::Error::runtime("context deadline exceeded")) } else { Ok(()) }
+        self.end().map_or(Ok(()), |end| Err(mlua::Error::runtime(end)))
     }
 }

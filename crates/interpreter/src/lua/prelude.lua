@@ -6,12 +6,13 @@ local assert, error, ipairs, next, pairs, select = assert, error, ipairs, next, 
 local tonumber, plain_tostring, type, unpack = tonumber, tostring, type, unpack
 local plain_pcall = pcall
 local concat, insert, remove, sort, maxn = table.concat, table.insert, table.remove, table.sort, table.maxn
-local charge, check, step = native.charge, native.check, native.gmatch
+local charge, check, caught, step = native.charge, native.check, native.caught, native.gmatch
 local floor, constants = math.floor, math
 
-local function checked(...)
+local function checked(ok, ...)
+  if not ok then caught((...)) end
   check()
-  return ...
+  return ok, ...
 end
 
 local function tostring(value)
@@ -26,14 +27,13 @@ local function pcall(f, ...)
 end
 
 local function handled(handler, ok, ...)
-  check()
   if ok then return true, ... end
   return false, handler(...)
 end
 
 -- The handler runs when the failed call is over, not within it: there, after a stop, nothing would be counted.
 local function xpcall(f, handler)
-  return handled(handler, plain_pcall(f))
+  return handled(handler, pcall(f))
 end
 
 local function size(list)
