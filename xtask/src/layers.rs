@@ -57,10 +57,15 @@ pub const LAYERS: &[Layer] = &[
         ],
     ),
     shell(
+        "estimator",
+        &["apimachinery", "karmada-api", "scheduling", "transport", "client", "controller-runtime", "world"],
+    ),
+    shell(
         "scheduler",
         &[
             "apimachinery",
             "metrics",
+            "estimator",
             "karmada-api",
             "propagation",
             "scheduling",
@@ -105,7 +110,9 @@ pub const LAYERS: &[Layer] = &[
             "controller-runtime",
             "kube-controllers",
             "controllers",
+            "estimator",
             "scheduler",
+            "scheduling",
             "simulator",
             "karmadactl",
             "pki",

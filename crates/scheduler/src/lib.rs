@@ -2,6 +2,8 @@
 
 pub mod assumptions;
 pub mod clusters;
+mod descheduler;
+mod estimates;
 pub mod explain;
 pub mod metrics;
 mod pass;
@@ -13,6 +15,7 @@ pub mod triggers;
 mod waiting;
 pub mod writes;
 
+pub use descheduler::{DeschedulerOptions, deschedule};
 pub use explain::Explanation;
 pub use scheduler::{Options, Scheduler, start};
 pub use scheduling::Gates;

@@ -9,10 +9,11 @@ use controller_runtime::Involved;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::outcome::{self, WriteError};
-use scheduling::{Class, Decision, Estimates, Gates, NoEstimates, Problem, ScheduleError, ScheduleType, Snapshot};
+use scheduling::{Class, Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
 use crate::assumptions::OnTheWay;
+use crate::estimates::{Answers, Known};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
 use crate::roster::{Lack, version};
@@ -107,7 +108,14 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let grouped = shared.options.gates.workload_affinity && peers::is_grouped(&binding);
     let _turn = if grouped { Some(shared.turn.lock().await) } else { None };
     let neighbours = if grouped { shared.neighbours(&binding) } else { Neighbours::default() };
-    let (plan, before) = reserve(shared, &binding, &neighbours);
+    // Before anything is locked: answers take up to the estimators' time-out.
+    let answers = match &shared.options.estimators {
+        Some(estimators) => {
+            Answers::of(estimators, &binding, &neighbours, &shared.snapshot(), &shared.options.gates).await
+        }
+        None => Answers::default(),
+    };
+    let (plan, before) = reserve(shared, &binding, &neighbours, &answers);
     let verdict = plan.verdict();
     let ended = carry_out(shared, object, &binding, plan).await;
     if let Some((result, why)) = verdict {
@@ -121,14 +129,15 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
 }
 
 /// Decides and assumes the result in one step, so that no other pass takes the same room.
-fn reserve(shared: &Shared, binding: &Binding, neighbours: &Neighbours) -> (Plan, Option<OnTheWay>) {
+fn reserve(shared: &Shared, binding: &Binding, neighbours: &Neighbours, answers: &Answers) -> (Plan, Option<OnTheWay>) {
     let (snapshot, gates) = (shared.snapshot(), &shared.options.gates);
     if !shared.options.overcommit_protection {
-        return (plan(binding, neighbours, &NoEstimates, &snapshot, gates), None);
+        return (plan(binding, neighbours, &Known { answers, others: None }, &snapshot, gates), None);
     }
     let (key, now) = (binding.key(), shared.queue.now());
     let mut assumptions = shared.assumptions.lock();
-    let plan = plan(binding, neighbours, &assumptions.others(&key, now), &snapshot, gates);
+    let known = Known { answers, others: Some(assumptions.others(&key, now)) };
+    let plan = plan(binding, neighbours, &known, &snapshot, gates);
     let before = match &plan {
         Plan::Decided { decision: Decision { clusters: Ok(clusters), .. }, .. } if binding.is_workload() => {
             assumptions.assume(&key, &binding.spec, clusters, now)

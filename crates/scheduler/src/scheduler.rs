@@ -7,6 +7,7 @@ use std::sync::Arc;
 use apimachinery::{Object, ObjectKey};
 use client::Client;
 use controller_runtime::{Event, EventRecorder, Informer, InformerSet};
+use estimator::Connections;
 use futures::FutureExt;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -42,6 +43,8 @@ pub struct Options {
     pub gates: Gates,
     /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
     pub overcommit_protection: bool,
+    /// `--enable-scheduler-estimator`: whom to ask for more than clusters report themselves.
+    pub estimators: Option<Connections>,
     /// Where the scheduler counts.
     pub metrics: Registry,
 }
@@ -53,6 +56,7 @@ impl Default for Options {
             workers: 64,
             gates: Gates::default(),
             overcommit_protection: false,
+            estimators: None,
             metrics: Registry::default(),
         }
     }
@@ -267,6 +271,9 @@ impl Shared {
     fn cluster_changed(&self, event: &Event) {
         let object = event.object();
         if matches!(event, Event::Deleted(_)) {
+            if let Some(estimators) = &self.options.estimators {
+                estimators.forget(object.name());
+            }
             return self.clusters.lock().remove(object.name(), |change| self.spread(change));
         }
         match object.decode::<Cluster>() {

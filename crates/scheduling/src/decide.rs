@@ -172,6 +172,32 @@ pub fn demand<'a>(problem: &Problem<'a>, gates: &Gates) -> Demand<'a> {
     }
 }
 
+/// The clusters that pass the filters of any term that may be tried, in the order of names: those whose room matters.
+/// None where room plays no part.
+pub fn roomy(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Vec<String> {
+    let terms = &problem.placement.cluster_affinities;
+    let overflows = terms.iter().any(|term| !term.overflow_affinities.is_empty());
+    if is_static(problem.placement) && !overflows {
+        return Vec::new();
+    }
+    let names: Vec<&str> = match terms.as_slice() {
+        [] => vec![problem.affinity_name],
+        terms => terms.iter().map(|term| term.affinity_name.as_str()).collect(),
+    };
+    let previous = Previous::of(&problem.spec.clusters, snapshot);
+    let mut passed = vec![false; snapshot.len()];
+    for affinity_name in names {
+        let trial = Problem { affinity_name, ..*problem };
+        let tiers = Tiers::of(trial.placement, affinity_name, trial.is_workload(), snapshot);
+        let filter = Filter::new(&trial, snapshot, gates, &tiers, &previous);
+        for ((place, member), passed) in (0_u32..).zip(snapshot.members()).zip(&mut passed) {
+            *passed |= !member.is_deleting() && filter.check(place, member).is_ok();
+        }
+    }
+    let names = snapshot.members().iter().zip(passed).filter(|(_, passed)| *passed);
+    names.map(|(member, _)| member.name().to_owned()).collect()
+}
+
 /// Fills in how much more fits each candidate.
 fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool, candidates: &mut [Candidate]) {
     let demand = demand(problem, gates);

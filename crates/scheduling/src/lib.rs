@@ -42,7 +42,7 @@ mod tables;
 mod worlds;
 
 pub use capacity::Capacity;
-pub use decide::{Decision, TermFailure, decide, demand};
+pub use decide::{Decision, TermFailure, decide, demand, roomy};
 pub use error::{Class, ScheduleError};
 pub use explain::{Numbers, RejectedBy, Verdict, explain};
 pub use filter::Rejection;

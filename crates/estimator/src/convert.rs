@@ -1,0 +1,154 @@
+//! Between the messages and the API's own types.
+
+use std::collections::BTreeMap;
+
+use karmada_api::kubernetes::{self, ResourceList};
+use karmada_api::work::v1alpha2 as api;
+use prost::Message;
+use scheduling::accurate;
+
+use crate::wire;
+
+fn amounts(request: &ResourceList) -> BTreeMap<String, Vec<u8>> {
+    let bytes = |(name, amount): (&String, &kubernetes::Quantity)| {
+        // Upstream sends the canonical spelling; what cannot be read is sent as it is, and refused there.
+        let text = amount.as_str().parse::<apimachinery::quantity::Quantity>();
+        let text = text.map_or_else(|_| amount.as_str().to_owned(), |amount| amount.to_string());
+        (name.clone(), wire::Quantity { text }.encode_to_vec())
+    };
+    request.iter().map(bytes).collect()
+}
+
+fn listed(bytes: &BTreeMap<String, Vec<u8>>, legacy: &BTreeMap<String, wire::Quantity>) -> ResourceList {
+    if bytes.is_empty() {
+        let amount =
+            |(name, amount): (&String, &wire::Quantity)| (name.clone(), kubernetes::Quantity(amount.text.clone()));
+        return legacy.iter().map(amount).collect();
+    }
+    let amount = |(name, bytes): (&String, &Vec<u8>)| {
+        let amount = wire::Quantity::decode(bytes.as_slice()).ok()?;
+        Some((name.clone(), kubernetes::Quantity(amount.text)))
+    };
+    bytes.iter().filter_map(amount).collect()
+}
+
+fn requirement(it: &kubernetes::NodeSelectorRequirement) -> wire::NodeSelectorRequirement {
+    let (key, operator, values) = (it.key.clone(), it.operator.clone(), it.values.clone());
+    wire::NodeSelectorRequirement { key, operator, values }
+}
+
+fn read_requirement(it: wire::NodeSelectorRequirement) -> kubernetes::NodeSelectorRequirement {
+    kubernetes::NodeSelectorRequirement { key: it.key, operator: it.operator, values: it.values }
+}
+
+fn claim(claim: &api::NodeClaim) -> wire::NodeClaim {
+    let term = |term: &kubernetes::NodeSelectorTerm| wire::NodeSelectorTerm {
+        match_expressions: term.match_expressions.iter().map(requirement).collect(),
+        match_fields: term.match_fields.iter().map(requirement).collect(),
+    };
+    let affinity = claim.hard_node_affinity.as_ref().map(|affinity| {
+        let terms = affinity.node_selector_terms.iter().map(term).collect();
+        wire::NodeSelector { terms }.encode_to_vec()
+    });
+    let toleration = |it: &kubernetes::Toleration| {
+        let toleration = wire::Toleration {
+            key: it.key.clone(),
+            operator: it.operator.clone(),
+            value: it.value.clone(),
+            effect: it.effect.clone(),
+            toleration_seconds: it.toleration_seconds,
+        };
+        toleration.encode_to_vec()
+    };
+    wire::NodeClaim {
+        node_selector: claim.node_selector.clone(),
+        node_affinity: affinity.unwrap_or_default(),
+        tolerations: claim.tolerations.iter().map(toleration).collect(),
+        ..wire::NodeClaim::default()
+    }
+}
+
+fn read_claim(claim: wire::NodeClaim) -> api::NodeClaim {
+    let affinity = match claim.node_affinity.as_slice() {
+        [] => claim.legacy_affinity,
+        bytes => wire::NodeSelector::decode(bytes).ok(),
+    };
+    let term = |term: wire::NodeSelectorTerm| kubernetes::NodeSelectorTerm {
+        match_expressions: term.match_expressions.into_iter().map(read_requirement).collect(),
+        match_fields: term.match_fields.into_iter().map(read_requirement).collect(),
+    };
+    let tolerations = match claim.tolerations.as_slice() {
+        [] => claim.legacy_tolerations,
+        bytes => bytes.iter().filter_map(|bytes| wire::Toleration::decode(bytes.as_slice()).ok()).collect(),
+    };
+    let toleration = |it: wire::Toleration| kubernetes::Toleration {
+        key: it.key,
+        operator: it.operator,
+        value: it.value,
+        effect: it.effect,
+        toleration_seconds: it.toleration_seconds,
+    };
+    api::NodeClaim {
+        hard_node_affinity: affinity.map(|affinity| kubernetes::NodeSelector {
+            node_selector_terms: affinity.terms.into_iter().map(term).collect(),
+        }),
+        node_selector: claim.node_selector,
+        tolerations: tolerations.into_iter().map(toleration).collect(),
+    }
+}
+
+pub fn requirements(it: &api::ReplicaRequirements) -> wire::ReplicaRequirements {
+    wire::ReplicaRequirements {
+        node_claim: it.node_claim.as_ref().map(claim),
+        namespace: it.namespace.clone(),
+        priority_class_name: it.priority_class_name.clone(),
+        resource_request: amounts(&it.resource_request),
+        ..wire::ReplicaRequirements::default()
+    }
+}
+
+pub fn read_requirements(it: wire::ReplicaRequirements) -> api::ReplicaRequirements {
+    api::ReplicaRequirements {
+        resource_request: listed(&it.resource_request, &it.legacy_request),
+        node_claim: it.node_claim.map(read_claim),
+        namespace: it.namespace,
+        priority_class_name: it.priority_class_name,
+    }
+}
+
+pub fn component(it: &api::Component) -> wire::Component {
+    let requirements = |it: &api::ComponentReplicaRequirements| wire::ComponentReplicaRequirements {
+        node_claim: it.node_claim.as_ref().map(claim),
+        priority_class_name: it.priority_class_name.clone(),
+        resource_request: amounts(&it.resource_request),
+        ..wire::ComponentReplicaRequirements::default()
+    };
+    wire::Component {
+        name: it.name.clone(),
+        replica_requirements: it.replica_requirements.as_ref().map(requirements),
+        replicas: it.replicas,
+    }
+}
+
+pub fn read_component(it: wire::Component) -> api::Component {
+    let requirements = |it: wire::ComponentReplicaRequirements| api::ComponentReplicaRequirements {
+        resource_request: listed(&it.resource_request, &it.legacy_request),
+        node_claim: it.node_claim.map(read_claim),
+        priority_class_name: it.priority_class_name,
+    };
+    api::Component {
+        name: it.name,
+        replica_requirements: it.replica_requirements.map(requirements),
+        replicas: it.replicas,
+    }
+}
+
+pub fn assumed(it: &accurate::AssumedWorkload) -> wire::AssumedWorkload {
+    let components = it.components.iter().map(component).collect();
+    wire::AssumedWorkload { namespace: it.namespace.clone(), components }
+}
+
+pub fn read_assumed(it: wire::AssumedWorkload) -> accurate::AssumedWorkload {
+    let components = it.components.into_iter().map(read_component).collect();
+    accurate::AssumedWorkload { namespace: it.namespace, components }
+}

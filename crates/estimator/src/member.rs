@@ -1,0 +1,146 @@
+//! The state of a member, fed by the caches of its objects, and the answers that come from it. In one process with the
+//! scheduler it is asked directly; a server asks it for others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::meta::Time;
+use apimachinery::{ApiResource, Object, ObjectKey};
+use controller_runtime::{Event, Informer, InformerSet};
+use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
+use parking_lot::RwLock;
+use scheduling::accurate::{self, AssumedWorkload, State, Switches, new_replica_set, unschedulable_pods};
+use serde_json::Value;
+use world::World;
+
+use crate::server::Estimate;
+use crate::wire;
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct MemberEstimator(Arc<Inner>);
+
+struct Inner {
+    cluster: String,
+    switches: Switches,
+    state: Arc<RwLock<State>>,
+    world: World,
+    /// Nodes and pods, and quotas where they count.
+    fed: Vec<Informer>,
+    pods: Informer,
+    deployments: Informer,
+    replica_sets: Informer,
+}
+
+impl MemberEstimator {
+    /// Follows a member. Must be called inside a tokio runtime.
+    pub fn follow(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
+        let state: Arc<RwLock<State>> = Arc::default();
+        let nodes = informers.informer(&ApiResource::cluster("", "v1", "Node", "nodes"));
+        let pods = informers.informer(&ApiResource::namespaced("", "v1", "Pod", "pods"));
+        let mut fed = vec![nodes.clone(), pods.clone()];
+        feed(&nodes, &state, |state, key, node| match node {
+            Some(node) => state.put_node(&node),
+            None => state.remove_node(&key.name),
+        });
+        feed(&pods, &state, |state, key, pod| match pod {
+            Some(pod) => state.put_pod(&pod),
+            None => state.remove_pod(key),
+        });
+        if switches.quotas {
+            let quotas = informers.informer(&ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas"));
+            feed(&quotas, &state, |state, key, quota| match quota {
+                Some(quota) => state.put_quota(&quota),
+                None => state.remove_quota(key.namespace().unwrap_or_default(), &key.name),
+            });
+            fed.push(quotas);
+        }
+        let apps = |kind: &'static str, plural: &'static str| {
+            informers.informer(&ApiResource::namespaced("apps", "v1", kind, plural))
+        };
+        Self(Arc::new(Inner {
+            cluster: cluster.to_owned(),
+            switches,
+            state,
+            world: informers.world().clone(),
+            fed,
+            pods,
+            deployments: apps("Deployment", "deployments"),
+            replica_sets: apps("ReplicaSet", "replicasets"),
+        }))
+    }
+
+    /// Waits until everything is known; false when stopped before.
+    pub async fn synced(&self) -> bool {
+        for informer in self.informers() {
+            if !informer.synced().await {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Nothing is answered from half of the nodes.
+    pub fn has_synced(&self) -> bool {
+        self.informers().all(|informer| informer.has_synced())
+    }
+
+    fn informers(&self) -> impl Iterator<Item = &Informer> {
+        self.0.fed.iter().chain([&self.0.deployments, &self.0.replica_sets])
+    }
+}
+
+/// Brings the state up to date with every change of an object; the object is gone when there is none.
+fn feed(
+    informer: &Informer,
+    state: &Arc<RwLock<State>>,
+    apply: impl Fn(&mut State, &ObjectKey, Option<Value>) + Send + Sync + 'static,
+) {
+    let state = state.clone();
+    informer.subscribe(move |event| {
+        let object = event.object();
+        let tree = match event {
+            Event::Deleted(_) => None,
+            // What cannot be read is not there: an estimate may be too low, never too high.
+            _ => object.to_value().ok(),
+        };
+        apply(&mut state.write(), &object.key(), tree);
+    });
+}
+
+fn trees(objects: &[Arc<Object>]) -> Vec<Value> {
+    objects.iter().filter_map(|object| object.to_value().ok()).collect()
+}
+
+impl Estimate for MemberEstimator {
+    fn cluster(&self) -> &str {
+        &self.0.cluster
+    }
+
+    fn replicas(&self, requirements: Option<&ReplicaRequirements>, assumed: &[AssumedWorkload]) -> Result<i64, String> {
+        Ok(accurate::replicas(&self.0.state.read(), requirements, assumed, self.0.switches))
+    }
+
+    fn component_sets(
+        &self,
+        namespace: &str,
+        components: &[Component],
+        assumed: &[AssumedWorkload],
+    ) -> Result<i64, String> {
+        Ok(accurate::component_sets(&self.0.state.read(), namespace, components, assumed, self.0.switches))
+    }
+
+    fn unschedulable(&self, resource: &wire::ObjectReference, threshold: Duration) -> Result<i64, String> {
+        let wire::ObjectReference { kind, namespace, name, .. } = resource;
+        if kind != "Deployment" {
+            return Err(format!("kind({kind}) of workload({namespace}/{name}) is not supported"));
+        }
+        let key = ObjectKey::namespaced(namespace.as_str(), name.as_str());
+        let deployment = self.0.deployments.cache().get(&key).and_then(|object| object.to_value().ok());
+        let deployment = deployment.ok_or_else(|| format!("deployments.apps {name:?} not found"))?;
+        let sets = trees(&self.0.replica_sets.cache().list(Some(namespace)));
+        let Some(set) = new_replica_set(&deployment, &sets) else { return Ok(0) };
+        let pods = trees(&self.0.pods.cache().list(Some(namespace)));
+        Ok(unschedulable_pods(set, &pods, threshold, Time::new(self.0.world.now())))
+    }
+}

@@ -1,0 +1,117 @@
+//! A server and a client, with a control plane that knows where the server is.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use estimator::wire::ObjectReference;
+use estimator::{Answer, Ask, Connections, Estimate, Settings, serve};
+use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
+use scheduling::accurate::AssumedWorkload;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use transport::{ApiService, Identity, Request, Response};
+
+/// Answers with what it was asked, so that the way there and back is seen.
+struct Echo;
+
+impl Estimate for Echo {
+    fn cluster(&self) -> &str {
+        "m1"
+    }
+
+    fn replicas(&self, requirements: Option<&ReplicaRequirements>, assumed: &[AssumedWorkload]) -> Result<i64, String> {
+        let Some(requirements) = requirements else { return Ok(7) };
+        if requirements.namespace == "broken" {
+            return Err("estimate replica plugins fails with [größer]".to_owned());
+        }
+        let expected: ReplicaRequirements = serde_json::from_value(wanted()).unwrap();
+        assert_eq!(requirements, &expected);
+        Ok(i64::try_from(assumed.len()).unwrap() + 40)
+    }
+
+    fn component_sets(&self, namespace: &str, components: &[Component], _: &[AssumedWorkload]) -> Result<i64, String> {
+        assert_eq!((namespace, components.len()), ("ns", 2));
+        Ok(3)
+    }
+
+    fn unschedulable(&self, resource: &ObjectReference, threshold: Duration) -> Result<i64, String> {
+        assert_eq!((resource.name.as_str(), threshold), ("web", Duration::from_secs(300)));
+        Ok(2)
+    }
+}
+
+fn wanted() -> Value {
+    json!({
+        "namespace": "ns",
+        "priorityClassName": "pc",
+        "resourceRequest": {"cpu": "500m", "memory": "1Gi"},
+        "nodeClaim": {
+            "nodeSelector": {"z": "1"},
+            "hardNodeAffinity": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["0"]}]}]},
+            "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}],
+        },
+    })
+}
+
+/// A control plane with one Service for m1 and m2, which leads to `port`; nothing is behind that of m3.
+fn control(port: u16) -> Client {
+    let service = tower::service_fn(move |request: Request| async move {
+        let name = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+        let target = if name.ends_with("-m3") { 1 } else { port };
+        let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": "karmada-system", "resourceVersion": "1"},
+            "spec": {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": 10352, "targetPort": target}]}});
+        let mut response = Response::new(transport::full(object.to_string()));
+        response.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
+        Ok::<Response, Infallible>(response)
+    });
+    Client::in_process(ApiService::new(service), Identity::system("test"))
+}
+
+#[tokio::test]
+async fn each_cluster_has_an_answer_of_its_own() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let stop = CancellationToken::new();
+    let (stopped, echo) = (stop.clone(), Arc::new(Echo));
+    let server = tokio::spawn(async move { serve(listener, None, echo, stopped).await });
+    let connections = Connections::new(control(port), Settings::default()).unwrap();
+    let clusters: Vec<String> = ["m1", "m2", "m3"].map(str::to_owned).into();
+
+    let ask = |requirements: Value, assumed: usize| Ask::Replicas {
+        requirements: serde_json::from_value(requirements).unwrap(),
+        assumed: vec![AssumedWorkload::default(); assumed],
+    };
+    let answers = connections.ask(&clusters, &ask(wanted(), 2)).await;
+    assert_eq!(answers["m1"], Answer::Known(42));
+    let wrong = "gRPC request cluster(m2) estimator error when calling MaxAvailableReplicas: rpc error: code = Unknown desc \
+                 = cluster name does not match, got: m2, desire: m1";
+    assert_eq!(answers["m2"], Answer::Unknown(wrong.to_owned()));
+    let Answer::Unknown(why) = &answers["m3"] else { panic!("{answers:?}") };
+    assert!(why.contains("dial 127.0.0.1:1 error: "), "{why}");
+
+    let m1 = &clusters[..1];
+    assert_eq!(connections.ask(m1, &ask(Value::Null, 0)).await["m1"], Answer::Known(7));
+    let broken = connections.ask(m1, &ask(json!({"namespace": "broken"}), 0)).await;
+    let Answer::Unknown(why) = &broken["m1"] else { panic!("{broken:?}") };
+    assert!(why.ends_with("failed to estimate replicas: estimate replica plugins fails with [größer]"), "{why}");
+    let components =
+        serde_json::from_value(json!([{"name": "a", "replicas": 1}, {"name": "b", "replicas": 2}])).unwrap();
+    let sets = Ask::Sets { namespace: "ns".to_owned(), components, assumed: vec![] };
+    assert_eq!(connections.ask(m1, &sets).await["m1"], Answer::Known(3));
+    let resource =
+        ObjectReference { kind: "Deployment".to_owned(), name: "web".to_owned(), ..ObjectReference::default() };
+    let refused = Ask::Unschedulable { resource, threshold: Duration::from_secs(300) };
+    assert_eq!(connections.ask(m1, &refused).await["m1"], Answer::Known(2));
+
+    // Who failed three times in a row is left alone for a while.
+    for _ in 0..2 {
+        connections.ask(&clusters[2..], &refused).await;
+    }
+    let Answer::Unknown(why) = &connections.ask(&clusters[2..], &refused).await["m3"] else { panic!() };
+    assert!(why.contains("is left alone"), "{why}");
+    stop.cancel();
+    server.await.unwrap().unwrap();
+}

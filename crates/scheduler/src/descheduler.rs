@@ -1,0 +1,114 @@
+//! The descheduler: at intervals it asks the estimators where pods cannot start, and takes these replicas back. What is
+//! taken is decided by `scheduling::descheduling`; the scheduler places it again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Client;
+use controller_runtime::{EventRecorder, InformerSet};
+use estimator::wire::ObjectReference;
+use estimator::{Answer, Ask, Connections};
+use karmada_api::constants::events;
+use karmada_api::scope::{Binding, Scope};
+use scheduling::descheduling::{self, Moved};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::pass;
+use crate::triggers::DEFAULT_SCHEDULER;
+
+const COMPONENT: &str = "karmada-descheduler";
+
+#[derive(Clone, Debug)]
+pub struct DeschedulerOptions {
+    pub interval: Duration,
+    /// Pods that no node took for this long are moved.
+    pub threshold: Duration,
+    /// Replicas that may move in one interval, over all bindings: a lost zone must not empty a fleet at once.
+    pub budget: i64,
+}
+
+impl Default for DeschedulerOptions {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(120), threshold: Duration::from_secs(300), budget: 1000 }
+    }
+}
+
+/// Runs until `stop`, the first time at once.
+pub async fn deschedule(
+    informers: &InformerSet,
+    client: &Client,
+    world: World,
+    estimators: Connections,
+    options: DeschedulerOptions,
+    stop: CancellationToken,
+) {
+    let bindings = informers.informer(&Binding::api_resource(Scope::Namespaced));
+    let recorder = EventRecorder::start(client.clone(), world, COMPONENT, stop.clone());
+    if !bindings.synced().await {
+        return;
+    }
+    let mut ticks = tokio::time::interval(options.interval.max(Duration::from_secs(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+        let mut left = options.budget;
+        for object in bindings.cache().list(None) {
+            let Ok(binding) = Binding::decode(&object) else { continue };
+            let concerned = descheduling::concerns(&binding) && descheduling::is_settled(&binding, DEFAULT_SCHEDULER);
+            if !concerned || left <= 0 {
+                continue;
+            }
+            let Some(moved) = look(&binding, &estimators, &options, left).await else { continue };
+            let written = write(client, &binding, &moved).await;
+            let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
+            left -= if written.is_ok() { total } else { 0 };
+            for involved in pass::involved(&object, &binding) {
+                match &written {
+                    Ok(()) => {
+                        recorder.normal(involved, events::DESCHEDULE_BINDING_SUCCEED, descheduling::event(&moved));
+                    }
+                    Err(error) => recorder.warning(involved, events::DESCHEDULE_BINDING_FAILED, error.to_string()),
+                }
+            }
+        }
+    }
+}
+
+/// What to take back, as far as the estimators know.
+async fn look(binding: &Binding, estimators: &Connections, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
+    let doubtful: Vec<String> = descheduling::doubtful(binding).into_iter().map(str::to_owned).collect();
+    if doubtful.is_empty() {
+        return None;
+    }
+    let resource = &binding.spec.resource;
+    let resource = ObjectReference {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+        namespace: resource.namespace.clone(),
+        name: resource.name.clone(),
+    };
+    let ask = Ask::Unschedulable { resource, threshold: options.threshold };
+    let answers: BTreeMap<String, Answer> = estimators.ask(&doubtful, &ask).await;
+    let known = |cluster: &str| match answers.get(cluster) {
+        Some(Answer::Known(count)) => Some(*count),
+        Some(Answer::Unknown(why)) => {
+            tracing::debug!(cluster, why, "how many pods cannot start is not known");
+            None
+        }
+        None => None,
+    };
+    descheduling::plan(binding, known, budget)
+}
+
+/// Onto the version that was looked at and no other: a result that changed meanwhile stands.
+async fn write(client: &Client, binding: &Binding, moved: &Moved) -> Result<(), client::Error> {
+    let patch = json!({
+        "metadata": {"resourceVersion": binding.metadata.resource_version, "uid": binding.metadata.uid},
+        "spec": {"clusters": moved.clusters},
+    });
+    let (resource, key) = (Binding::api_resource(binding.scope), binding.key());
+    let options = client::PatchOptions::default();
+    client.patch(&resource, &key, &client::Patch::Merge(patch), &options).await.map(|_: Arc<apimachinery::Object>| ())
+}
