@@ -195,9 +195,7 @@ impl Connections {
     }
 }
 
-async fn shake(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-) -> Result<SendRequest<Body>, String> {
+async fn shake(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<SendRequest<Body>, String> {
     let shaken = handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
     let (sender, connection) = shaken.map_err(|error| error.to_string())?;
     tokio::spawn(async move {

@@ -147,7 +147,10 @@ fn int32(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-fn replicas(request: wire::MaxAvailableReplicasRequest, estimate: &dyn Estimate) -> Result<wire::MaxAvailableReplicasResponse, Status> {
+fn replicas(
+    request: wire::MaxAvailableReplicasRequest,
+    estimate: &dyn Estimate,
+) -> Result<wire::MaxAvailableReplicasResponse, Status> {
     own(&request.cluster, estimate)?;
     let requirements = request.replica_requirements.map(convert::read_requirements);
     let assumed: Vec<AssumedWorkload> = request.assumed_workloads.into_iter().map(convert::read_assumed).collect();
@@ -156,7 +159,10 @@ fn replicas(request: wire::MaxAvailableReplicasRequest, estimate: &dyn Estimate)
     Ok(wire::MaxAvailableReplicasResponse { max_replicas: int32(found) })
 }
 
-fn sets(request: wire::MaxAvailableComponentSetsRequest, estimate: &dyn Estimate) -> Result<wire::MaxAvailableComponentSetsResponse, Status> {
+fn sets(
+    request: wire::MaxAvailableComponentSetsRequest,
+    estimate: &dyn Estimate,
+) -> Result<wire::MaxAvailableComponentSetsResponse, Status> {
     own(&request.cluster, estimate)?;
     let components: Vec<Component> = request.components.into_iter().map(convert::read_component).collect();
     let assumed: Vec<AssumedWorkload> = request.assumed_workloads.into_iter().map(convert::read_assumed).collect();
@@ -165,7 +171,10 @@ fn sets(request: wire::MaxAvailableComponentSetsRequest, estimate: &dyn Estimate
     Ok(wire::MaxAvailableComponentSetsResponse { max_sets: int32(found.map_err(failed)?) })
 }
 
-fn unschedulable(request: wire::UnschedulableReplicasRequest, estimate: &dyn Estimate) -> Result<wire::UnschedulableReplicasResponse, Status> {
+fn unschedulable(
+    request: wire::UnschedulableReplicasRequest,
+    estimate: &dyn Estimate,
+) -> Result<wire::UnschedulableReplicasResponse, Status> {
     own(&request.cluster, estimate)?;
     let resource = request.resource.as_ref().ok_or_else(|| Status::unknown("resource is nil"))?;
     let threshold = Duration::from_nanos(u64::try_from(request.unschedulable_threshold).unwrap_or(0));

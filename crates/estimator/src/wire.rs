@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 
-pub const MAX_AVAILABLE_REPLICAS: &str = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableReplicas";
+pub const MAX_AVAILABLE_REPLICAS: &str =
+    "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableReplicas";
 pub const MAX_AVAILABLE_COMPONENT_SETS: &str =
     "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableComponentSets";
 pub const GET_UNSCHEDULABLE_REPLICAS: &str =
