@@ -3,6 +3,7 @@
 mod authn;
 mod authz;
 mod crds;
+mod hostile;
 mod objects;
 mod parity;
 mod plugins;

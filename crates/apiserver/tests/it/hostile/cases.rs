@@ -116,7 +116,7 @@ fn depth() -> Vec<Case> {
     let map = format!("{MAPS}/m");
     let schema = format!(
         r#"{{"metadata":{{"name":"xs.example.com"}},"spec":{{"group":"example.com","scope":"Cluster","names":{{"plural":"xs","kind":"X"}},"versions":[{{"name":"v1","served":true,"storage":true,"schema":{{"openAPIV3Schema":{}}}}}]}}}}"#,
-        "{\"type\":\"object\",\"properties\":{\"a\":".repeat(100_000)
+        "{\"type\":\"object\",\"properties\":{\"a\":".repeat(80_000)
     );
     // At the edge of what the decoder reads: what is stored must be read again, with all that the server adds.
     let edge = (115..=127).map(|levels| {
@@ -139,7 +139,7 @@ fn depth() -> Vec<Case> {
             Refused,
         ),
         post(
-            "a schema, 100,000 deep",
+            "a schema, 80,000 deep",
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
             JSON,
             schema,
@@ -248,7 +248,8 @@ fn width() -> Vec<Case> {
             &format!("{WIDGETS}/s?fieldManager=a"),
             APPLY,
             filled(r#"{"apiVersion":"example.com/v1","kind":"Widget","set":["#, "\"a\",", "\"a\"]}"),
-            Code(400),
+            // kube-apiserver's code for a configuration that does not fit its type.
+            Code(500),
         ),
         patch(
             "apply in YAML with one key many times",
@@ -356,7 +357,7 @@ fn patches() -> Vec<Case> {
         ),
         patch("100,000 items into 40,000", deployment, STRATEGIC, variables(r#","value":"x""#), Answered),
         patch("100,000 items out of 40,000", deployment, STRATEGIC, variables(r#","$patch":"delete""#), Answered),
-        patch("an unknown directive in a large patch", deployment, STRATEGIC, variables(r#","$patch":"x""#), Refused),
+        patch("an unknown directive in a large patch", deployment, STRATEGIC, variables(r#","$patch":"x""#), Code(500)),
         patch(
             "a set of finalizers",
             &map,
