@@ -93,7 +93,7 @@ fn build(directory: &Path) -> anyhow::Result<PathBuf> {
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "--release", "--locked", "--target", host, "--manifest-path"])
+        .args(["build", "--release", "--target", host, "--manifest-path"])
         .arg(directory.join("Cargo.toml"))
         .env("CARGO_TARGET_DIR", directory.join("target"))
         .env("RUSTFLAGS", COVERAGE)

@@ -227,7 +227,7 @@ impl Run<'_> {
         };
         let mut meter = Meter::new(EXPRESSION_LIMIT.min(self.budget));
         let outcome = program.eval(&[Some(this), old], &mut meter);
-        self.budget = self.budget.saturating_sub(meter.cost());
+        self.budget = self.budget.saturating_sub(meter.spent());
         outcome
     }
 

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use apimachinery::field::{Error, ErrorKind, ErrorList, MAX_ERRORS, Path};
 use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf};
-use regex::Regex;
 use serde_json::Value;
 
 use crate::rule_evaluation::Rules;
@@ -16,7 +15,7 @@ use crate::{formats, re2};
 pub struct Validator {
     type_: TypeOf,
     /// `None` inside: a pattern that does not compile, which accepts everything (definitions are checked before).
-    patterns: BTreeMap<Box<str>, OnceLock<Option<Regex>>>,
+    patterns: BTreeMap<Box<str>, OnceLock<Option<re2::Pattern>>>,
     rules: Rules,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The `is_*` functions return the complaints about a text, none when it is fine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -351,7 +351,7 @@ pub fn validate_object_meta_update(new: &Value, old: &Value, path: &Path) -> Err
         errors.push(field::Error::invalid(&path.child("generation"), generation(new), detail));
     }
     if old.get("deletionTimestamp").is_some_and(|t| !t.is_null()) {
-        let known = items(old, "finalizers");
+        let known: HashSet<&Value> = items(old, "finalizers").iter().collect();
         let added: Vec<String> =
             items(new, "finalizers").iter().filter(|f| !known.contains(f)).map(ToString::to_string).collect();
         if !added.is_empty() {

@@ -86,7 +86,7 @@ impl Checker<'_> {
         result
     }
 
-    fn literal_pattern(&mut self, id: Id, name: &str, args: &[Node]) -> Option<Arc<regex::Regex>> {
+    fn literal_pattern(&mut self, id: Id, name: &str, args: &[Node]) -> Option<Arc<re2::Pattern>> {
         if !matches!(name, "matches" | "find" | "findAll") {
             return None;
         }

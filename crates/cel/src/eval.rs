@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use regex::Regex;
-
 use crate::ast::Literal;
 use crate::budget::{EvalError, Meter};
 use crate::functions::text::bytes_value;
 use crate::node::{CallNode, Node, NodeKind};
+use crate::re2::{self, Pattern};
 use crate::value::{ELEMENT, Key, Value};
 
 /// Costs of making lists and maps, beside their elements.
@@ -25,7 +24,7 @@ pub struct Evaluation<'a, 'm> {
     variables: &'m [Option<Value<'a>>],
     locals: Vec<Value<'a>>,
     /// Patterns met so far that are no literals.
-    patterns: HashMap<String, Option<Arc<Regex>>>,
+    patterns: HashMap<String, Option<Arc<Pattern>>>,
 }
 
 type Outcome<'a> = Result<Value<'a>, EvalError>;
@@ -199,14 +198,14 @@ impl<'a, 'm> Evaluation<'a, 'm> {
     ///
     /// # Errors
     /// When the pattern is not valid, or the cost limit is exceeded.
-    pub(crate) fn pattern(&mut self, call: &CallNode, pattern: &str) -> Result<Arc<Regex>, EvalError> {
+    pub(crate) fn pattern(&mut self, call: &CallNode, pattern: &str) -> Result<Arc<Pattern>, EvalError> {
         if let Some(regex) = &call.regex {
             return Ok(Arc::clone(regex));
         }
         if !self.patterns.contains_key(pattern) {
             self.meter.charge(PATTERN_COST)?;
             self.meter.text(pattern.len())?;
-            let compiled = crate::re2::compile_within(pattern, 1 << 18).ok().map(Arc::new);
+            let compiled = re2::compile_within(pattern, 1 << 18).ok().map(Arc::new);
             self.patterns.insert(pattern.to_owned(), compiled);
         }
         let known = self.patterns.get(pattern).cloned().flatten();

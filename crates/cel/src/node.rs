@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use regex::Regex;
-
 use crate::ast::{FoldKind, Id, Literal};
 use crate::functions::Function;
+use crate::re2::Pattern;
 
 #[derive(Debug)]
 pub struct Node {
@@ -50,7 +49,7 @@ pub struct CallNode {
     /// The target of a member call comes first.
     pub args: Box<[Node]>,
     /// A pattern that was written as a literal.
-    pub regex: Option<Arc<Regex>>,
+    pub regex: Option<Arc<Pattern>>,
 }
 
 /// Its locals are two: the first variable, then the second where there is one.

@@ -130,6 +130,11 @@ impl Semver {
         (pre.iter().all(fine) && build_fine).then_some(Self { numbers, pre })
     }
 
+    /// Identifiers that a comparison may have to look at.
+    pub fn size(&self) -> usize {
+        self.pre.len()
+    }
+
     pub fn compare(&self, other: &Self) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
             (true, true) => Ordering::Equal,

@@ -1,13 +1,50 @@
 //! Go's regular expressions on the `regex` crate. Both are RE2's dialect; what differs is rewritten here: Perl classes
 //! are ASCII in Go, `\Q..\E` quotes, and Rust knows set operators inside brackets.
 
+use std::ops::Deref;
+
 use regex::{Regex, RegexBuilder};
+use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
+
+/// How often Go lets a part be repeated, repetitions in repetitions multiplied.
+const MAX_REPEAT: u32 = 1_000;
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub struct Pattern {
+    regex: Regex,
+    /// About how many states an automaton of it has: what matching may take for each byte in the worst case.
+    states: usize,
+}
+
+impl Pattern {
+    pub(crate) fn states(&self) -> usize {
+        self.states
+    }
+}
+
+impl Deref for Pattern {
+    type Target = Regex;
+
+    fn deref(&self) -> &Regex {
+        &self.regex
+    }
+}
+
+/// Why a pattern cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PatternError {
+    #[error(transparent)]
+    Syntax(#[from] regex::Error),
+    #[error("invalid repeat count: `{0}`")]
+    Repeat(String),
+}
 
 /// Compiles a pattern written for Go.
 ///
 /// # Errors
 /// When the pattern is not valid, or compiles to more than 2 MiB (a bound on what one schema can make us hold).
-pub fn compile(pattern: &str) -> Result<Regex, regex::Error> {
+pub fn compile(pattern: &str) -> Result<Pattern, PatternError> {
     compile_within(pattern, 2 << 20)
 }
 
@@ -15,8 +52,40 @@ pub fn compile(pattern: &str) -> Result<Regex, regex::Error> {
 ///
 /// # Errors
 /// As [`compile`].
-pub fn compile_within(pattern: &str, size: usize) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(&translate(pattern)).size_limit(size).dfa_size_limit(size).build()
+pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternError> {
+    let translated = translate(pattern);
+    let regex = RegexBuilder::new(&translated).size_limit(size).dfa_size_limit(size).build()?;
+    // What the builder took parses here as well.
+    let states = match regex_syntax::ast::parse::Parser::new().parse(&translated) {
+        Ok(ast) => states(&ast, MAX_REPEAT).ok_or_else(|| PatternError::Repeat(pattern.to_owned()))?,
+        Err(_) => pattern.len(),
+    };
+    Ok(Pattern { regex, states })
+}
+
+/// The states of a part that may be repeated `room` times; `None` when it is repeated more often. Recursion is bounded
+/// by the parser's limit of 250 levels.
+fn states(ast: &Ast, room: u32) -> Option<usize> {
+    let sum = |parts: &[Ast]| parts.iter().try_fold(1usize, |sum, part| Some(sum.saturating_add(states(part, room)?)));
+    match ast {
+        Ast::Concat(concat) => sum(&concat.asts),
+        Ast::Alternation(alternation) => sum(&alternation.asts),
+        Ast::Group(group) => states(&group.ast, room),
+        Ast::Repetition(repetition) => {
+            let times = match &repetition.op.kind {
+                RepetitionKind::Range(
+                    RepetitionRange::Exactly(n) | RepetitionRange::AtLeast(n) | RepetitionRange::Bounded(_, n),
+                ) => *n,
+                _ => return states(&repetition.ast, room).map(|states| states.saturating_add(1)),
+            };
+            if times > room {
+                return None;
+            }
+            let inner = states(&repetition.ast, room.checked_div(times).unwrap_or(room))?;
+            Some(inner.saturating_mul(times.max(1) as usize))
+        }
+        _ => Some(1),
+    }
 }
 
 fn translate(pattern: &str) -> String {
@@ -118,5 +187,22 @@ mod tests {
             assert_eq!(regex.is_match(text), expected, "{pattern} on {text:?}");
         }
         assert!(compile("(").is_err() && compile(r"(?=a)").is_err());
+    }
+
+    #[test]
+    fn repetitions_are_bounded_as_in_go() {
+        for (pattern, expected) in [
+            ("a{1000}", true),
+            ("a{1001}", false),
+            ("a{2,1001}", false),
+            ("a{1001,}", false),
+            ("(a{10}){100}", true),
+            ("(a{10}){101}", false),
+            ("((a{0,2}b){3}|c{500}){2}", true),
+            ("(a+){1000}", true),
+            ("(a{0}b{1000}){1}", true),
+        ] {
+            assert_eq!(compile(pattern).is_ok(), expected, "{pattern}");
+        }
     }
 }

@@ -45,6 +45,11 @@ impl Url {
         Some(Self { scheme, host: host.to_owned(), path: escape_path(path), query: query.to_owned() })
     }
 
+    /// Bytes of all parts.
+    pub fn size(&self) -> usize {
+        self.scheme.len() + self.host.len() + self.path.len() + self.query.len()
+    }
+
     pub fn hostname(&self) -> &str {
         match self.host.strip_prefix('[') {
             Some(rest) => rest.split(']').next().unwrap_or_default(),

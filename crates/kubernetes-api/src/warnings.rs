@@ -1,6 +1,6 @@
 //! What kube-apiserver lets pass and warns of: what does nothing, is outdated, or is easily taken for something else.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use apimachinery::field::Path;
 use apimachinery::names;
@@ -96,17 +96,16 @@ fn pod(spec: &Value, at: &Path, warnings: &mut Vec<String>) {
 }
 
 fn container(container: &Value, at: &Path, warnings: &mut Vec<String>) {
-    let mut seen = Vec::new();
+    let mut seen = HashSet::new();
     for (index, variable) in list(&container["env"]).enumerate() {
         let name = text(variable, "name");
         // A variable made of its own former value means to replace it.
         let builds_on = text(variable, "value").contains(&format!("$({name})"));
-        if seen.contains(&name) && !builds_on {
+        if !seen.insert(name) && !builds_on {
             let at = at.child("env").index(index);
             warnings
                 .push(format!("{at}: hides previous definition of {name:?}, which may be dropped when using apply"));
         }
-        seen.push(name);
     }
     for part in ["limits", "requests"] {
         for resource in ["memory", "ephemeral-storage"] {

@@ -1,5 +1,6 @@
 //! Who owns which field: the bridge from a request to `apimachinery::managed_fields`.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use apimachinery::managed_fields::{self, FieldSet, ManagerContext, NO_FIELDS};
@@ -60,20 +61,20 @@ impl Call<'_> {
 /// Keeps one of owner references that are equal, and answers the warning about the others.
 pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
     let owners = object["metadata"].get_mut("ownerReferences")?.as_array_mut()?;
-    let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
-    let mut duplicates: Vec<String> = Vec::new();
-    for owner in owners.iter() {
+    // Compared by their text, as a body holds tens of thousands.
+    let mut seen = HashSet::with_capacity(owners.len());
+    let (mut told, mut duplicates) = (HashSet::new(), Vec::new());
+    owners.retain(|owner| {
+        let is_new = seen.insert(owner.to_string());
         let uid = owner["uid"].as_str().unwrap_or_default();
-        if !kept.contains(owner) {
-            kept.push(owner.clone());
-        } else if !duplicates.iter().any(|known| known == uid) {
+        if !is_new && told.insert(uid.to_owned()) {
             duplicates.push(uid.to_owned());
         }
-    }
+        is_new
+    });
     if duplicates.is_empty() {
         return None;
     }
-    *owners = kept;
     Some(format!(
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject \
          such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",

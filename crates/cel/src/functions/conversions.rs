@@ -13,6 +13,9 @@ use crate::value::Value;
 pub fn convert<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
     let [value] = args else { return Err(EvalError::NoSuchOverload) };
+    if let Value::String(text) = value {
+        on.meter.scan(text)?;
+    }
     match &*call.name {
         "type" => Ok(Value::Type(value.type_name())),
         "dyn" => Ok(value.clone()),
@@ -111,6 +114,9 @@ fn number_error(function: &str, text: &str) -> EvalError {
 
 pub fn time_field<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
+    if let [_, Value::String(zone)] = args {
+        on.meter.scan(zone)?;
+    }
     let number = match args {
         [Value::Timestamp(time)] => times::field(&call.name, *time, None)?,
         [Value::Timestamp(time), Value::String(zone)] => times::field(&call.name, *time, Some(zone))?,

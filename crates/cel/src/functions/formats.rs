@@ -33,6 +33,9 @@ const NAMES: [&str; 13] = [
 
 pub fn named<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
+    if let [Value::String(name)] = args {
+        on.meter.scan(name)?;
+    }
     let find = |wanted: &str| NAMES.into_iter().find(|name| *name == wanted);
     match (call.name.trim_start_matches("format."), args) {
         ("named", [Value::String(name)]) => {

@@ -53,6 +53,7 @@ pub fn url<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a
         };
     }
     let Some(Opaque::Url(url)) = args.first().and_then(opaque) else { return Err(EvalError::NoSuchOverload) };
+    on.meter.work(url.size())?;
     Ok(match &*call.name {
         "getScheme" => Value::string(url.scheme.as_str()),
         "getHost" => Value::string(url.host.as_str()),

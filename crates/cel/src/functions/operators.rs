@@ -56,7 +56,12 @@ pub fn within<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a
             on.meter.charge(list.len() as u64)?;
             contains(list, value, on.meter).map(Value::Bool)
         }
-        [key, Value::Map(map)] => Ok(Value::Bool(Key::from_value(key).is_some_and(|key| map.contains(&key)))),
+        [key, Value::Map(map)] => {
+            if let Value::String(key) = key {
+                on.meter.scan(key)?;
+            }
+            Ok(Value::Bool(Key::from_value(key).is_some_and(|key| map.contains(&key))))
+        }
         [Value::String(name), Value::Object(object)] => Ok(Value::Bool(object.has(name))),
         _ => Err(EvalError::NoSuchOverload),
     }
@@ -184,6 +189,9 @@ pub fn negate<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a
 
 pub fn index<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
+    if let [_, Value::String(key)] = args {
+        on.meter.scan(key)?;
+    }
     match args {
         [Value::Optional(None), _] => Ok(Value::Optional(None)),
         [Value::Optional(Some(inner)), key] => find(inner, key).map(|found| Value::Optional(found.map(Rc::new))),
@@ -194,6 +202,9 @@ pub fn index<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>
 
 pub fn optional_index<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
+    if let [_, Value::String(key)] = args {
+        on.meter.scan(key)?;
+    }
     match args {
         [Value::Optional(None), _] => Ok(Value::Optional(None)),
         [Value::Optional(Some(inner)), key] => find(inner, key).map(|found| Value::Optional(found.map(Rc::new))),

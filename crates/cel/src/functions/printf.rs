@@ -151,6 +151,7 @@ fn any(value: &Value<'_>, out: &mut String, meter: &mut Meter, outermost: bool) 
         }
         Value::Map(map) => {
             out.push('{');
+            meter.work(map.len())?;
             for (index, key) in map.keys().into_iter().enumerate() {
                 if index > 0 {
                     out.push_str(", ");

@@ -103,6 +103,8 @@ pub fn regex<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<
     let cost = (text.len() as u64 + 1).div_ceil(10).saturating_mul((pattern.len() as u64).div_ceil(4).max(1));
     on.meter.charge(cost)?;
     let regex = on.pattern(call, pattern)?;
+    // In the worst case each byte meets each state, and patterns that say so are short.
+    on.meter.work(text.len().saturating_mul(regex.states()) / 16)?;
     match &*call.name {
         "matches" => Ok(Value::Bool(regex.is_match(text))),
         "find" => {

@@ -32,7 +32,15 @@ fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
 #[test]
 fn bombs_end_soon() {
     let numbers: Vec<i64> = (0..100_000).collect();
-    let document = json!({"l": numbers, "s": "a".repeat(1_000_000), "t": vec!["x".repeat(1000); 200]});
+    // The same numbers, which are not equal as they are written.
+    let floats: Vec<f64> = (0..100_000).map(f64::from).collect();
+    let map: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("k{number}"), json!(number))).collect();
+    let mut other = map.clone();
+    other.insert("k0".into(), json!("another"));
+    let document = json!({
+        "l": numbers, "f": floats, "m": map, "n": other, "o": vec![json!({}); 50_000], "s": "a".repeat(1_000_000),
+        "digits": "1".repeat(1_000_000), "dots": "1.".repeat(300_000) + "1", "t": vec!["x".repeat(1000); 200],
+    });
     for source in [
         "self.l.all(a, self.l.all(b, self.l.all(c, a + b + c >= 0)))",
         "self.l.map(a, self.l.map(b, b)).size() > 0",
@@ -45,6 +53,29 @@ fn bombs_end_soon() {
         "self.l.all(a, size(self.s) > 0)",
         "self.l.all(a, self.s == self.s)",
         "self.l.all(a, self.l == self.l)",
+        "self.l.all(a, self.l == self.f)",
+        "self.l.all(a, self.o == self.o)",
+        "self.l.all(a, self.m == self.m)",
+        "self.l.all(a, self.m != self.n)",
+        "self.l.all(a, self.l in [self.l])",
+        "self.l.all(a, int(self.s) == 0 || true)",
+        "self.l.all(a, double(self.digits) > 0.0)",
+        "self.l.all(a, duration(self.s) > duration('1s') || true)",
+        "self.l.all(a, timestamp(self.s) == timestamp(self.s) || true)",
+        "self.l.all(a, self.m[self.s] == 0 || true)",
+        "self.l.all(a, self.s in self.m || true)",
+        "self.l.all(a, self.l[self.s] == 0 || true)",
+        "cel.bind(u, url('https://a/' + self.digits), self.l.all(a, u.getEscapedPath() != ''))",
+        "cel.bind(u, url('https://a/?' + self.digits), self.l.all(a, u.getQuery().size() > 0))",
+        "cel.bind(v, semver('1.0.0-' + self.dots), self.l.all(a, v.compareTo(v) == 0))",
+        "self.l.all(a, self.s.matches('(a?){1000}b') || true)",
+        "self.l.all(a, 'a'.matches('[[:^alpha:]]{' + string(a % 1000) + '}') || true)",
+        "self.l.all(a, self.l.sort().size() > 0)",
+        "self.l.all(a, self.l.isSorted())",
+        "self.l.all(a, self.l.map(b, string(b)).join(',') != '')",
+        "self.l.all(a, self.l.flatten().size() > 0)",
+        "self.l.all(a, self.s.indexOf('b') < 0)",
+        "self.l.all(a, self.m.exists(k, true))",
         "sets.contains(self.l, self.l)",
         "self.l.distinct().size() > 0",
         "lists.range(1000000000000).size() > 0",

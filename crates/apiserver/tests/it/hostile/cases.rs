@@ -184,7 +184,18 @@ fn width() -> Vec<Case> {
         ),
         post("wrong labels", MAPS, JSON, numbered(labels, |n| format!(r#""-{n}":"-""#), "}}}", LIMIT), Code(422)),
         post("wrong owners", MAPS, JSON, numbered(owners, |_| "{}".into(), "]}}", LIMIT), Code(422)),
-        post("owners that all control", MAPS, JSON, numbered(owners, |n| format!(r#"{{"apiVersion":"v1","kind":"A","name":"{n}","uid":"{n}","controller":true}}"#), "]}}", LIMIT), Code(422)),
+        post(
+            "owners that all control",
+            MAPS,
+            JSON,
+            numbered(
+                owners,
+                |n| format!(r#"{{"apiVersion":"v1","kind":"A","name":"{n}","uid":"{n}","controller":true}}"#),
+                "]}}",
+                LIMIT,
+            ),
+            Code(422),
+        ),
         post(
             "wrong finalizers",
             MAPS,
