@@ -1,5 +1,7 @@
 //! Client and informers against a real API server: inside the process, and over TLS with a token.
 
+mod leader;
+
 use std::sync::Arc;
 use std::time::Duration;
 

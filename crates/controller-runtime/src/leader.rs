@@ -1,0 +1,183 @@
+//! One of several replicas works at a time: the one whose name is in a Lease, by the rules of client-go's leader election.
+//!
+//! Whether a Lease has run out is judged by how long it was seen unchanged, never by the times in it: clocks differ.
+
+use std::time::Duration;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::Client;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+/// The Lease, and the pauses of upstream's flags `--leader-elect-…`.
+#[derive(Clone, Debug)]
+pub struct LeaderElection {
+    pub namespace: String,
+    pub name: String,
+    /// Who this is; no other replica may have the name.
+    pub identity: String,
+    /// For how long others leave a Lease alone that nobody renews.
+    pub lease_duration: Duration,
+    /// A leader that could not renew for this long has lost. Shorter than `lease_duration`.
+    pub renew_deadline: Duration,
+    /// Between tries.
+    pub retry_period: Duration,
+}
+
+impl LeaderElection {
+    /// With client-go's durations; the identity is the host's name and something random.
+    pub fn new(namespace: &str, name: &str, world: &World) -> Self {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            identity: format!("{}_{}", host.trim(), world.uuid()),
+            lease_duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry_period: Duration::from_secs(2),
+        }
+    }
+
+    fn key(&self) -> ObjectKey {
+        ObjectKey::namespaced(self.namespace.as_str(), self.name.as_str())
+    }
+
+    /// Waits for the Lease. `None` when stopped before.
+    pub async fn acquire(&self, client: &Client, world: &World, stop: &CancellationToken) -> Option<Leading> {
+        let mut seen = Seen::default();
+        loop {
+            match self.attempt(client, world, &mut seen).await {
+                Ok(true) => break,
+                Ok(false) => {}
+                Err(error) => tracing::warn!(lease = %self.key(), %error, "could not look at the Lease"),
+            }
+            // A tenth more or less, so that replicas do not keep step.
+            let pause = self.retry_period.mul_f64(1.0 + 0.2 * world.random_fraction());
+            stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
+        }
+        tracing::info!(lease = %self.key(), identity = self.identity, "leads");
+        Some(Leading { election: self.clone(), client: client.clone(), world: world.clone(), seen })
+    }
+
+    /// Whether the Lease is ours now.
+    async fn attempt(&self, client: &Client, world: &World, seen: &mut Seen) -> client::Result<bool> {
+        let now = Instant::now();
+        let current = client.get_opt(&leases(), &self.key()).await?;
+        let Some(current) = current.and_then(|object: std::sync::Arc<Object>| object.to_value().ok()) else {
+            return settled(client.create(&leases(), &self.taken(None, world)).await);
+        };
+        if !seen.may_take(&current, &self.identity, self.lease_duration, now) {
+            return Ok(false);
+        }
+        settled(client.update(&leases(), &self.taken(Some(current), world)).await)
+    }
+
+    /// The Lease with our name in it, over `current`.
+    fn taken(&self, current: Option<Value>, world: &World) -> Value {
+        let now = micro_time(world);
+        let mut lease = current.unwrap_or_else(|| {
+            json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"namespace": self.namespace, "name": self.name}})
+        });
+        let mut spec = lease["spec"].take();
+        if spec["holderIdentity"] != self.identity.as_str() {
+            let before = spec["leaseTransitions"].as_i64();
+            spec = json!({"acquireTime": now, "leaseTransitions": before.map_or(0, |count| count.saturating_add(1))});
+        }
+        spec["holderIdentity"] = json!(self.identity);
+        spec["leaseDurationSeconds"] = json!(self.lease_duration.as_secs().max(1));
+        spec["renewTime"] = json!(now);
+        lease["spec"] = spec;
+        lease
+    }
+}
+
+fn leases() -> ApiResource {
+    ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
+}
+
+fn micro_time(world: &World) -> String {
+    world.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}
+
+/// Somebody else was faster: that is an answer, not a failure.
+fn settled<T>(written: client::Result<T>) -> client::Result<bool> {
+    match written {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_conflict() || error.is_already_exists() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The Lease as it was last seen to change.
+#[derive(Debug, Default)]
+struct Seen(Option<(Value, Instant)>);
+
+impl Seen {
+    fn may_take(&mut self, current: &Value, identity: &str, lease_duration: Duration, now: Instant) -> bool {
+        let spec = &current["spec"];
+        let since = match &self.0 {
+            Some((last, since)) if last == spec => *since,
+            _ => now,
+        };
+        self.0 = Some((spec.clone(), since));
+        let holder = spec["holderIdentity"].as_str().unwrap_or_default();
+        // How long a Lease holds is the holder's to say.
+        let told = spec["leaseDurationSeconds"].as_u64().map_or(lease_duration, Duration::from_secs);
+        holder.is_empty() || holder == identity || now.duration_since(since) >= told
+    }
+}
+
+/// The Lease is ours as long as [`Leading::keep`] has not returned.
+#[derive(Debug)]
+pub struct Leading {
+    election: LeaderElection,
+    client: Client,
+    world: World,
+    seen: Seen,
+}
+
+impl Leading {
+    /// Renews until `stop`, then gives the Lease back. True when stopped, false when the Lease was lost: then whatever
+    /// only a leader may do must end at once.
+    pub async fn keep(mut self, stop: &CancellationToken) -> bool {
+        let mut renewed = Instant::now();
+        loop {
+            if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
+                self.release().await;
+                return true;
+            }
+            let left = self.election.renew_deadline.saturating_sub(renewed.elapsed());
+            let attempt = self.election.attempt(&self.client, &self.world, &mut self.seen);
+            match tokio::time::timeout(left, attempt).await {
+                Ok(Ok(true)) => renewed = Instant::now(),
+                // A conflict may be somebody's label; another holder shows at the next look.
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(lease = %self.election.key(), %error, "could not renew the Lease"),
+                Err(_) => {}
+            }
+            if renewed.elapsed() >= self.election.renew_deadline {
+                tracing::error!(lease = %self.election.key(), "the Lease is lost");
+                return false;
+            }
+        }
+    }
+
+    /// So that the next one need not wait. What cannot be said in time is found out by waiting.
+    async fn release(&self) {
+        let freed = async {
+            let current = self.client.get_opt(&leases(), &self.election.key()).await.ok()??;
+            let mut lease = current.to_value().ok()?;
+            if lease["spec"]["holderIdentity"] != self.election.identity.as_str() {
+                return None;
+            }
+            lease["spec"]["holderIdentity"] = json!("");
+            lease["spec"]["leaseDurationSeconds"] = json!(1);
+            lease["spec"]["renewTime"] = json!(micro_time(&self.world));
+            self.client.update(&leases(), &lease).await.ok()
+        };
+        let _ = tokio::time::timeout(self.election.renew_deadline, freed).await;
+    }
+}

@@ -1,0 +1,92 @@
+//! Two replicas and one Lease, on virtual time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use apiserver::authn::Authentication;
+use apiserver::{ApiServer, Authorization, ServerConfig};
+use client::{Client, DeleteOptions, Patch, PatchOptions};
+use controller_runtime::LeaderElection;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use transport::Identity;
+use world::World;
+
+async fn server(world: &World) -> ApiServer {
+    let config = ServerConfig {
+        store: Arc::new(storage::memory::MemoryStore::new()),
+        world: world.clone(),
+        resources: kubernetes_api::resources(),
+        admission: Vec::new(),
+        authentication: Box::new(|_| Authentication::default()),
+        authorization: Authorization::AlwaysAllow,
+        routes: Vec::new(),
+        crds: Vec::new(),
+        converters: Default::default(),
+        version: Default::default(),
+    };
+    ApiServer::start(config).await.expect("the server starts")
+}
+
+fn leases() -> ApiResource {
+    ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
+}
+
+async fn spec(client: &Client) -> Value {
+    let lease = client.get(&leases(), &ObjectKey::namespaced("default", "one")).await.expect("a Lease");
+    lease.to_value().expect("JSON")["spec"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_works_at_a_time() {
+    let world = World::simulated("2026-11-21T10:00:00Z".parse().expect("a time"), 7);
+    let server = server(&world).await;
+    let client = Client::in_process(server.service(), Identity::system("test"));
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &namespace).await.expect("a namespace");
+    let election =
+        |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &world) };
+
+    let (stop_a, stop_b) = (CancellationToken::new(), CancellationToken::new());
+    let a = election("a").acquire(&client, &world, &stop_a).await.expect("nobody else is there");
+    let taken = spec(&client).await;
+    assert_eq!((&taken["holderIdentity"], &taken["leaseDurationSeconds"]), (&json!("a"), &json!(15)));
+    assert_eq!((&taken["leaseTransitions"], &taken["acquireTime"]), (&json!(0), &json!("2026-11-21T10:00:00.000000Z")));
+    let a = tokio::spawn({
+        let stop = stop_a.clone();
+        async move { a.keep(&stop).await }
+    });
+    let (b, (waiting, clock)) = (election("b"), (client.clone(), world.clone()));
+    let stop = stop_b.clone();
+    let b = tokio::spawn(async move { b.acquire(&waiting, &clock, &stop).await });
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(!b.is_finished(), "a renews");
+    assert_ne!(spec(&client).await["renewTime"], taken["renewTime"]);
+
+    // Who ends gives it back, and the next need not wait for it to run out.
+    let ended = Instant::now();
+    stop_a.cancel();
+    assert!(a.await.expect("no panic"), "it was stopped, not beaten");
+    let b = b.await.expect("no panic").expect("it is free");
+    assert!(ended.elapsed() < Duration::from_secs(3), "{:?}", ended.elapsed());
+    let taken = spec(&client).await;
+    assert_eq!((&taken["holderIdentity"], &taken["leaseTransitions"]), (&json!("b"), &json!(1)));
+
+    // Who is silent keeps it for as long as the Lease says.
+    drop(b);
+    let silent = Instant::now();
+    let c = election("c").acquire(&client, &world, &stop_b).await.expect("it runs out");
+    assert!(silent.elapsed() >= Duration::from_secs(15) && silent.elapsed() < Duration::from_secs(19));
+
+    // Who finds another's name in it has lost.
+    let c = tokio::spawn(async move { c.keep(&CancellationToken::new()).await });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let usurped = Patch::Merge(json!({"spec": {"holderIdentity": "d", "leaseDurationSeconds": 60}}));
+    let key = ObjectKey::namespaced("default", "one");
+    client.patch(&leases(), &key, &usurped, &PatchOptions::default()).await.expect("a patch");
+    assert!(!c.await.expect("no panic"));
+    client.delete(&leases(), &key, &DeleteOptions::default()).await.expect("it goes");
+}
