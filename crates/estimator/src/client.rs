@@ -57,11 +57,24 @@ impl Default for Settings {
     }
 }
 
+/// Who is asked, and what is on its way there.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    pub cluster: String,
+    pub assumed: Vec<AssumedWorkload>,
+}
+
+impl From<&str> for Question {
+    fn from(cluster: &str) -> Self {
+        Self { cluster: cluster.to_owned(), assumed: Vec::new() }
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    Replicas { requirements: Option<ReplicaRequirements>, assumed: Vec<AssumedWorkload> },
-    Sets { namespace: String, components: Vec<Component>, assumed: Vec<AssumedWorkload> },
+    Replicas { requirements: Option<ReplicaRequirements> },
+    Sets { namespace: String, components: Vec<Component> },
     Unschedulable { resource: wire::ObjectReference, threshold: Duration },
 }
 
@@ -113,21 +126,22 @@ impl Connections {
     }
 
     /// Asks all of them at the same time.
-    pub async fn ask(&self, clusters: &[String], ask: &Ask) -> BTreeMap<String, Answer> {
+    pub async fn ask(&self, questions: Vec<Question>, ask: &Ask) -> BTreeMap<String, Answer> {
         let deadline = Instant::now() + self.0.settings.timeout;
-        let one = async |cluster: &String| {
-            let answer = self.ask_one(cluster, ask, deadline).await;
-            (cluster.clone(), answer)
+        let one = async |question: Question| {
+            let answer = self.ask_one(&question, ask, deadline).await;
+            (question.cluster, answer)
         };
-        join_all(clusters.iter().map(one)).await.into_iter().collect()
+        join_all(questions.into_iter().map(one)).await.into_iter().collect()
     }
 
-    async fn ask_one(&self, cluster: &str, ask: &Ask, deadline: Instant) -> Answer {
-        let peer = self.0.peers.lock().entry(cluster.to_owned()).or_default().clone();
+    async fn ask_one(&self, question: &Question, ask: &Ask, deadline: Instant) -> Answer {
+        let cluster = &question.cluster;
+        let peer = self.0.peers.lock().entry(cluster.clone()).or_default().clone();
         if !peer.breaker.lock().allows(self.0.since.elapsed()) {
             return Answer::Unknown(format!("the estimator of cluster {cluster} failed lately and is left alone"));
         }
-        let called = tokio::time::timeout_at(deadline, self.called(&peer, cluster, ask, deadline)).await;
+        let called = tokio::time::timeout_at(deadline, self.called(&peer, question, ask, deadline)).await;
         let late = || Err(Status::deadline_exceeded("context deadline exceeded"));
         match called.unwrap_or_else(|_| late()) {
             Ok(number) => {
@@ -154,16 +168,16 @@ impl Connections {
         }
     }
 
-    async fn called(&self, peer: &Peer, cluster: &str, ask: &Ask, deadline: Instant) -> Result<i64, Status> {
+    async fn called(&self, peer: &Peer, question: &Question, ask: &Ask, deadline: Instant) -> Result<i64, Status> {
         let mut sender = {
             let mut kept = peer.sender.lock().await;
             match kept.clone().filter(|sender| !sender.is_closed()) {
                 Some(sender) => sender,
-                None => kept.insert(self.dial(cluster).await?).clone(),
+                None => kept.insert(self.dial(&question.cluster).await?).clone(),
             }
         };
         sender.ready().await.map_err(|error| unavailable(&error))?;
-        ask.send(sender, cluster, deadline.saturating_duration_since(Instant::now())).await
+        ask.send(sender, question, deadline.saturating_duration_since(Instant::now())).await
     }
 
     async fn dial(&self, cluster: &str) -> Result<SendRequest<Body>, Status> {
@@ -207,6 +221,16 @@ async fn shake(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> 
 }
 
 impl Ask {
+    /// As metrics name it.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Replicas { .. } => "MaxAvailableReplicas",
+            Self::Sets { .. } => "MaxAvailableComponentSets",
+            Self::Unschedulable { .. } => "GetUnschedulableReplicas",
+        }
+    }
+
+    /// As upstream's error texts name it.
     fn method(&self) -> &'static str {
         match self {
             Self::Replicas { .. } => "MaxAvailableReplicas",
@@ -216,22 +240,22 @@ impl Ask {
     }
 
     /// The number that is answered.
-    async fn send(&self, sender: SendRequest<Body>, cluster: &str, timeout: Duration) -> Result<i64, Status> {
-        let cluster = cluster.to_owned();
+    async fn send(&self, sender: SendRequest<Body>, question: &Question, timeout: Duration) -> Result<i64, Status> {
+        let cluster = question.cluster.clone();
+        let assumed_workloads = question.assumed.iter().map(convert::assumed).collect();
         match self {
-            Self::Replicas { requirements, assumed } => {
+            Self::Replicas { requirements } => {
                 let replica_requirements = requirements.as_ref().map(convert::requirements);
-                let assumed_workloads = assumed.iter().map(convert::assumed).collect();
                 let message = wire::MaxAvailableReplicasRequest { cluster, replica_requirements, assumed_workloads };
                 let answer = unary(sender, wire::MAX_AVAILABLE_REPLICAS, message, timeout).await;
                 answer.map(|it: wire::MaxAvailableReplicasResponse| it.max_replicas.into())
             }
-            Self::Sets { namespace, components, assumed } => {
+            Self::Sets { namespace, components } => {
                 let message = wire::MaxAvailableComponentSetsRequest {
                     cluster,
                     components: components.iter().map(convert::component).collect(),
                     namespace: namespace.clone(),
-                    assumed_workloads: assumed.iter().map(convert::assumed).collect(),
+                    assumed_workloads,
                 };
                 let answer = unary(sender, wire::MAX_AVAILABLE_COMPONENT_SETS, message, timeout).await;
                 answer.map(|it: wire::MaxAvailableComponentSetsResponse| it.max_sets.into())

@@ -7,14 +7,17 @@ mod address;
 mod breaker;
 mod client;
 mod convert;
+mod estimators;
 mod member;
+pub mod metrics;
 mod server;
 mod tls;
 pub mod wire;
 
 pub use address::{ServiceError, addresses};
 pub use breaker::Breaker;
-pub use client::{Answer, Ask, Connections, Settings};
+pub use client::{Answer, Ask, Connections, Question, Settings};
+pub use estimators::{Estimators, Near};
 pub use member::MemberEstimator;
 pub use server::{Estimate, serve};
 pub use tls::{ClientTls, ServerTls, TlsError};

@@ -18,7 +18,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 use tonic_prost::ProstCodec;
 
+use metrics::Registry;
+
 use crate::convert;
+use crate::metrics::Counted;
 use crate::tls::{ServerTls, TlsError};
 use crate::wire;
 
@@ -53,8 +56,10 @@ pub async fn serve(
     listener: TcpListener,
     tls: Option<&ServerTls>,
     estimate: Arc<dyn Estimate>,
+    registry: &Registry,
     stop: CancellationToken,
 ) -> Result<(), TlsError> {
+    let served = Served { estimate, counted: Counted::new(registry) };
     let acceptor = tls.map(ServerTls::config).transpose()?.map(|config| TlsAcceptor::from(Arc::new(config)));
     let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     while let Ok(slot) = slots.clone().acquire_owned().await {
@@ -67,12 +72,12 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let (acceptor, estimate, stop) = (acceptor.clone(), estimate.clone(), stop.clone());
+        let (acceptor, served, stop) = (acceptor.clone(), served.clone(), stop.clone());
         tokio::spawn(async move {
             match acceptor {
-                None => speak(stream, estimate, stop).await,
+                None => speak(stream, served, stop).await,
                 Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => speak(stream, estimate, stop).await,
+                    Ok(Ok(stream)) => speak(stream, served, stop).await,
                     Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
                     Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
                 },
@@ -83,14 +88,20 @@ pub async fn serve(
     Ok(())
 }
 
+#[derive(Clone)]
+struct Served {
+    estimate: Arc<dyn Estimate>,
+    counted: Counted,
+}
+
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    estimate: Arc<dyn Estimate>,
+    served: Served,
     stop: CancellationToken,
 ) {
     let handler = service_fn(move |request: Request<Incoming>| {
-        let estimate = estimate.clone();
-        async move { Ok::<Answer, Infallible>(answer(request, estimate).await) }
+        let served = served.clone();
+        async move { Ok::<Answer, Infallible>(answer(request, served).await) }
     });
     let connection = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -105,11 +116,11 @@ async fn speak(
     }
 }
 
-async fn answer(request: Request<Incoming>, estimate: Arc<dyn Estimate>) -> Answer {
+async fn answer(request: Request<Incoming>, served: Served) -> Answer {
     match request.uri().path() {
-        wire::MAX_AVAILABLE_REPLICAS => unary(request, estimate, replicas).await,
-        wire::MAX_AVAILABLE_COMPONENT_SETS => unary(request, estimate, sets).await,
-        wire::GET_UNSCHEDULABLE_REPLICAS => unary(request, estimate, unschedulable).await,
+        wire::MAX_AVAILABLE_REPLICAS => unary(request, served, "MaxAvailableReplicas", replicas).await,
+        wire::MAX_AVAILABLE_COMPONENT_SETS => unary(request, served, "MaxAvailableComponentSets", sets).await,
+        wire::GET_UNSCHEDULABLE_REPLICAS => unary(request, served, "GetUnschedulableReplicas", unschedulable).await,
         path => Status::unimplemented(format!("unknown method {path}")).into_http(),
     }
 }
@@ -117,7 +128,8 @@ async fn answer(request: Request<Incoming>, estimate: Arc<dyn Estimate>) -> Answ
 /// Counting over thousands of nodes takes milliseconds, which other calls should not wait for.
 async fn unary<Q, A>(
     request: Request<Incoming>,
-    estimate: Arc<dyn Estimate>,
+    served: Served,
+    kind: &'static str,
     work: fn(Q, &dyn Estimate) -> Result<A, Status>,
 ) -> Answer
 where
@@ -125,10 +137,12 @@ where
     A: prost::Message + Send + 'static,
 {
     let service = tower::service_fn(move |request: tonic::Request<Q>| {
-        let estimate = estimate.clone();
+        let Served { estimate, counted } = served.clone();
         async move {
+            let started = tokio::time::Instant::now();
             let done = tokio::task::spawn_blocking(move || work(request.into_inner(), &*estimate)).await;
             let done = done.unwrap_or_else(|error| Err(Status::internal(error.to_string())));
+            counted.request(kind, done.is_ok(), started.elapsed());
             done.map(tonic::Response::new)
         }
     });

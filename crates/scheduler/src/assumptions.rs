@@ -10,6 +10,7 @@ use std::time::Duration;
 use apimachinery::ObjectKey;
 use karmada_api::work::v1alpha2::{Component, ComponentReplicaRequirements, ResourceBindingSpec, TargetCluster};
 use scheduling::Estimates;
+use scheduling::accurate::AssumedWorkload;
 
 use crate::queue::Moment;
 
@@ -103,9 +104,11 @@ impl Assumptions {
             !known.is_empty()
         });
         let mut others = Others::default();
-        for (_, known) in self.bindings.iter().filter(|(key, _)| *key != own) {
+        for (key, known) in self.bindings.iter().filter(|(key, _)| *key != own) {
             for (cluster, assumed) in known {
-                others.0.entry(cluster.clone()).or_default().push(assumed.components.clone());
+                let there = others.0.entry(cluster.clone()).or_default();
+                there.namespaces.push(key.namespace().unwrap_or_default().to_owned());
+                there.components.push(assumed.components.clone());
             }
         }
         others
@@ -127,7 +130,23 @@ fn added(spec: &ResourceBindingSpec, replicas: i32) -> Vec<Component> {
 
 /// What is on the way to each cluster.
 #[derive(Debug, Default)]
-pub struct Others(HashMap<String, Vec<Vec<Component>>>);
+pub struct Others(HashMap<String, There>);
+
+/// Two lists of the same length.
+#[derive(Debug, Default)]
+struct There {
+    namespaces: Vec<String>,
+    components: Vec<Vec<Component>>,
+}
+
+impl Others {
+    /// As an estimator is told.
+    pub fn workloads(&self, cluster: &str) -> Vec<AssumedWorkload> {
+        let Some(There { namespaces, components }) = self.0.get(cluster) else { return Vec::new() };
+        let both = namespaces.iter().cloned().zip(components.iter().cloned());
+        both.map(|(namespace, components)| AssumedWorkload { namespace, components }).collect()
+    }
+}
 
 impl Estimates for Others {
     fn at_most(&self, _: &str) -> Option<i64> {
@@ -135,7 +154,7 @@ impl Estimates for Others {
     }
 
     fn assumed(&self, cluster: &str) -> &[Vec<Component>] {
-        self.0.get(cluster).map_or(&[], Vec::as_slice)
+        self.0.get(cluster).map_or(&[], |there| there.components.as_slice())
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use client::Client;
 use controller_runtime::{EventRecorder, InformerSet};
 use estimator::wire::ObjectReference;
-use estimator::{Answer, Ask, Connections};
+use estimator::{Answer, Ask, Estimators, Question};
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::descheduling::{self, Moved};
@@ -41,7 +41,7 @@ pub async fn deschedule(
     informers: &InformerSet,
     client: &Client,
     world: World,
-    estimators: Connections,
+    estimators: Estimators,
     options: DeschedulerOptions,
     stop: CancellationToken,
 ) {
@@ -77,8 +77,8 @@ pub async fn deschedule(
 }
 
 /// What to take back, as far as the estimators know.
-async fn look(binding: &Binding, estimators: &Connections, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
-    let doubtful: Vec<String> = descheduling::doubtful(binding).into_iter().map(str::to_owned).collect();
+async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
+    let doubtful: Vec<Question> = descheduling::doubtful(binding).into_iter().map(Question::from).collect();
     if doubtful.is_empty() {
         return None;
     }
@@ -90,7 +90,7 @@ async fn look(binding: &Binding, estimators: &Connections, options: &Descheduler
         name: resource.name.clone(),
     };
     let ask = Ask::Unschedulable { resource, threshold: options.threshold };
-    let answers: BTreeMap<String, Answer> = estimators.ask(&doubtful, &ask).await;
+    let answers: BTreeMap<String, Answer> = estimators.ask(doubtful, &ask).await;
     let known = |cluster: &str| match answers.get(cluster) {
         Some(Answer::Known(count)) => Some(*count),
         Some(Answer::Unknown(why)) => {

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use estimator::{Answer, Ask, Connections};
+use estimator::{Answer, Ask, Estimators, Question};
+use karmada_api::cluster::v1alpha1::SyncMode;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::Component;
 use scheduling::estimate::Demand;
 use scheduling::{Estimates, Gates, Problem, Snapshot};
 
 use crate::assumptions::Others;
+use crate::metrics::Counted;
 use crate::peers::Neighbours;
 use crate::writes;
 
@@ -16,24 +18,42 @@ use crate::writes;
 #[derive(Debug, Default)]
 pub(crate) struct Answers(BTreeMap<String, i64>);
 
-impl Answers {
+/// Who is asked.
+pub(crate) struct Asked<'a> {
+    pub estimators: &'a Estimators,
+    /// `--disable-scheduler-estimator-in-pull-mode`.
+    pub spare_pull: bool,
+    pub counted: &'a Counted,
+}
+
+impl Asked<'_> {
     /// Asks about the clusters whose room matters to a binding that has to be scheduled.
-    pub async fn of(
-        estimators: &Connections,
+    pub async fn about(
+        self,
         binding: &Binding,
         neighbours: &Neighbours,
+        others: &Others,
         snapshot: &Snapshot,
         gates: &Gates,
-    ) -> Self {
-        let Some((clusters, ask)) = question(binding, neighbours, snapshot, gates) else { return Self::default() };
+    ) -> Answers {
+        let Some((mut clusters, ask)) = question(binding, neighbours, snapshot, gates) else {
+            return Answers::default();
+        };
+        if self.spare_pull {
+            clusters.retain(|name| snapshot.get(name).is_none_or(|it| it.cluster().spec.sync_mode != SyncMode::Pull));
+        }
+        let about = |cluster: String| Question { assumed: others.workloads(&cluster), cluster };
         let mut known = BTreeMap::new();
-        for (cluster, answer) in estimators.ask(&clusters, &ask).await {
+        for (cluster, answer) in self.estimators.ask(clusters.into_iter().map(about).collect(), &ask).await {
             match answer {
                 Answer::Known(room) => drop(known.insert(cluster, room)),
-                Answer::Unknown(why) => tracing::debug!(cluster, why, "an estimate is missing"),
+                Answer::Unknown(why) => {
+                    self.counted.unanswered();
+                    tracing::debug!(cluster, why, "an estimate is missing");
+                }
             }
         }
-        Self(known)
+        Answers(known)
     }
 }
 
@@ -54,11 +74,8 @@ fn question(
         Demand::Sets(components) => Ask::Sets {
             namespace: binding.spec.resource.namespace.clone(),
             components: components.to_vec(),
-            assumed: Vec::new(),
         },
-        Demand::Replicas(_) => {
-            Ask::Replicas { requirements: binding.spec.replica_requirements.clone(), assumed: Vec::new() }
-        }
+        Demand::Replicas(_) => Ask::Replicas { requirements: binding.spec.replica_requirements.clone() },
     };
     let clusters = scheduling::roomy(&problem, snapshot, gates);
     (!clusters.is_empty()).then_some((clusters, ask))

@@ -22,7 +22,12 @@ pub const INCOMING: Description = Description::counter(
 );
 pub const PENDING: Description =
     Description::gauge("scheduler_pending_bindings", &["queue"], "Bindings that wait: active, backoff, unschedulable.");
-pub const ALL: &[Description] = &[ATTEMPTS, E2E, INCOMING, PENDING];
+pub const UNANSWERED: Description = Description::counter(
+    "karmada_rs_scheduler_estimates_missing_total",
+    &[],
+    "Estimators that were asked and did not know or did not answer; the cluster's own summary was used alone.",
+);
+pub const ALL: &[Description] = &[ATTEMPTS, E2E, INCOMING, PENDING, UNANSWERED];
 
 /// The families at hand, so that an observation looks up its series only.
 #[derive(Debug)]
@@ -30,6 +35,7 @@ pub(crate) struct Counted {
     attempts: Counters,
     e2e: Histograms,
     incoming: Counters,
+    unanswered: Counters,
 }
 
 impl Counted {
@@ -38,12 +44,17 @@ impl Counted {
             attempts: registry.counters(&ATTEMPTS),
             e2e: registry.histograms(&E2E),
             incoming: registry.counters(&INCOMING),
+            unanswered: registry.counters(&UNANSWERED),
         }
     }
 
     pub fn attempt(&self, result: &'static str, schedule_type: &'static str, took: Duration) {
         self.attempts.increment(&[result, schedule_type]);
         self.e2e.took(&[result, schedule_type], took);
+    }
+
+    pub fn unanswered(&self) {
+        self.unanswered.increment(&[]);
     }
 
     pub fn queued(&self, event: &'static str) {

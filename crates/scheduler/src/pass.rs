@@ -12,8 +12,8 @@ use scheduling::outcome::{self, WriteError};
 use scheduling::{Class, Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
-use crate::assumptions::OnTheWay;
-use crate::estimates::{Answers, Known};
+use crate::assumptions::{OnTheWay, Others};
+use crate::estimates::{Answers, Asked, Known};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
 use crate::roster::{Lack, version};
@@ -106,12 +106,20 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     }
     // Bindings of one group see each other's results, so they come one after the other.
     let grouped = shared.options.gates.workload_affinity && peers::is_grouped(&binding);
+    // What is on its way is part of the question to an estimator, so nothing may set out before the answer is used.
+    let grouped = grouped || (shared.options.overcommit_protection && shared.options.estimators.is_some());
     let _turn = if grouped { Some(shared.turn.lock().await) } else { None };
     let neighbours = if grouped { shared.neighbours(&binding) } else { Neighbours::default() };
     // Before anything is locked: answers take up to the estimators' time-out.
     let answers = match &shared.options.estimators {
         Some(estimators) => {
-            Answers::of(estimators, &binding, &neighbours, &shared.snapshot(), &shared.options.gates).await
+            let others = match shared.options.overcommit_protection {
+                true => shared.assumptions.lock().others(&binding.key(), shared.queue.now()),
+                false => Others::default(),
+            };
+            let spare_pull = shared.options.spare_pull_estimators;
+            let asked = Asked { estimators, spare_pull, counted: &shared.counted };
+            asked.about(&binding, &neighbours, &others, &shared.snapshot(), &shared.options.gates).await
         }
         None => Answers::default(),
     };

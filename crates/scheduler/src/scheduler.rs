@@ -7,7 +7,7 @@ use std::sync::Arc;
 use apimachinery::{Object, ObjectKey};
 use client::Client;
 use controller_runtime::{Event, EventRecorder, Informer, InformerSet};
-use estimator::Connections;
+use estimator::Estimators;
 use futures::FutureExt;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -44,7 +44,9 @@ pub struct Options {
     /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
     pub overcommit_protection: bool,
     /// `--enable-scheduler-estimator`: whom to ask for more than clusters report themselves.
-    pub estimators: Option<Connections>,
+    pub estimators: Option<Estimators>,
+    /// `--disable-scheduler-estimator-in-pull-mode`: not those of clusters whose agent reports them.
+    pub spare_pull_estimators: bool,
     /// Where the scheduler counts.
     pub metrics: Registry,
 }
@@ -57,6 +59,7 @@ impl Default for Options {
             gates: Gates::default(),
             overcommit_protection: false,
             estimators: None,
+            spare_pull_estimators: false,
             metrics: Registry::default(),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use client::Client;
 use estimator::wire::ObjectReference;
-use estimator::{Answer, Ask, Connections, Estimate, Settings, serve};
+use estimator::{Answer, Ask, Connections, Estimate, Question, Settings, serve};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use scheduling::accurate::AssumedWorkload;
 use serde_json::{Value, json};
@@ -76,15 +76,14 @@ async fn each_cluster_has_an_answer_of_its_own() {
     let port = listener.local_addr().unwrap().port();
     let stop = CancellationToken::new();
     let (stopped, echo) = (stop.clone(), Arc::new(Echo));
-    let server = tokio::spawn(async move { serve(listener, None, echo, stopped).await });
+    let server = tokio::spawn(async move { serve(listener, None, echo, &metrics::Registry::default(), stopped).await });
     let connections = Connections::new(control(port), Settings::default()).unwrap();
-    let clusters: Vec<String> = ["m1", "m2", "m3"].map(str::to_owned).into();
+    let of = |clusters: &[&str]| -> Vec<Question> { clusters.iter().map(|cluster| Question::from(*cluster)).collect() };
 
-    let ask = |requirements: Value, assumed: usize| Ask::Replicas {
-        requirements: serde_json::from_value(requirements).unwrap(),
-        assumed: vec![AssumedWorkload::default(); assumed],
-    };
-    let answers = connections.ask(&clusters, &ask(wanted(), 2)).await;
+    let ask = |requirements: Value| Ask::Replicas { requirements: serde_json::from_value(requirements).unwrap() };
+    let mut clusters = of(&["m1", "m2", "m3"]);
+    clusters[0].assumed = vec![AssumedWorkload::default(); 2];
+    let answers = connections.ask(clusters, &ask(wanted())).await;
     assert_eq!(answers["m1"], Answer::Known(42));
     let wrong = "gRPC request cluster(m2) estimator error when calling MaxAvailableReplicas: rpc error: code = Unknown desc \
                  = cluster name does not match, got: m2, desire: m1";
@@ -92,25 +91,25 @@ async fn each_cluster_has_an_answer_of_its_own() {
     let Answer::Unknown(why) = &answers["m3"] else { panic!("{answers:?}") };
     assert!(why.contains("dial 127.0.0.1:1 error: "), "{why}");
 
-    let m1 = &clusters[..1];
-    assert_eq!(connections.ask(m1, &ask(Value::Null, 0)).await["m1"], Answer::Known(7));
-    let broken = connections.ask(m1, &ask(json!({"namespace": "broken"}), 0)).await;
+    let m1 = || of(&["m1"]);
+    assert_eq!(connections.ask(m1(), &ask(Value::Null)).await["m1"], Answer::Known(7));
+    let broken = connections.ask(m1(), &ask(json!({"namespace": "broken"}))).await;
     let Answer::Unknown(why) = &broken["m1"] else { panic!("{broken:?}") };
     assert!(why.ends_with("failed to estimate replicas: estimate replica plugins fails with [größer]"), "{why}");
     let components =
         serde_json::from_value(json!([{"name": "a", "replicas": 1}, {"name": "b", "replicas": 2}])).unwrap();
-    let sets = Ask::Sets { namespace: "ns".to_owned(), components, assumed: vec![] };
-    assert_eq!(connections.ask(m1, &sets).await["m1"], Answer::Known(3));
+    let sets = Ask::Sets { namespace: "ns".to_owned(), components };
+    assert_eq!(connections.ask(m1(), &sets).await["m1"], Answer::Known(3));
     let resource =
         ObjectReference { kind: "Deployment".to_owned(), name: "web".to_owned(), ..ObjectReference::default() };
     let refused = Ask::Unschedulable { resource, threshold: Duration::from_secs(300) };
-    assert_eq!(connections.ask(m1, &refused).await["m1"], Answer::Known(2));
+    assert_eq!(connections.ask(m1(), &refused).await["m1"], Answer::Known(2));
 
     // Who failed three times in a row is left alone for a while.
     for _ in 0..2 {
-        connections.ask(&clusters[2..], &refused).await;
+        connections.ask(of(&["m3"]), &refused).await;
     }
-    let Answer::Unknown(why) = &connections.ask(&clusters[2..], &refused).await["m3"] else { panic!() };
+    let Answer::Unknown(why) = &connections.ask(of(&["m3"]), &refused).await["m3"] else { panic!() };
     assert!(why.contains("is left alone"), "{why}");
     stop.cancel();
     server.await.unwrap().unwrap();
