@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use controller_runtime::{Event, Informer, InformerSet};
+use controller_runtime::{Event, Informer, InformerSet, Selection};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use parking_lot::RwLock;
 use scheduling::accurate::{self, AssumedWorkload, State, Switches, new_replica_set, unschedulable_pods};
@@ -33,11 +33,21 @@ struct Inner {
 }
 
 impl MemberEstimator {
-    /// Follows a member. Must be called inside a tokio runtime.
+    /// Follows a member, sharing the caches that others have of it. Must be called inside a tokio runtime.
     pub fn follow(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
+        Self::over(cluster, informers, informers.informer(&pods()), switches)
+    }
+
+    /// The same where nobody else follows the member: pods that have ended are not even read.
+    pub fn follow_alone(cluster: &str, informers: &InformerSet, switches: Switches) -> Self {
+        let running = Some("status.phase!=Succeeded,status.phase!=Failed".to_owned());
+        let selection = Selection { field_selector: running, ..Selection::default() };
+        Self::over(cluster, informers, informers.selected(&pods(), selection), switches)
+    }
+
+    fn over(cluster: &str, informers: &InformerSet, pods: Informer, switches: Switches) -> Self {
         let state: Arc<RwLock<State>> = Arc::default();
         let nodes = informers.informer(&ApiResource::cluster("", "v1", "Node", "nodes"));
-        let pods = informers.informer(&ApiResource::namespaced("", "v1", "Pod", "pods"));
         let mut fed = vec![nodes.clone(), pods.clone()];
         feed(&nodes, &state, |state, key, node| match node {
             Some(node) => state.put_node(&node),
@@ -88,6 +98,10 @@ impl MemberEstimator {
     fn informers(&self) -> impl Iterator<Item = &Informer> {
         self.0.fed.iter().chain([&self.0.deployments, &self.0.replica_sets])
     }
+}
+
+fn pods() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Pod", "pods")
 }
 
 /// Brings the state up to date with every change of an object; the object is gone when there is none.

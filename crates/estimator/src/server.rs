@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
+use rustls::ServerConfig;
 use scheduling::accurate::AssumedWorkload;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -22,7 +23,6 @@ use metrics::Registry;
 
 use crate::convert;
 use crate::metrics::Counted;
-use crate::tls::{ServerTls, TlsError};
 use crate::wire;
 
 /// Schedulers and deschedulers hold one connection each; a hundred are plenty, at about 50 KiB each.
@@ -49,18 +49,15 @@ pub trait Estimate: Send + Sync + 'static {
 type Answer = Response<tonic::body::Body>;
 
 /// Serves until `stop`; without TLS in plain HTTP/2.
-///
-/// # Errors
-/// Certificates that cannot be used.
 pub async fn serve(
     listener: TcpListener,
-    tls: Option<&ServerTls>,
+    tls: Option<ServerConfig>,
     estimate: Arc<dyn Estimate>,
-    registry: &Registry,
+    registry: Registry,
     stop: CancellationToken,
-) -> Result<(), TlsError> {
-    let served = Served { estimate, counted: Counted::new(registry) };
-    let acceptor = tls.map(ServerTls::config).transpose()?.map(|config| TlsAcceptor::from(Arc::new(config)));
+) {
+    let served = Served { estimate, counted: Counted::new(&registry) };
+    let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
     let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     while let Ok(slot) = slots.clone().acquire_owned().await {
         let stream = tokio::select! {
@@ -85,7 +82,6 @@ pub async fn serve(
             drop(slot);
         });
     }
-    Ok(())
 }
 
 #[derive(Clone)]
@@ -94,11 +90,7 @@ struct Served {
     counted: Counted,
 }
 
-async fn speak(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    served: Served,
-    stop: CancellationToken,
-) {
+async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, served: Served, stop: CancellationToken) {
     let handler = service_fn(move |request: Request<Incoming>| {
         let served = served.clone();
         async move { Ok::<Answer, Infallible>(answer(request, served).await) }

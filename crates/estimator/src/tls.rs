@@ -57,7 +57,10 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, TlsError> {
 
 impl ServerTls {
     /// TLS 1.3 and nothing older, as upstream's server.
-    pub(crate) fn config(&self) -> Result<ServerConfig, TlsError> {
+    ///
+    /// # Errors
+    /// Certificates that cannot be used.
+    pub fn config(&self) -> Result<ServerConfig, TlsError> {
         let provider = provider();
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&[&rustls::version::TLS13])

@@ -24,6 +24,7 @@ use world::World;
 
 use crate::access::Listen;
 use crate::apiserver;
+use crate::components;
 use crate::demo;
 use crate::engine::Kind;
 use crate::flags::{self, Given};
@@ -49,6 +50,12 @@ enum Command {
     Apiserver(ServerArgs),
     /// The admission rules and conversions over HTTPS, for an API server that is not ours.
     Webhook(WebhookArgs),
+    /// The scheduler alone, for an API server that is not ours or runs elsewhere.
+    Scheduler,
+    /// How much room a member has, over gRPC, for schedulers and deschedulers.
+    SchedulerEstimator,
+    /// Takes replicas back from where they cannot start.
+    Descheduler,
     /// A simulated member cluster: an API server with nodes on which pods seem to run.
     Member(MemberArgs),
 }
@@ -91,6 +98,9 @@ struct UpArgs {
     /// Which of kube-controller-manager's controllers run, as its own flag; leave out those that another program runs.
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, long_help = kube_controllers())]
     kube_controllers: Vec<String>,
+    /// Run the descheduler as well: at intervals, replicas that cannot start are taken back to be placed elsewhere.
+    #[arg(long)]
+    descheduler: bool,
     /// Simulate this many member clusters in this process, kept in the data directory, and join them.
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
@@ -239,7 +249,10 @@ impl UpArgs {
             members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Embedded,
             settings: settings(given)?,
-            scheduler: scheduler(given)?,
+            scheduler: components::scheduler_options(given)?,
+            switches: components::switches(given),
+            estimators: estimators(given)?,
+            descheduler: if self.descheduler { Some(components::descheduler_options(given)?) } else { None },
         })
     }
 }
@@ -283,16 +296,10 @@ fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     Ok(settings)
 }
 
-fn scheduler(given: &Given<'_>) -> anyhow::Result<scheduler::Options> {
-    let mut options = scheduler::Options { name: given.text("scheduler-name").to_owned(), ..Default::default() };
-    anyhow::ensure!(!options.name.is_empty(), "--scheduler-name must not be empty");
-    let open = |name| given.gates.is_open(name);
-    options.gates.empty_workload = given.is_true("enable-empty-workload-propagation")?;
-    options.gates.multiple_pod_templates = open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING);
-    options.gates.workload_affinity = open(gates::WORKLOAD_AFFINITY);
-    options.gates.resource_models = open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
-    options.overcommit_protection = open(gates::SCHEDULING_OVERCOMMIT_PROTECTION);
-    Ok(options)
+/// `--enable-scheduler-estimator`: members this process follows are asked without a socket, all others over gRPC.
+fn estimators(given: &Given<'_>) -> anyhow::Result<Option<estimator::Settings>> {
+    let enabled = given.is_true("enable-scheduler-estimator")?;
+    if enabled { components::estimator_settings(given).map(Some) } else { Ok(None) }
 }
 
 impl WebhookArgs {
@@ -327,19 +334,8 @@ fn webhook_options(given: &Given<'_>) -> anyhow::Result<webhook::Options> {
         certificate: directory.join(given.text("tls-cert-file-name")),
         key: directory.join(given.text("tls-private-key-file-name")),
         tls_13_only,
-        metrics: plain_address(given, "metrics-bind-address")?,
-        health: plain_address(given, "health-probe-bind-address")?,
+        probes: components::addresses(given)?,
     })
-}
-
-/// `:8080`, `127.0.0.1:8080`, or `0` for none.
-fn plain_address(given: &Given<'_>, name: &str) -> anyhow::Result<Option<SocketAddr>> {
-    let text = given.text(name);
-    if matches!(text, "0" | "") {
-        return Ok(None);
-    }
-    let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    whole.parse().map(Some).with_context(|| format!("--{name}: {text:?} is no address such as :8080"))
 }
 
 impl DemoArgs {
@@ -395,11 +391,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// `karmada-webhook ...` is `karmada webhook ...`.
+/// Components that are programs of their own in upstream: `karmada-webhook ...` is `karmada webhook ...`.
+const PROGRAMS: &[&str] = &["webhook", "scheduler", "scheduler-estimator", "descheduler"];
+
 fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|path| std::path::Path::new(path).file_name()).and_then(|name| name.to_str());
-    if name == Some("karmada-webhook") {
-        args.insert(1, "webhook".into());
+    let component = name.and_then(|name| name.strip_prefix("karmada-"));
+    if let Some(component) = component.and_then(|name| PROGRAMS.iter().find(|program| **program == name)) {
+        args.insert(1, component.into());
     }
     args
 }
@@ -438,6 +437,18 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
         Command::Webhook(args) => {
             let given = Given::read(of_command, flags::EFFECTIVE_IN_WEBHOOK)?;
             if args.print_configurations { args.print(&given) } else { runtime.block_on(serve_webhook(&given)) }
+        }
+        Command::Scheduler => {
+            let given = Given::read(of_command, flags::EFFECTIVE_IN_SCHEDULER)?;
+            runtime.block_on(components::scheduler(&given))
+        }
+        Command::SchedulerEstimator => {
+            let given = Given::read(of_command, flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
+            runtime.block_on(components::scheduler_estimator(&given))
+        }
+        Command::Descheduler => {
+            let given = Given::read(of_command, flags::EFFECTIVE_IN_DESCHEDULER)?;
+            runtime.block_on(components::descheduler(&given))
         }
         Command::Apiserver(args) => runtime.block_on(serve(args.options())),
         Command::Member(args) => runtime.block_on(member(args.options())),
@@ -520,13 +531,13 @@ fn welcome(plane: &ControlPlane) -> String {
 }
 
 /// Prints for the user; a server goes on serving when nobody reads what it says.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     use std::io::Write as _;
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// Waits for SIGTERM or SIGINT.
-async fn ended() -> anyhow::Result<()> {
+pub(crate) async fn ended() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;

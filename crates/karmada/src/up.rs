@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use client::Client;
 use controllers::{Connector, Settings};
-use scheduler::Scheduler;
+use estimator::{Connections, Estimators};
+use scheduler::{DeschedulerOptions, Scheduler};
+use scheduling::accurate::Switches;
 use simulator::MemberOptions;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -15,6 +17,7 @@ use world::World;
 
 use crate::access::Socket;
 use crate::apiserver::{self, Opened};
+use crate::components::NearMembers;
 use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
 
@@ -31,6 +34,12 @@ pub struct Options {
     /// How the controllers and the scheduler are set; where they count is the server's.
     pub settings: Settings,
     pub scheduler: scheduler::Options,
+    /// What estimates made in this process look at.
+    pub switches: Switches,
+    /// As `--enable-scheduler-estimator`, and how those of members are reached that this process does not follow.
+    pub estimators: Option<estimator::Settings>,
+    /// The descheduler, if it is to run.
+    pub descheduler: Option<DeschedulerOptions>,
 }
 
 /// A control plane at work.
@@ -66,8 +75,9 @@ impl ControlPlane {
         let context = context(&opened, members.connector(), &options.settings, world, &stop);
         let mut kube = kube_controllers(&opened, &context, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
-        let (scheduler, scheduling) = scheduler(&opened, &context, &options.scheduler, world, &stop);
+        let (scheduler, scheduling) = scheduler(&opened, &context, options, world, &stop)?;
         tasks.push(scheduling);
+        tasks.extend(descheduler(&opened, &context, options, world, &stop)?);
         let (readiness, told) = watch::channel(false);
         let synced = context.clone();
         tasks.push(tokio::spawn(async move {
@@ -150,13 +160,55 @@ fn kube_controllers(
 fn scheduler(
     opened: &Opened,
     context: &controllers::Context,
-    options: &scheduler::Options,
+    options: &Options,
     world: &World,
     stop: &CancellationToken,
-) -> (Scheduler, JoinHandle<()>) {
+) -> anyhow::Result<(Scheduler, JoinHandle<()>)> {
     let client = opened.client("karmada-scheduler").with_user_agent("karmada-scheduler");
-    let options = scheduler::Options { metrics: opened.server.shared().metrics.clone(), ..options.clone() };
-    scheduler::start(context.informers(), &client, world.clone(), options, stop.clone())
+    let estimators = match &options.estimators {
+        Some(settings) => Some(estimators(opened, context, options, settings)?),
+        None => options.scheduler.estimators.clone(),
+    };
+    let metrics = opened.server.shared().metrics.clone();
+    let options = scheduler::Options { metrics, estimators, ..options.scheduler.clone() };
+    Ok(scheduler::start(context.informers(), &client, world.clone(), options, stop.clone()))
+}
+
+/// Members whose caches are here are asked without a socket, all others over gRPC.
+fn estimators(
+    opened: &Opened,
+    context: &controllers::Context,
+    options: &Options,
+    settings: &estimator::Settings,
+) -> anyhow::Result<Estimators> {
+    let near = NearMembers::new(context.members().clone(), options.switches);
+    let far = Connections::new(opened.client("karmada-scheduler"), settings.clone());
+    let far = far.context("setting up TLS to estimators")?;
+    Ok(Estimators::new(Some(near), Some(far), settings.timeout).counting(&opened.server.shared().metrics))
+}
+
+fn descheduler(
+    opened: &Opened,
+    context: &controllers::Context,
+    options: &Options,
+    world: &World,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<JoinHandle<()>>> {
+    let Some(own) = options.descheduler.clone() else { return Ok(None) };
+    // Without estimators of other processes it still looks at the members that are followed here.
+    let estimators = match &options.estimators {
+        Some(settings) => estimators(opened, context, options, settings)?,
+        None => {
+            let near = NearMembers::new(context.members().clone(), options.switches);
+            let timeout = estimator::Settings::default().timeout;
+            Estimators::new(Some(near), None, timeout).counting(&opened.server.shared().metrics)
+        }
+    };
+    let client = opened.client("karmada-descheduler").with_user_agent("karmada-descheduler");
+    let (informers, world, stop) = (context.informers().clone(), world.clone(), stop.clone());
+    Ok(Some(tokio::spawn(async move {
+        scheduler::deschedule(&informers, &client, world, estimators, own, stop).await;
+    })))
 }
 
 fn context(

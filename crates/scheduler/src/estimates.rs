@@ -71,10 +71,9 @@ fn question(
     let problem = Problem { peers: Some(&peers), ..Problem::of(binding)? };
     let ask = match scheduling::demand(&problem, gates) {
         Demand::Nothing => return None,
-        Demand::Sets(components) => Ask::Sets {
-            namespace: binding.spec.resource.namespace.clone(),
-            components: components.to_vec(),
-        },
+        Demand::Sets(components) => {
+            Ask::Sets { namespace: binding.spec.resource.namespace.clone(), components: components.to_vec() }
+        }
         Demand::Replicas(_) => Ask::Replicas { requirements: binding.spec.replica_requirements.clone() },
     };
     let clusters = scheduling::roomy(&problem, snapshot, gates);

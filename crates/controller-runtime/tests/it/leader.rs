@@ -47,8 +47,7 @@ async fn one_works_at_a_time() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &namespace).await.expect("a namespace");
-    let election =
-        |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &world) };
+    let election = |who: &str| LeaderElection { identity: who.into(), ..LeaderElection::new("default", "one", &world) };
 
     let (stop_a, stop_b) = (CancellationToken::new(), CancellationToken::new());
     let a = election("a").acquire(&client, &world, &stop_a).await.expect("nobody else is there");

@@ -74,6 +74,9 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
         member_store: Kind::Memory,
         settings: Default::default(),
         scheduler: Default::default(),
+        switches: Default::default(),
+        estimators: None,
+        descheduler: None,
     }
 }
 

@@ -27,7 +27,7 @@ pub const COMPONENTS: &[&str] = &[
 ];
 
 /// What `karmada up` takes the flags of.
-const UP: &[&str] = &["controller-manager", "scheduler", "webhook"];
+const UP: &[&str] = &["controller-manager", "scheduler", "webhook", "descheduler"];
 
 /// Flags of upstream's components that `karmada up` carries out, besides those it declares itself.
 pub const EFFECTIVE_IN_UP: &[&str] = &[
@@ -37,11 +37,101 @@ pub const EFFECTIVE_IN_UP: &[&str] = &[
     "cluster-failure-threshold",
     "cluster-status-update-frequency",
     "cluster-success-threshold",
+    "descheduling-interval",
+    "disable-scheduler-estimator-in-pull-mode",
     "enable-empty-workload-propagation",
+    "enable-scheduler-estimator",
     "feature-gates",
+    "insecure-skip-estimator-verify",
+    "plugins",
+    "scheduler-estimator-ca-file",
+    "scheduler-estimator-cert-file",
+    "scheduler-estimator-key-file",
+    "scheduler-estimator-port",
+    "scheduler-estimator-service-namespace",
+    "scheduler-estimator-service-prefix",
+    "scheduler-estimator-timeout",
     "scheduler-name",
     "skipped-propagating-apis",
     "skipped-propagating-namespaces",
+    "unschedulable-threshold",
+];
+
+/// Those `karmada scheduler` carries out.
+pub const EFFECTIVE_IN_SCHEDULER: &[&str] = &[
+    "disable-scheduler-estimator-in-pull-mode",
+    "enable-empty-workload-propagation",
+    "enable-scheduler-estimator",
+    "feature-gates",
+    "health-probe-bind-address",
+    "insecure-skip-estimator-verify",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "leader-elect",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-name",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+    "metrics-bind-address",
+    "plugins",
+    "scheduler-estimator-ca-file",
+    "scheduler-estimator-cert-file",
+    "scheduler-estimator-key-file",
+    "scheduler-estimator-port",
+    "scheduler-estimator-service-namespace",
+    "scheduler-estimator-service-prefix",
+    "scheduler-estimator-timeout",
+    "scheduler-name",
+];
+
+/// Those `karmada scheduler-estimator` carries out.
+pub const EFFECTIVE_IN_SCHEDULER_ESTIMATOR: &[&str] = &[
+    "cluster-name",
+    "feature-gates",
+    "grpc-auth-cert-file",
+    "grpc-auth-key-file",
+    "grpc-client-ca-file",
+    "health-probe-bind-address",
+    "insecure-skip-grpc-client-verify",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "metrics-bind-address",
+    "server-port",
+];
+
+/// Those `karmada descheduler` carries out.
+pub const EFFECTIVE_IN_DESCHEDULER: &[&str] = &[
+    "descheduling-interval",
+    "health-probe-bind-address",
+    "insecure-skip-estimator-verify",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "leader-elect",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+    "metrics-bind-address",
+    "scheduler-estimator-ca-file",
+    "scheduler-estimator-cert-file",
+    "scheduler-estimator-key-file",
+    "scheduler-estimator-port",
+    "scheduler-estimator-service-namespace",
+    "scheduler-estimator-service-prefix",
+    "scheduler-estimator-timeout",
+    "unschedulable-threshold",
+];
+
+/// Components that are commands of their own: the command's name is the component's, with what it carries out.
+pub const ALONE: &[(&str, &[&str])] = &[
+    ("webhook", EFFECTIVE_IN_WEBHOOK),
+    ("scheduler", EFFECTIVE_IN_SCHEDULER),
+    ("scheduler-estimator", EFFECTIVE_IN_SCHEDULER_ESTIMATOR),
+    ("descheduler", EFFECTIVE_IN_DESCHEDULER),
 ];
 
 /// Those `karmada webhook` carries out.
@@ -140,9 +230,10 @@ fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
 
 /// The commands with the flags of upstream's components.
 pub fn extend(command: Command) -> Command {
-    command
-        .mut_subcommand("up", |it| with_flags(it, UP, EFFECTIVE_IN_UP))
-        .mut_subcommand("webhook", |it| with_flags(it, &["webhook"], EFFECTIVE_IN_WEBHOOK))
+    let command = command.mut_subcommand("up", |it| with_flags(it, UP, EFFECTIVE_IN_UP));
+    ALONE.iter().fold(command, |command, (component, effective)| {
+        command.mut_subcommand(component, |it| with_flags(it, &[component], effective))
+    })
 }
 
 /// What was given on the command line.
@@ -235,8 +326,13 @@ mod tests {
         let counts: Vec<usize> = COMPONENTS.iter().map(|component| count(component)).collect();
         // 21 of each are about logs.
         assert_eq!(counts, [76, 64, 53, 37, 44, 36, 110, 132, 92]);
-        for name in EFFECTIVE_IN_UP.iter().chain(EFFECTIVE_IN_WEBHOOK) {
+        for name in EFFECTIVE_IN_UP {
             assert!(flags().iter().any(|flag| flag.name == *name), "{name}");
+        }
+        for (component, effective) in ALONE {
+            for name in *effective {
+                assert!(flags().iter().any(|it| it.name == *name && it.default_of(component).is_some()), "{name}");
+            }
         }
         for name in EFFECTIVE_GATES {
             assert!(gates::GATES.iter().any(|gate| gate.name == *name), "{name}");

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use karmada_api::gates::GATES;
 use metrics::{Buckets, Description, Kind};
 
-use super::{COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, EFFECTIVE_IN_WEBHOOK, flags};
+use super::{ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, UP, flags};
 
 const MADE: &str =
     "<!-- Made from the program's data by `UPDATE_DOCS=1 cargo test -p karmada reference`; do not edit. -->\n";
@@ -13,8 +13,9 @@ const MADE: &str =
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
     let mut page = format!(
-        "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's. A flag works in `karmada up` or \
-         `karmada webhook` where the last column says so; elsewhere it is\nrefused by name, never ignored.\n"
+        "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's. A flag works in `karmada up` or in \
+         the component's own command, such as `karmada scheduler`, where the last\ncolumn says so; elsewhere it is refused by \
+         name, never ignored.\n"
     );
     for component in COMPONENTS {
         // Writing to a String cannot fail.
@@ -24,11 +25,9 @@ pub fn flags_page() -> String {
         );
         for flag in flags() {
             let Some(default) = flag.default_of(component) else { continue };
-            let up = matches!(*component, "controller-manager" | "scheduler" | "webhook")
-                && EFFECTIVE_IN_UP.contains(&flag.name);
-            let webhook = *component == "webhook" && EFFECTIVE_IN_WEBHOOK.contains(&flag.name);
-            let works =
-                [(up, "up"), (webhook, "webhook")].into_iter().filter_map(|(works, name)| works.then_some(name));
+            let up = UP.contains(component) && EFFECTIVE_IN_UP.contains(&flag.name);
+            let alone = ALONE.iter().any(|(name, effective)| name == component && effective.contains(&flag.name));
+            let works = [(up, "up"), (alone, *component)].into_iter().filter_map(|(works, name)| works.then_some(name));
             let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
             let _ = writeln!(
                 page,
@@ -75,11 +74,12 @@ fn buckets(kind: Kind) -> String {
 pub fn metrics_page() -> String {
     let mut page = format!(
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
-         the right\n`get` on the path `/metrics`), `karmada webhook` on `--metrics-bind-address`. A family shows once something was counted.\n"
+         the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
     );
-    let parts: [(&str, &[Description]); 6] = [
+    let parts: [(&str, &[Description]); 7] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
+        ("Estimator", estimator::metrics::ALL),
         ("Queues and passes", controller_runtime::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
         ("Store", crate::metrics::ALL),

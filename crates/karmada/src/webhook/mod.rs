@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::serve::{self, Limits, TlsConfig};
-use bytes::Bytes;
 use futures::FutureExt;
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
@@ -20,8 +19,9 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use transport::{ApiService, Request, Response, full};
+use transport::{ApiService, Request, Response};
 
+use crate::probes::{Addresses, Probes, answer, answered};
 use crate::rules::Rules;
 
 /// A review carries an object twice; the API server's bound on an object is 3 MiB.
@@ -49,17 +49,13 @@ pub struct Options {
     pub key: PathBuf,
     /// Refuse TLS 1.2.
     pub tls_13_only: bool,
-    /// Plain HTTP for `/metrics`; `None` is off.
-    pub metrics: Option<SocketAddr>,
-    /// Plain HTTP for `/healthz` and `/readyz`; `None` is off.
-    pub health: Option<SocketAddr>,
+    pub probes: Addresses,
 }
 
 /// A webhook server at work.
 pub struct Running {
     pub address: SocketAddr,
-    pub metrics: Option<SocketAddr>,
-    pub health: Option<SocketAddr>,
+    pub probes: Probes,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -71,29 +67,13 @@ pub async fn start(rules: Arc<Rules>, registry: Registry, options: &Options) -> 
     let tls = TlsConfig::without_client_certificates(&certificate, &key, options.tls_13_only)
         .context("setting up TLS with the files of --cert-dir")?;
     let stop = CancellationToken::new();
-    let mut tasks = Vec::new();
-    let mut open = async |address: SocketAddr, tls: Option<TlsConfig>, service: ApiService| {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
-        let address = listener.local_addr().context("reading the listener's address")?;
-        tasks.push(tokio::spawn(serve::serve(listener, tls, service, Limits::default(), stop.clone())));
-        anyhow::Ok(address)
-    };
-    let address = open(options.listen, Some(tls), service(rules, registry.clone())).await?;
-    let plain = |registry: Registry| {
-        ApiService::new(tower::service_fn(move |request: Request| {
-            let answer = plain(&registry, request.uri().path());
-            async move { Ok::<_, Infallible>(answer) }
-        }))
-    };
-    let mut metrics = None;
-    if let Some(at) = options.metrics {
-        metrics = Some(open(at, None, plain(registry.clone())).await?);
-    }
-    let mut health = None;
-    if let Some(at) = options.health {
-        health = Some(open(at, None, plain(registry.clone())).await?);
-    }
-    Ok(Running { address, metrics, health, stop, tasks })
+    let listener =
+        TcpListener::bind(options.listen).await.with_context(|| format!("listening on {}", options.listen))?;
+    let address = listener.local_addr().context("reading the listener's address")?;
+    let service = service(rules, registry.clone());
+    let tasks = vec![tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()))];
+    let probes = Probes::open(&registry, options.probes, &stop).await?;
+    Ok(Running { address, probes, stop, tasks })
 }
 
 impl Running {
@@ -104,22 +84,7 @@ impl Running {
             // A listener that panicked has said so already.
             let _ = task.await;
         }
-    }
-}
-
-fn answer(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
-    let mut response = Response::new(full(body));
-    *response.status_mut() = code;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(content_type));
-    response
-}
-
-/// `/healthz`, `/readyz`, `/livez` and `/metrics`, with and without a slash at the end.
-fn plain(registry: &Registry, path: &str) -> Response {
-    match path.strip_suffix('/').unwrap_or(path) {
-        "/healthz" | "/readyz" | "/livez" => answer(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
-        "/metrics" => answer(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", registry.text()),
-        _ => answer(StatusCode::NOT_FOUND, "text/plain; charset=utf-8", "404 page not found\n"),
+        self.probes.ended().await;
     }
 }
 
@@ -141,7 +106,7 @@ async fn handle(rules: &Rules, registry: &Registry, request: Request) -> Respons
     let path = request.uri().path().to_owned();
     let webhook = webhooks::served_at(&path);
     if webhook.is_none() && path != "/convert" {
-        return plain(registry, &path);
+        return answered(registry, &path);
     }
     if request.method() != Method::POST {
         return answer(StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "POST a review here\n");

@@ -43,6 +43,9 @@ impl Fleet {
             member_store: Kind::Memory,
             settings: Default::default(),
             scheduler: Default::default(),
+            switches: Default::default(),
+            estimators: None,
+            descheduler: None,
         };
         let plane = ControlPlane::start(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await, "the components are ready");

@@ -47,6 +47,9 @@ impl Plane {
             member_store: Kind::Memory,
             settings: Default::default(),
             scheduler: Default::default(),
+            switches: Default::default(),
+            estimators: None,
+            descheduler: None,
         };
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await);

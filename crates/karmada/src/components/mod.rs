@@ -1,0 +1,146 @@
+//! Upstream's components as processes of their own, against any API server: who works, what is served beside it, and how
+//! it ends. What they do is in the crates of their names.
+
+mod flags;
+mod near;
+mod scheduling;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use client::{Client, TokenBucket};
+use controller_runtime::LeaderElection;
+use metrics::Registry;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::flags::Given;
+use crate::probes::Probes;
+
+pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
+pub use near::NearMembers;
+pub use scheduling::{descheduler, scheduler, scheduler_estimator};
+
+/// What a component works with.
+pub struct Surroundings {
+    /// To the API server of `--kubeconfig`.
+    pub client: Client,
+    pub world: World,
+    pub registry: Registry,
+    pub stop: CancellationToken,
+}
+
+/// A component at work.
+pub struct Begun {
+    /// A line for the user.
+    pub told: String,
+    pub tasks: Vec<JoinHandle<()>>,
+}
+
+/// Runs a component until the process is told to end. With a `lease`, only while it is ours.
+///
+/// # Errors
+/// What kept it from starting; that the Lease was lost.
+pub async fn run(
+    name: &str,
+    given: &Given<'_>,
+    lease: Option<&str>,
+    begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
+) -> anyhow::Result<()> {
+    let world = World::system();
+    let client = connect(name, given).await?;
+    let (registry, stop, probed) = (Registry::default(), CancellationToken::new(), CancellationToken::new());
+    let probes = Probes::open(&registry, addresses(given)?, &probed).await?;
+    let around = Surroundings { client, world, registry, stop };
+    let worked = work(given, lease, &around, &probes, begin).await;
+    probed.cancel();
+    probes.ended().await;
+    worked
+}
+
+async fn work(
+    given: &Given<'_>,
+    lease: Option<&str>,
+    around: &Surroundings,
+    probes: &Probes,
+    begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
+) -> anyhow::Result<()> {
+    let ended = crate::cli::ended();
+    tokio::pin!(ended);
+    let ended_lease = CancellationToken::new();
+    let mut leading = None;
+    if let Some(lease) = lease.filter(|_| given.is_true("leader-elect").unwrap_or(true)) {
+        let election = election(given, lease, &around.world)?;
+        let acquired = tokio::select! {
+            acquired = election.acquire(&around.client, &around.world, &ended_lease) => acquired,
+            ended = &mut ended => return ended,
+        };
+        let stop = ended_lease.clone();
+        leading = acquired.map(|leading| tokio::spawn(async move { leading.keep(&stop).await }));
+    }
+    let begun = tokio::select! {
+        begun = begin(around) => begun?,
+        ended = &mut ended => return ended,
+    };
+    let probed = [("metrics", probes.at.metrics), ("health", probes.at.health)];
+    let probed = probed.map(|(what, at)| at.map_or_else(String::new, |at| format!("  {what} on http://{at}\n")));
+    crate::cli::say(&format!("{}\n{}", begun.told, probed.concat()));
+    let outcome = tokio::select! {
+        ended = &mut ended => ended,
+        lost = lost(&mut leading) => Err(lost),
+    };
+    around.stop.cancel();
+    for task in begun.tasks {
+        // One that panicked has said so already.
+        let _ = task.await;
+    }
+    // Given back only now: nobody else may begin before this one has ended.
+    ended_lease.cancel();
+    if let Some(leading) = leading.filter(|leading| !leading.is_finished()) {
+        let _ = leading.await;
+    }
+    outcome
+}
+
+/// Answers when the Lease is lost; never without one.
+async fn lost(leading: &mut Option<JoinHandle<bool>>) -> anyhow::Error {
+    match leading {
+        Some(keeping) => {
+            let _ = keeping.await;
+            anyhow::anyhow!("the Lease was lost; another replica may work now")
+        }
+        None => std::future::pending().await,
+    }
+}
+
+fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<LeaderElection> {
+    let election = LeaderElection {
+        lease_duration: given.duration("leader-elect-lease-duration")?,
+        renew_deadline: given.duration("leader-elect-renew-deadline")?,
+        retry_period: given.duration("leader-elect-retry-period")?,
+        ..LeaderElection::new(given.text("leader-elect-resource-namespace"), lease, world)
+    };
+    let LeaderElection { lease_duration, renew_deadline, retry_period, .. } = &election;
+    anyhow::ensure!(lease_duration > renew_deadline, "leaseDuration must be greater than renewDeadline");
+    anyhow::ensure!(
+        *renew_deadline > retry_period.mul_f64(1.2),
+        "renewDeadline must be greater than retryPeriod*JitterFactor"
+    );
+    anyhow::ensure!(!retry_period.is_zero(), "retryPeriod must be greater than zero");
+    Ok(election)
+}
+
+/// To the API server of `--kubeconfig` or `KUBECONFIG`. Upstream's limit of 40 requests a second is kept when somebody
+/// asks for one.
+async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
+    let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
+    let kubeconfig = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
+    let kubeconfig = kubeconfig.context("--kubeconfig or KUBECONFIG must name the API server")?;
+    let client = Client::from_kubeconfig(Path::new(kubeconfig), None).await?.with_user_agent(name);
+    if !given.is_given("kube-api-qps") {
+        return Ok(client);
+    }
+    let bucket = TokenBucket::new(given.parsed("kube-api-qps")?, given.parsed("kube-api-burst")?);
+    Ok(client.with_limit(bucket.map(std::sync::Arc::new)))
+}

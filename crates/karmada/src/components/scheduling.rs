@@ -1,0 +1,74 @@
+//! `karmada scheduler`, `karmada scheduler-estimator` and `karmada descheduler`.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use controller_runtime::InformerSet;
+use estimator::{Connections, Estimators, MemberEstimator};
+use tokio::net::TcpListener;
+
+use super::flags::{descheduler_options, estimator_settings, estimator_tls, scheduler_options, switches};
+use super::{Begun, Surroundings, run};
+use crate::flags::Given;
+
+/// Over gRPC alone: what another process follows is not known here.
+fn estimators(around: &Surroundings, given: &Given<'_>) -> anyhow::Result<Estimators> {
+    let settings = estimator_settings(given)?;
+    let timeout = settings.timeout;
+    let connections = Connections::new(around.client.clone(), settings).context("setting up TLS to estimators")?;
+    Ok(Estimators::new(None, Some(connections), timeout))
+}
+
+pub async fn scheduler(given: &Given<'_>) -> anyhow::Result<()> {
+    let mut options = scheduler_options(given)?;
+    let asks = given.is_true("enable-scheduler-estimator")?;
+    let lease = given.text("leader-elect-resource-name");
+    run("karmada-scheduler", given, Some(lease), async move |around| {
+        options.metrics = around.registry.clone();
+        if asks {
+            options.estimators = Some(estimators(around, given)?);
+        }
+        let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
+        let (world, stop) = (around.world.clone(), around.stop.clone());
+        let name = options.name.clone();
+        let (scheduler, task) = scheduler::start(&informers, &around.client, world, options, stop);
+        anyhow::ensure!(scheduler.synced().await, "the scheduler ended before it knew all bindings and clusters");
+        Ok(Begun { told: format!("The scheduler {name} is ready"), tasks: vec![task] })
+    })
+    .await
+}
+
+pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
+    let options = descheduler_options(given)?;
+    run("karmada-descheduler", given, Some("karmada-descheduler"), async move |around| {
+        let estimators = estimators(around, given)?;
+        let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
+        let (client, world, stop) = (around.client.clone(), around.world.clone(), around.stop.clone());
+        let task = tokio::spawn(async move {
+            scheduler::deschedule(&informers, &client, world, estimators, options, stop).await;
+        });
+        Ok(Begun { told: "The descheduler is ready".to_owned(), tasks: vec![task] })
+    })
+    .await
+}
+
+pub async fn scheduler_estimator(given: &Given<'_>) -> anyhow::Result<()> {
+    let cluster = given.text("cluster-name");
+    anyhow::ensure!(!cluster.is_empty(), "clusterName cannot be empty; give --cluster-name");
+    let port: u16 = given.parsed("server-port")?;
+    let tls = estimator_tls(given)?;
+    run("karmada-scheduler-estimator", given, None, async move |around| {
+        let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
+        let member = MemberEstimator::follow_alone(cluster, &informers, switches(given));
+        anyhow::ensure!(member.synced().await, "the estimator ended before it knew the nodes and pods");
+        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+        let address = listener.local_addr().context("reading the listener's address")?;
+        let tls = tls.as_ref().map(estimator::ServerTls::config).transpose().context("setting up TLS")?;
+        let serving = estimator::serve(listener, tls, Arc::new(member), around.registry.clone(), around.stop.clone());
+        let told = format!("The estimator of cluster {cluster} is ready on {address}");
+        Ok(Begun { told, tasks: vec![tokio::spawn(serving)] })
+    })
+    .await
+}
