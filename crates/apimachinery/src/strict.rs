@@ -44,6 +44,8 @@ struct Findings {
     texts: Vec<String>,
     /// Some object has a key twice, with or without a type.
     duplicates: bool,
+    /// Report duplicates without a type too.
+    untyped: bool,
 }
 
 impl Findings {
@@ -156,7 +158,7 @@ impl<'de> Visitor<'de> for Seed<'_, '_> {
                 _ => {
                     if result.contains_key(&key) {
                         self.findings.duplicates = true;
-                        if child.is_some() {
+                        if child.is_some() || self.findings.untyped {
                             self.findings.report("duplicate");
                         }
                     }
@@ -215,6 +217,16 @@ pub fn decode_noting_duplicates(json: &[u8]) -> Result<(Value, bool), serde_json
     let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, findings.duplicates))
+}
+
+/// A document that has no type, such as a patch, with the keys that some object has twice: `duplicate field "data.a"`.
+/// The last of them counts.
+pub fn decode_reporting_duplicates(json: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
+    let mut findings = Findings { untyped: true, ..Findings::default() };
+    let mut deserializer = serde_json::Deserializer::from_slice(json);
+    let value = Seed { place: None, findings: &mut findings }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, findings.texts))
 }
 
 #[cfg(test)]

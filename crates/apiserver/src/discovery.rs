@@ -52,8 +52,8 @@ impl Discovery {
         Self { groups: group(resources), aggregated: Default::default() }
     }
 
-    /// Answers a GET of a discovery path, `None` when the path is not one or names what is not served.
-    pub fn get(&self, path: &str, headers: &http::HeaderMap) -> Option<Response> {
+    /// Answers a GET of a discovery path on the server that the client calls `host`, `None` when the path is not one or names what is not served.
+    pub fn get(&self, path: &str, host: Option<&str>, headers: &http::HeaderMap) -> Option<Response> {
         let path = path.strip_suffix('/').unwrap_or(path);
         let segments: Vec<&str> = path.strip_prefix('/')?.split('/').collect();
         let root = matches!(segments.as_slice(), ["api" | "apis"]);
@@ -63,7 +63,7 @@ impl Discovery {
                 let Some(Form::Aggregated(version)) = form else { return None };
                 return Some(self.aggregated(segments[0] == "api", version, headers));
             }
-            ["api"] => legacy::api_versions(&self.groups),
+            ["api"] => legacy::api_versions(&self.groups, host),
             ["apis"] => legacy::group_list(&self.groups),
             ["api", version] => legacy::resource_list("", self.version("", version)?),
             ["apis", group] => legacy::group(self.group(group)?),
@@ -73,8 +73,8 @@ impl Discovery {
             _ => return None,
         };
         Some(match form {
-            Some(_) => negotiated(StatusCode::OK, "application/json", line(&legacy)),
-            None => not_acceptable(),
+            Some(Form::Legacy(encoding)) => crate::respond::document(StatusCode::OK, line(&legacy), encoding),
+            _ => not_acceptable(),
         })
     }
 

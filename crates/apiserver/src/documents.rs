@@ -57,7 +57,7 @@ impl Documents {
             }
             "/" => Some(respond::value(StatusCode::OK, &paths(&served))),
             path if path.starts_with("/openapi/") => self.snapshot(&served).openapi.get(uri, request.headers()),
-            path => self.snapshot(&served).discovery.get(path, request.headers()),
+            path => self.snapshot(&served).discovery.get(path, host(request), request.headers()),
         }
     }
 }
@@ -67,9 +67,7 @@ impl Route for Documents {
         let path = info.path.as_str();
         let known =
             |prefix: &str| path == prefix || path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
-        info.verb == "get"
-            && !info.is_resource
-            && (path == "/" || ["/api", "/apis", "/openapi", "/version"].into_iter().any(known))
+        !info.is_resource && (path == "/" || ["/api", "/apis", "/openapi", "/version"].into_iter().any(known))
     }
 
     fn call<'a>(
@@ -79,9 +77,18 @@ impl Route for Documents {
         _user: &'a Identity,
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
-        let response = self.answer(server, &request).unwrap_or_else(respond::page_not_found);
-        Box::pin(async move { Ok(response) })
+        let answer = self.answer(server, &request).unwrap_or_else(respond::page_not_found);
+        // Known paths are read only; paths that are not are unknown to every method.
+        let found = answer.status() != StatusCode::NOT_FOUND && request.method() != http::Method::GET;
+        let response = if found { Err(crate::handlers::method_not_allowed()) } else { Ok(answer) };
+        Box::pin(async move { response })
     }
+}
+
+/// The address a client called, as it called it.
+fn host(request: &Request) -> Option<&str> {
+    let named = || request.headers().get(http::header::HOST).and_then(|value| value.to_str().ok());
+    request.uri().authority().map(http::uri::Authority::as_str).or_else(named)
 }
 
 /// Every path without parameters, sorted.

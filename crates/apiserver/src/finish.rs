@@ -7,7 +7,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, USER_AGENT, VARY};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, USER_AGENT, VARY,
+};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use transport::{Body, Response, full};
@@ -29,12 +31,16 @@ impl Wishes {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
         // People with these in front of them read the reply themselves.
         let by_hand = || ["curl", "Wget", "Mozilla/5.0"].iter().any(|agent| text(USER_AGENT).starts_with(agent));
-        let indent = if query.get("pretty").is_some() { query.flag("pretty") } else { by_hand() };
+        let by_type = || text(ACCEPT).split([',', ';']).any(|part| part.trim() == "pretty=1");
+        let indent = match query.text("pretty") {
+            Some(wish) => matches!(wish, "1" | "t" | "T" | "true" | "TRUE" | "True"),
+            None => by_hand(),
+        };
         let gzip = text(ACCEPT_ENCODING).split(',').any(|coding| {
             let mut parts = coding.split(';').map(str::trim);
             parts.next() == Some("gzip") && parts.next() != Some("q=0")
         });
-        Self { indent, gzip }
+        Self { indent: indent || by_type(), gzip }
     }
 }
 
@@ -192,6 +198,8 @@ mod tests {
         check("", "kubectl/v1.33", "gzip", false, true);
         check("", "curl/8", "identity", true, false);
         check("pretty=false", "curl/8", "gzip;q=0", false, false);
-        check("pretty", "kubectl/v1.33", "br, gzip;q=0.5", true, true);
+        check("pretty", "kubectl/v1.33", "br, gzip;q=0.5", false, true);
+        check("pretty=1", "kubectl/v1.33", "br", true, false);
+        check("pretty=yes", "curl/8", "br", false, false);
     }
 }

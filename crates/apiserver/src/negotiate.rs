@@ -26,6 +26,8 @@ pub enum Shape {
 pub struct Accepted {
     pub encoding: Encoding,
     pub shape: Shape,
+    /// The API version of tables and of `PartialObjectMetadata`.
+    pub meta: &'static str,
 }
 
 /// What is asked about, as far as its forms depend on it.
@@ -33,14 +35,21 @@ pub struct Accepted {
 pub struct Subject<'a> {
     /// The reply is a list, which decides between PartialObjectMetadata and its list form.
     pub list: bool,
+    /// The reply is a stream of events.
+    pub watch: bool,
     /// A custom resource; kube-apiserver has other words for it.
     pub custom: bool,
     pub group: &'a str,
     pub kind: &'a str,
 }
 
+const META_V1: &str = "meta.k8s.io/v1";
+const META_V1BETA1: &str = "meta.k8s.io/v1beta1";
+
 const TEXTS: &str = "application/json, application/yaml";
 const KNOWN: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+/// What a path that also streams offers.
+const STREAMS: &str = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch";
 
 /// Picks the alternative the client likes best among those that can be served.
 ///
@@ -48,7 +57,7 @@ const KNOWN: &str = "application/json, application/yaml, application/vnd.kuberne
 /// 406.
 pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, Status> {
     let mut values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let plain = Accepted { encoding: Encoding::Json, shape: Shape::Whole };
+    let plain = Accepted { encoding: Encoding::Json, shape: Shape::Whole, meta: META_V1 };
     let text = match (values.next(), values.next()) {
         (None, _) => return Ok(plain),
         (Some(one), None) if one == "application/json" || one.trim().is_empty() => return Ok(plain),
@@ -57,19 +66,24 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
     };
     let mut alternatives: Vec<Alternative<'_>> = text.split(',').map(Alternative::parse).collect();
     // Stable: of equally liked ones the first counts.
-    alternatives.sort_by_key(|alternative| std::cmp::Reverse(alternative.quality));
+    alternatives.sort_by_key(|alternative| std::cmp::Reverse((alternative.quality, !alternative.wild)));
     let known = alternatives.iter().any(|alternative| alternative.encoding.is_some());
     if !known && !subject.custom {
-        let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}");
+        let more = if subject.list || subject.watch { format!(", {STREAMS}") } else { String::new() };
+        let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}{more}");
         return Err(Status::failure(StatusReason::NotAcceptable, message).with_details(StatusDetails::default()));
     }
     let forms = || alternatives.iter().filter_map(|alternative| alternative.form());
-    let text = forms().find(|(encoding, _)| *encoding != Encoding::Protobuf);
+    let text = forms().find(|(encoding, ..)| *encoding != Encoding::Protobuf);
     match text.or_else(|| forms().next()) {
-        Some((Encoding::Protobuf, Wanted::Whole)) if subject.custom => {
+        Some((Encoding::Protobuf, Wanted::Whole, _)) if subject.custom => {
             Err(refused(format!("only the following media types are accepted: {TEXTS}")))
         }
-        Some((encoding, wanted)) => Ok(Accepted { encoding, shape: wanted.shape(subject)? }),
+        Some((Encoding::Yaml, ..)) if subject.watch => {
+            let streams = if subject.custom { "application/json;stream=watch" } else { STREAMS };
+            Err(refused(format!("only the following media types are accepted: {streams}")))
+        }
+        Some((encoding, wanted, meta)) => Ok(Accepted { encoding, shape: wanted.shape(subject)?, meta }),
         None => Err(refused(format!("only the following media types are accepted: {KNOWN}"))),
     }
 }
@@ -95,9 +109,12 @@ pub fn go_package(group: &str) -> &str {
 struct Alternative<'a> {
     /// `None` for what cannot be served.
     encoding: Option<Encoding>,
+    /// Named with a `*`, and so liked less than a type that is named in full.
+    wild: bool,
     kind: &'a str,
     group: &'a str,
     version: &'a str,
+    stream: &'a str,
     /// Thousandths.
     quality: u32,
 }
@@ -120,12 +137,14 @@ impl<'a> Alternative<'a> {
             "application/vnd.kubernetes.protobuf" => Some(Encoding::Protobuf),
             _ => None,
         };
-        let mut found = Self { encoding, kind: "", group: "", version: "", quality: 1000 };
+        let wild = media_type.ends_with("/*");
+        let mut found = Self { encoding, wild, kind: "", group: "", version: "", stream: "", quality: 1000 };
         for parameter in parts {
             match parameter.split_once('=') {
                 Some(("as", value)) => found.kind = value,
                 Some(("g", value)) => found.group = value,
                 Some(("v", value)) => found.version = value,
+                Some(("stream", value)) => found.stream = value,
                 Some(("q", value)) => found.quality = value.parse().map_or(0, |q: f32| (q * 1000.0) as u32),
                 _ => {}
             }
@@ -133,21 +152,29 @@ impl<'a> Alternative<'a> {
         found
     }
 
-    fn form(&self) -> Option<(Encoding, Wanted)> {
+    /// How to answer, as what, and in which version of `meta.k8s.io`.
+    fn form(&self) -> Option<(Encoding, Wanted, &'static str)> {
         let encoding = self.encoding.filter(|_| self.quality > 0)?;
-        if self.kind.is_empty() {
-            return Some((encoding, Wanted::Whole));
-        }
-        if self.group != "meta.k8s.io" || !matches!(self.version, "v1" | "v1beta1" | "") {
+        let streams = self.stream.is_empty() || (self.stream == "watch" && encoding != Encoding::Yaml);
+        if !streams {
             return None;
         }
+        if self.kind.is_empty() && self.group.is_empty() && self.version.is_empty() {
+            return Some((encoding, Wanted::Whole, META_V1));
+        }
+        let meta = match (self.group, self.version) {
+            ("meta.k8s.io", "v1") => META_V1,
+            ("meta.k8s.io", "v1beta1") => META_V1BETA1,
+            _ => return None,
+        };
         let wanted = match self.kind {
-            "Table" => Wanted::Table,
+            // Cells are of any type, which protobuf has no field for.
+            "Table" if encoding != Encoding::Protobuf => Wanted::Table,
             "PartialObjectMetadata" => Wanted::Metadata,
             "PartialObjectMetadataList" => Wanted::MetadataList,
             _ => return None,
         };
-        Some((encoding, wanted))
+        Some((encoding, wanted, meta))
     }
 }
 
@@ -180,8 +207,10 @@ mod tests {
     fn check(accept: &str, list: bool, expected: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().expect("a header value"));
-        let found = match accepted(&headers, Subject { list, custom: false, group: "", kind: "ConfigMap" }) {
-            Ok(form) => format!("{:?} {:?}", form.encoding, form.shape),
+        let subject = Subject { list, watch: false, custom: false, group: "", kind: "ConfigMap" };
+        let found = match accepted(&headers, subject) {
+            Ok(form) if form.meta == META_V1 => format!("{:?} {:?}", form.encoding, form.shape),
+            Ok(form) => format!("{:?} {:?} {}", form.encoding, form.shape, form.meta),
             Err(status) => status.message,
         };
         assert_eq!(found, expected, "{accept}");
@@ -211,6 +240,16 @@ mod tests {
             "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)",
         );
         check("text/html", false, RESTFUL);
+        check("text/html", true, &format!("{RESTFUL}, {STREAMS}"));
+        check("application/json;as=Table;v=v1beta1;g=meta.k8s.io", true, "Json Table meta.k8s.io/v1beta1");
+        check("application/json;as=Table;g=meta.k8s.io", true, NONE);
+        check("application/json;v=v1", false, NONE);
+        check("application/json;stream=watch", true, "Json Whole");
+        check("application/json;stream=other", true, NONE);
+        check("application/yaml;stream=watch,application/json", true, "Json Whole");
+        check("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io", true, NONE);
+        check("application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/yaml", true, "Yaml Whole");
+        check("*/*,application/yaml", false, "Yaml Whole");
         check("*/*", true, "Json Whole");
     }
 }

@@ -71,6 +71,8 @@ impl RequestInfo {
                 self.namespace = decode(name);
                 &["namespaces", name, sub][..]
             }
+            // No resource is called so within a namespace.
+            ["namespaces", _, "namespaces", ..] => &[][..],
             ["namespaces", ns, rest @ ..] if !rest.is_empty() => {
                 self.namespace = decode(ns);
                 rest

@@ -76,6 +76,14 @@ pub fn value(code: StatusCode, value: &Value) -> Response {
     }
 }
 
+/// [`value`] in the form the client accepts.
+pub fn negotiated(code: StatusCode, value: &Value, headers: &http::HeaderMap) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(json) => document(code, json.into(), crate::negotiate::error_encoding(headers)),
+        Err(error) => failure(&Status::internal(error)),
+    }
+}
+
 /// Shared objects instead of bytes, for callers in this process.
 pub fn payload(code: StatusCode, payload: Payload) -> Response {
     let mut response = Response::new(empty());
@@ -113,7 +121,7 @@ pub fn failure_as(status: &Status, encoding: Encoding) -> Response {
 /// Numbers in Prometheus' text form.
 pub fn text(text: String) -> Response {
     let mut response = Response::new(full(text));
-    let type_ = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let type_ = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8; escaping=underscores");
     response.headers_mut().insert(CONTENT_TYPE, type_);
     response
 }

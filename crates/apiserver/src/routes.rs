@@ -3,6 +3,7 @@
 
 use apimachinery::{ObjectKey, Status};
 use futures::future::BoxFuture;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use http::{Method, StatusCode};
 use serde_json::Value;
 use transport::{Identity, Request, Response};
@@ -53,7 +54,7 @@ impl Route for Reviews {
                 }
                 _ => return Err(crate::handlers::no_such_resource()),
             };
-            Ok(respond::value(StatusCode::CREATED, &answer))
+            Ok(respond::negotiated(StatusCode::CREATED, &answer, &parts.headers))
         })
     }
 }
@@ -87,8 +88,17 @@ impl Tokens {
             _ => None,
         };
         let answer = self.issuer.issue(&account, bound.as_deref(), wanted, &server.world)?;
-        Ok(respond::value(StatusCode::CREATED, &answer))
+        Ok(respond::negotiated(StatusCode::CREATED, &answer, &parts.headers))
     }
+}
+
+/// A public document about the server's keys. It may be kept for an hour.
+fn public(document: &Value, media_type: &'static str) -> Response {
+    let mut response = respond::value(StatusCode::OK, document);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
+    response
 }
 
 impl Route for Tokens {
@@ -107,12 +117,13 @@ impl Route for Tokens {
         Box::pin(async move {
             match info.path.as_str() {
                 "/openid/v1/jwks" => {
-                    Ok(respond::value(StatusCode::OK, &self.verifier.key_set().map_err(Status::internal)?))
+                    let keys = self.verifier.key_set().map_err(Status::internal)?;
+                    Ok(public(&keys, "application/jwk-set+json"))
                 }
                 "/.well-known/openid-configuration" => {
                     let keys = format!("{}/openid/v1/jwks", self.issuer.url.trim_end_matches('/'));
                     let document = tokens::discovery(&self.issuer.url, &keys, &self.verifier);
-                    Ok(respond::value(StatusCode::OK, &document))
+                    Ok(public(&document, "application/json"))
                 }
                 _ => self.issue(server, info, request).await,
             }

@@ -4,7 +4,7 @@ use apimachinery::meta::Time;
 use apimachinery::resource::Resource;
 use apimachinery::status::ListMeta;
 use apimachinery::{Object, Status};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::errors;
 use crate::negotiate::Shape;
@@ -31,9 +31,43 @@ impl Include {
     }
 }
 
-/// `PartialObjectMetadata` of an object.
-pub fn metadata_only(object: &Value) -> Value {
-    json!({"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object["metadata"]})
+/// A shape with what it takes to make it.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    pub shape: Shape,
+    /// The API version of tables and of metadata alone.
+    pub meta: &'static str,
+    pub include: Include,
+}
+
+impl Form {
+    /// `PartialObjectMetadata` with this metadata.
+    pub fn metadata_only(&self, metadata: &Value) -> Value {
+        json!({"apiVersion": self.meta, "kind": "PartialObjectMetadata", "metadata": metadata})
+    }
+
+    fn row(&self, resource: &Resource, object: &Value, now: Time) -> Value {
+        let shown = match self.include {
+            Include::None => Value::Null,
+            Include::Metadata => self.metadata_only(&object["metadata"]),
+            Include::Object => object.clone(),
+        };
+        json!({"cells": resource.strategy.cells(object, now), "object": shown})
+    }
+
+    /// One object in this form.
+    pub fn of(&self, resource: &Resource, tree: Value, now: Time) -> Value {
+        match self.shape {
+            Shape::Whole => tree,
+            Shape::Metadata => self.metadata_only(&tree["metadata"]),
+            Shape::Table => json!({
+                "kind": "Table", "apiVersion": self.meta,
+                "metadata": {"resourceVersion": tree["metadata"]["resourceVersion"]},
+                "columnDefinitions": table_head(resource),
+                "rows": [self.row(resource, &tree, now)],
+            }),
+        }
+    }
 }
 
 pub fn table_head(resource: &Resource) -> Value {
@@ -49,49 +83,22 @@ pub fn table_head(resource: &Resource) -> Value {
     columns.into()
 }
 
-pub fn table_row(resource: &Resource, object: &Value, include: Include, now: Time) -> Value {
-    let mut row = Map::new();
-    row.insert("cells".into(), resource.strategy.cells(object, now).into());
-    match include {
-        Include::None => {}
-        Include::Metadata => drop(row.insert("object".into(), metadata_only(object))),
-        Include::Object => drop(row.insert("object".into(), object.clone())),
-    }
-    row.into()
-}
-
 /// One object in a shape other than whole.
-pub fn shaped(
-    resource: &Resource,
-    object: &Object,
-    shape: Shape,
-    include: Include,
-    now: Time,
-) -> Result<Value, Status> {
-    let tree = object.to_value().map_err(errors::document)?;
-    Ok(match shape {
-        Shape::Whole => tree,
-        Shape::Metadata => metadata_only(&tree),
-        Shape::Table => json!({
-            "kind": "Table", "apiVersion": "meta.k8s.io/v1",
-            "metadata": {"resourceVersion": object.resource_version()},
-            "columnDefinitions": table_head(resource),
-            "rows": [table_row(resource, &tree, include, now)],
-        }),
-    })
+pub fn shaped(resource: &Resource, object: &Object, form: Form, now: Time) -> Result<Value, Status> {
+    Ok(form.of(resource, object.to_value().map_err(errors::document)?, now))
 }
 
 /// A list up to the bracket that opens its items.
-pub fn list_head(resource: &Resource, meta: &ListMeta, shape: Shape) -> Vec<u8> {
+pub fn list_head(resource: &Resource, meta: &ListMeta, form: Form) -> Vec<u8> {
     let info = &resource.info;
-    let (kind, api_version) = match shape {
+    let (kind, api_version) = match form.shape {
         Shape::Whole => (info.list_kind.as_str(), info.resource.api_version()),
-        Shape::Metadata => ("PartialObjectMetadataList", "meta.k8s.io/v1".to_owned()),
-        Shape::Table => ("Table", "meta.k8s.io/v1".to_owned()),
+        Shape::Metadata => ("PartialObjectMetadataList", form.meta.to_owned()),
+        Shape::Table => ("Table", form.meta.to_owned()),
     };
     let mut head = json!({"kind": kind, "apiVersion": api_version, "metadata": meta}).to_string();
     head.pop();
-    if shape == Shape::Table {
+    if form.shape == Shape::Table {
         head.push_str(&format!(",\"columnDefinitions\":{},\"rows\":[", table_head(resource)));
     } else {
         head.push_str(",\"items\":[");
@@ -114,17 +121,16 @@ pub fn shaped_list(
     resource: &Resource,
     items: &[std::sync::Arc<Object>],
     meta: &ListMeta,
-    shape: Shape,
-    include: Include,
+    form: Form,
     now: Time,
 ) -> Result<Vec<u8>, Status> {
-    let mut out = list_head(resource, meta, shape);
+    let mut out = list_head(resource, meta, form);
     for (position, item) in items.iter().enumerate() {
         if position > 0 {
             out.push(b',');
         }
-        if shape == Shape::Metadata {
-            put_metadata(&mut out, item);
+        if form.shape == Shape::Metadata {
+            put_metadata(&mut out, item, form.meta);
             continue;
         }
         // No column of a built-in kind shows owners; a definition's may show anything.
@@ -132,16 +138,11 @@ pub fn shaped_list(
         let tree = tree.map_err(errors::document)?;
         out.extend_from_slice(b"{\"cells\":");
         serde_json::to_writer(&mut out, &resource.strategy.cells(&tree, now)).map_err(Status::internal)?;
-        match include {
-            Include::None => {}
-            Include::Metadata => {
-                out.extend_from_slice(b",\"object\":");
-                put_metadata(&mut out, item);
-            }
-            Include::Object => {
-                out.extend_from_slice(b",\"object\":");
-                out.extend_from_slice(item.json());
-            }
+        out.extend_from_slice(b",\"object\":");
+        match form.include {
+            Include::None => out.extend_from_slice(b"null"),
+            Include::Metadata => put_metadata(&mut out, item, form.meta),
+            Include::Object => out.extend_from_slice(item.json()),
         }
         out.push(b'}');
     }
@@ -150,8 +151,10 @@ pub fn shaped_list(
 }
 
 /// `PartialObjectMetadata` of an object, spliced.
-fn put_metadata(out: &mut Vec<u8>, object: &Object) {
-    out.extend_from_slice(b"{\"apiVersion\":\"meta.k8s.io/v1\",\"kind\":\"PartialObjectMetadata\",\"metadata\":");
+fn put_metadata(out: &mut Vec<u8>, object: &Object, api_version: &str) {
+    out.extend_from_slice(b"{\"apiVersion\":\"");
+    out.extend_from_slice(api_version.as_bytes());
+    out.extend_from_slice(b"\",\"kind\":\"PartialObjectMetadata\",\"metadata\":");
     out.extend_from_slice(object.metadata_json());
     out.push(b'}');
 }

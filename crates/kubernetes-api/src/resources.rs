@@ -44,6 +44,32 @@ fn resource(line: &str) -> Option<Resource> {
     Some(Resource { info: Arc::new(info), strategy })
 }
 
+/// The `Scale` in front of objects that have replicas: no resource of its own, but decoded, judged and shown like one.
+pub fn scale(namespaced: bool) -> Option<Resource> {
+    let kind = "Scale";
+    let gv: GroupVersion = "autoscaling/v1".parse().ok()?;
+    let info = ResourceInfo {
+        resource: ApiResource {
+            group: gv.group.clone(),
+            version: gv.version.clone(),
+            kind: kind.to_owned(),
+            plural: "scales".to_owned(),
+            namespaced,
+        },
+        singular: "scale".to_owned(),
+        list_kind: format!("{kind}List"),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        verbs: Vec::new(),
+        subresources: Vec::new(),
+        selectable_fields: Vec::new(),
+        custom: false,
+        schema: schema_for(&gv.with_kind(kind))?,
+    };
+    let strategy = Arc::new(BuiltIn::new(&info));
+    Some(Resource { info: Arc::new(info), strategy })
+}
+
 fn words(text: &str) -> Vec<String> {
     text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }

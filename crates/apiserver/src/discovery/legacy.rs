@@ -1,15 +1,21 @@
 //! The older form: `APIVersions`, `APIGroupList`, `APIGroup` and `APIResourceList`.
 
 use apimachinery::GroupVersionKind;
-use apimachinery::resource::{Resource, Subresource};
+use apimachinery::resource::{Resource, ResourceInfo, Subresource};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
+use sha2::Digest as _;
 
 use super::{Group, Version};
 
-pub fn api_versions(groups: &[Group]) -> Value {
+/// `host` is what the client calls the server.
+pub fn api_versions(groups: &[Group], host: Option<&str>) -> Value {
     let core = groups.iter().find(|group| group.name.is_empty());
     let versions: Vec<&str> = core.into_iter().flat_map(|group| &group.versions).map(|v| v.name.as_str()).collect();
-    json!({"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": []})
+    let everyone = host.map(|host| json!({"clientCIDR": "0.0.0.0/0", "serverAddress": host}));
+    let addresses: Vec<Value> = everyone.into_iter().collect();
+    json!({"kind": "APIVersions", "versions": versions, "serverAddressByClientCIDRs": addresses})
 }
 
 pub fn group_list(groups: &[Group]) -> Value {
@@ -52,6 +58,9 @@ fn rows(resource: &Resource) -> Vec<Value> {
     if !info.categories.is_empty() {
         row["categories"] = json!(info.categories);
     }
+    if let Some(hash) = storage_version_hash(info) {
+        row["storageVersionHash"] = hash.into();
+    }
     let mut rows = vec![row];
     for subresource in &info.subresources {
         let (name, kind, verbs) = describe_subresource(resource, subresource);
@@ -66,6 +75,22 @@ fn rows(resource: &Resource) -> Vec<Value> {
         rows.push(row);
     }
     rows
+}
+
+/// Tells clients when a kind comes to be stored in another version: kube-apiserver's 8 bytes of a digest of that version.
+/// `None` for what is not stored, and for custom resources, whose description does not say how they are.
+fn storage_version_hash(info: &ResourceInfo) -> Option<String> {
+    let named = &info.resource;
+    if info.custom || !info.verbs.iter().any(|verb| verb == "watch") {
+        return None;
+    }
+    let (group, version) = match (named.group.as_str(), named.plural.as_str()) {
+        ("events.k8s.io", "events") => ("", "v1"),
+        ("autoscaling", "horizontalpodautoscalers") => ("autoscaling", "v2"),
+        (group, _) => (group, named.version.as_str()),
+    };
+    let digest = sha2::Sha256::digest(format!("{group}/{version}/{}", named.kind));
+    digest.first_chunk::<8>().map(|head| BASE64.encode(head))
 }
 
 /// Name, kind and verbs of a subresource.

@@ -2,10 +2,12 @@
 
 use http::HeaderMap;
 
+use crate::negotiate::Encoding;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One document for each group version.
-    Legacy,
+    Legacy(Encoding),
     /// Everything at once, in `apidiscovery.k8s.io/v2` or `v2beta1`.
     Aggregated(&'static str),
 }
@@ -21,9 +23,12 @@ pub fn choose(headers: &HeaderMap, root: bool) -> Option<Form> {
         .filter(|alternative| !alternative.is_empty())
         .peekable();
     if alternatives.peek().is_none() {
-        return Some(Form::Legacy);
+        return Some(Form::Legacy(Encoding::Json));
     }
-    alternatives.find_map(|alternative| form(alternative, root))
+    let forms: Vec<Form> = alternatives.filter_map(|alternative| form(alternative, root)).collect();
+    // JSON is what is at hand, so protobuf goes to those who take nothing else.
+    let text = forms.iter().find(|form| **form != Form::Legacy(Encoding::Protobuf));
+    text.or(forms.first()).copied()
 }
 
 fn form(alternative: &str, root: bool) -> Option<Form> {
@@ -36,7 +41,9 @@ fn form(alternative: &str, root: bool) -> Option<Form> {
         }
     }
     match (media, parameter) {
-        ("application/json" | "application/*" | "*/*", [None, ..]) => Some(Form::Legacy),
+        ("application/json" | "application/*" | "*/*", [None, ..]) => Some(Form::Legacy(Encoding::Json)),
+        ("application/yaml", [None, ..]) => Some(Form::Legacy(Encoding::Yaml)),
+        (crate::respond::PROTOBUF, [None, ..]) => Some(Form::Legacy(Encoding::Protobuf)),
         ("application/json", [Some("APIGroupDiscoveryList"), Some("apidiscovery.k8s.io"), version]) if root => {
             match version {
                 Some("v2") => Some(Form::Aggregated("v2")),
@@ -61,16 +68,16 @@ mod tests {
             (v2, true, Some(Form::Aggregated("v2"))),
             (nopeer.as_str(), true, Some(Form::Aggregated("v2"))),
             (beta, true, Some(Form::Aggregated("v2beta1"))),
-            (beta, false, Some(Form::Legacy)),
+            (beta, false, Some(Form::Legacy(Encoding::Json))),
             (v2, false, None),
-            ("application/json, */*", true, Some(Form::Legacy)),
-            ("application/vnd.kubernetes.protobuf, */*", true, Some(Form::Legacy)),
+            ("application/json, */*", true, Some(Form::Legacy(Encoding::Json))),
+            ("application/vnd.kubernetes.protobuf, */*", true, Some(Form::Legacy(Encoding::Json))),
             ("text/html", true, None),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(http::header::ACCEPT, accept.parse().expect("a header"));
             assert_eq!(choose(&headers, root), expected, "{accept}");
         }
-        assert_eq!(choose(&HeaderMap::new(), true), Some(Form::Legacy));
+        assert_eq!(choose(&HeaderMap::new(), true), Some(Form::Legacy(Encoding::Json)));
     }
 }

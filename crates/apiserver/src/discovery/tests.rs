@@ -20,22 +20,22 @@ async fn json(response: Response) -> Value {
 #[tokio::test]
 async fn groups_come_in_the_order_that_settles_ambiguous_names() {
     let discovery = Discovery::new(kubernetes_api::resources());
-    let groups = json(discovery.get("/apis", &HeaderMap::new()).expect("served")).await;
+    let groups = json(discovery.get("/apis", None, &HeaderMap::new()).expect("served")).await;
     let names: Vec<&str> =
         groups["groups"].as_array().expect("a list").iter().filter_map(|g| g["name"].as_str()).collect();
     assert_eq!(names[..2], ["apiregistration.k8s.io", "apps"]);
     let at = |name: &str| names.iter().position(|known| *known == name);
     assert!(at("apps") < at("batch") && at("batch") < at("rbac.authorization.k8s.io"), "{names:?}");
-    let autoscaling = json(discovery.get("/apis/autoscaling", &HeaderMap::new()).expect("served")).await;
+    let autoscaling = json(discovery.get("/apis/autoscaling", None, &HeaderMap::new()).expect("served")).await;
     assert_eq!(autoscaling["preferredVersion"]["version"], "v2");
-    assert!(discovery.get("/apis/none.example", &HeaderMap::new()).is_none());
-    assert!(discovery.get("/apis/apps/v9", &HeaderMap::new()).is_none());
+    assert!(discovery.get("/apis/none.example", None, &HeaderMap::new()).is_none());
+    assert!(discovery.get("/apis/apps/v9", None, &HeaderMap::new()).is_none());
 }
 
 #[tokio::test]
 async fn subresources_name_their_own_kind() {
     let discovery = Discovery::new(kubernetes_api::resources());
-    let list = json(discovery.get("/apis/apps/v1", &HeaderMap::new()).expect("served")).await;
+    let list = json(discovery.get("/apis/apps/v1", None, &HeaderMap::new()).expect("served")).await;
     let rows = list["resources"].as_array().expect("a list");
     let scale = rows.iter().find(|row| row["name"] == "deployments/scale").expect("a row");
     assert_eq!((&scale["group"], &scale["kind"]), (&"autoscaling".into(), &"Scale".into()));
@@ -47,17 +47,17 @@ async fn subresources_name_their_own_kind() {
 async fn the_aggregated_form_is_cached_by_entity_tag() {
     let discovery = Discovery::new(kubernetes_api::resources());
     let accept = [(header::ACCEPT, V2)];
-    let response = discovery.get("/apis", &headers(&accept)).expect("served");
+    let response = discovery.get("/apis", None, &headers(&accept)).expect("served");
     let type_ = response.headers()[header::CONTENT_TYPE].to_str().expect("text").to_owned();
     assert_eq!(type_, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     let etag = response.headers()[header::ETAG].to_str().expect("text").to_owned();
     let list = json(response).await;
     assert_eq!(list["items"][1]["metadata"]["name"], "apps");
     assert_eq!(list["items"][0]["versions"][0]["freshness"], "Current");
-    let again = discovery.get("/apis", &headers(&[(header::ACCEPT, V2), (header::IF_NONE_MATCH, &etag)]));
+    let again = discovery.get("/apis", None, &headers(&[(header::ACCEPT, V2), (header::IF_NONE_MATCH, &etag)]));
     assert_eq!(again.expect("served").status(), StatusCode::NOT_MODIFIED);
-    let core = json(discovery.get("/api", &headers(&accept)).expect("served")).await;
+    let core = json(discovery.get("/api", None, &headers(&accept)).expect("served")).await;
     assert_eq!(core["items"][0]["metadata"], serde_json::json!({}));
-    let refused = discovery.get("/apis", &headers(&[(header::ACCEPT, "text/html")])).expect("served");
+    let refused = discovery.get("/apis", None, &headers(&[(header::ACCEPT, "text/html")])).expect("served");
     assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
 }

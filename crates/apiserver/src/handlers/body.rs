@@ -107,10 +107,18 @@ impl Call<'_> {
                 let magic = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
                 return Err(unreadable(magic.into()));
             }
+            "application/yaml" => {
+                let read = apimachinery::yaml::to_json_value_warned(&bytes);
+                let (mut tree, twice) = read.map_err(|e| Status::bad_request(e.to_string()))?;
+                let twice = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
+                let unknown = strict::prune(&mut tree, &self.resource.info.schema);
+                (tree, twice.into_iter().chain(unknown).collect())
+            }
             _ => {
+                // Fields that a protobuf message does not know are nobody's concern.
                 let mut tree = decode(self.headers, &bytes)?;
-                let findings = strict::prune(&mut tree, &self.resource.info.schema);
-                (tree, findings)
+                strict::prune(&mut tree, &self.resource.info.schema);
+                (tree, Vec::new())
             }
         };
         self.stamp(&mut object)?;

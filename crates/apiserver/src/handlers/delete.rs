@@ -14,7 +14,6 @@ use super::Call;
 use super::options::DeleteOptions;
 use super::update::{raced, revision_of};
 use crate::admission::Operation;
-use crate::negotiate::Shape;
 use crate::request::options::ListOptions;
 use crate::{errors, keys, respond};
 
@@ -45,7 +44,7 @@ impl Call<'_> {
             }
             Deleted::Gone(object) => {
                 let status = Status::deleted(&named.group, &named.plural, object.name(), object.uid());
-                Ok(respond::value(StatusCode::OK, &json!(status)))
+                Ok(respond::negotiated(StatusCode::OK, &json!(status), self.headers))
             }
             Deleted::Waiting(object) => self.reply(StatusCode::OK, &object),
         }
@@ -61,7 +60,7 @@ impl Call<'_> {
         stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;
         let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
         let meta = apimachinery::status::ListMeta { resource_version: revision.to_string(), ..Default::default() };
-        self.list_response(items, &meta, Shape::Whole).await
+        self.list_response(items, &meta).await
     }
 
     /// Somebody else may have deleted it since it was listed.

@@ -11,7 +11,7 @@ use world::World;
 
 use crate::negotiate::{Encoding, Shape};
 use crate::respond::no_protobuf;
-use crate::shape::{self, Include};
+use crate::shape::{self, Form};
 
 /// Events that are there at once go out together until they are this many bytes: a write to the socket costs as much as
 /// several events.
@@ -34,12 +34,11 @@ pub(super) fn stream(events: WatchStream, frames: Frames) -> impl Stream<Item = 
 /// The form of one watch.
 pub(super) struct Frames {
     pub resource: Resource,
-    pub shape: Shape,
-    pub include: Include,
+    pub form: Form,
     pub encoding: Encoding,
     /// Ages in tables are those of the moment an event is sent.
     pub world: World,
-    /// The first table with an object names the columns.
+    /// The first table names the columns.
     pub first: bool,
 }
 
@@ -59,10 +58,11 @@ impl Frames {
             WatchEvent::Deleted(object) => ("DELETED", object),
             WatchEvent::Error(status) => return self.error(&status, out),
             WatchEvent::Bookmark { resource_version, initial_end } => {
-                return self.frame("BOOKMARK", &self.bookmark(resource_version, initial_end), out);
+                let bookmark = self.bookmark(resource_version, initial_end);
+                return self.shown("BOOKMARK", bookmark, out);
             }
         };
-        if self.shape == Shape::Whole && self.encoding != Encoding::Protobuf {
+        if self.form.shape == Shape::Whole && self.encoding != Encoding::Protobuf {
             out.reserve(object.json().len() + 40);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(type_.as_bytes());
@@ -72,16 +72,17 @@ impl Frames {
             return;
         }
         let now = Time::new(self.world.now());
-        match shape::shaped(&self.resource, &object, self.shape, self.include, now) {
-            Ok(mut shown) => {
-                // Only here: a bookmark that comes first has no columns, and the client would never learn them.
-                if self.shape == Shape::Table && !std::mem::take(&mut self.first) {
-                    shown["columnDefinitions"] = Value::Null;
-                }
-                self.frame(type_, &shown, out);
-            }
+        match shape::shaped(&self.resource, &object, self.form, now) {
+            Ok(shown) => self.shown(type_, shown, out),
             Err(status) => self.error(&status, out),
         }
+    }
+
+    fn shown(&mut self, type_: &str, mut shown: Value, out: &mut Vec<u8>) {
+        if self.form.shape == Shape::Table && !std::mem::take(&mut self.first) {
+            shown["columnDefinitions"] = Value::Null;
+        }
+        self.frame(type_, &shown, out);
     }
 
     fn error(&self, status: &Status, out: &mut Vec<u8>) {
@@ -98,8 +99,7 @@ impl Frames {
             out.extend_from_slice(&frame);
             return;
         }
-        out.extend_from_slice(json!({"type": type_, "object": object}).to_string().as_bytes());
-        out.push(b'\n');
+        out.extend_from_slice(format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n").as_bytes());
     }
 
     fn bookmark(&self, revision: u64, initial_end: bool) -> Value {
@@ -108,13 +108,7 @@ impl Frames {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let named = &self.resource.info.resource;
-        let partial = |metadata: Value| json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
-        match self.shape {
-            Shape::Whole => json!({"kind": named.kind, "apiVersion": named.api_version(), "metadata": metadata}),
-            Shape::Metadata => partial(metadata),
-            Shape::Table => json!({
-                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": revision.to_string()},
-                "columnDefinitions": null, "rows": [{"cells": [], "object": partial(metadata)}]}),
-        }
+        let object = json!({"kind": named.kind, "apiVersion": named.api_version(), "metadata": metadata});
+        self.form.of(&self.resource, object, Time::new(self.world.now()))
     }
 }

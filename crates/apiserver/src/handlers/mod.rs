@@ -10,6 +10,7 @@ mod patch;
 mod pods;
 mod read;
 mod scale;
+mod scale_owners;
 mod types;
 mod update;
 mod watch;
@@ -57,6 +58,7 @@ pub(crate) async fn handle(
 ) -> Result<Response, Status> {
     let subject = negotiate::Subject {
         list: matches!(info.verb, "list" | "deletecollection"),
+        watch: info.verb == "watch",
         custom: resource.info.custom,
         group: &resource.info.resource.group,
         kind: &resource.info.resource.kind,
@@ -87,7 +89,7 @@ impl Call<'_> {
         self.check_scope()?;
         let subresource = self.subresource()?;
         if subresource.is_none() && !self.allows(self.info.verb) {
-            return Err(method_not_allowed());
+            return Err(self.refused_verb());
         }
         if self.info.name.is_empty() && matches!(self.info.verb, "update" | "patch") {
             return Err(method_not_allowed());
@@ -117,6 +119,26 @@ impl Call<'_> {
     /// Whether the resource has this verb at all.
     fn allows(&self, verb: &str) -> bool {
         self.resource.info.verbs.iter().any(|known| known == verb)
+    }
+
+    /// What can be listed but not watched says so; other verbs have no route at all.
+    fn refused_verb(&self) -> Status {
+        let legacy = self.info.path.split('/').any(|part| part == "watch");
+        match self.info.verb {
+            "watch" if legacy => no_such_resource(),
+            "watch" if self.allows("list") => {
+                let named = &self.resource.info.resource;
+                let resource = named.gvr().group_resource();
+                let message = format!("watch is not supported on resources of kind {resource:?}");
+                let details = apimachinery::status::StatusDetails {
+                    group: named.group.clone(),
+                    kind: named.plural.clone(),
+                    ..Default::default()
+                };
+                Status::failure(StatusReason::MethodNotAllowed, message).with_details(details)
+            }
+            _ => method_not_allowed(),
+        }
     }
 
     /// What clients of an outdated built-in kind are told with every answer.
@@ -238,12 +260,19 @@ impl Call<'_> {
         Include::parse(self.info.query.text("includeObject"))
     }
 
+    /// How objects are shown in this reply.
+    fn form(&self) -> Result<shape::Form, Status> {
+        let Accepted { shape, meta, .. } = self.accepted;
+        let include = if shape == Shape::Table { self.include()? } else { Include::Metadata };
+        Ok(shape::Form { shape, meta, include })
+    }
+
     /// The reply that shows one object.
     fn reply(&self, code: StatusCode, object: &Arc<Object>) -> Result<Response, Status> {
         if self.shared || self.accepted.shape == Shape::Whole {
             return Ok(respond::object(code, object, self.accepted.encoding, self.shared));
         }
-        let tree = shape::shaped(self.resource, object, self.accepted.shape, self.include()?, self.now)?;
+        let tree = shape::shaped(self.resource, object, self.form()?, self.now)?;
         let json = serde_json::to_vec(&tree).map_err(Status::internal)?;
         Ok(respond::document(code, json.into(), self.accepted.encoding))
     }

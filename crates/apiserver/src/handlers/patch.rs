@@ -3,6 +3,7 @@
 
 use apimachinery::go_print::GoPrint;
 use apimachinery::json_patch::{self, JsonPatch};
+use apimachinery::schema::TypeOf;
 use apimachinery::{Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
 use serde_json::Value;
@@ -14,55 +15,67 @@ use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::respond;
 
-enum Patch {
+/// The media type of server-side apply.
+pub(super) const APPLY: &str = "application/apply-patch+yaml";
+
+enum Document {
     Json(JsonPatch),
     Merge(Value),
     Strategic(Value),
 }
 
+/// A patch as it was sent, and the keys it has twice.
+pub(super) struct Patch {
+    document: Document,
+    duplicates: Vec<String>,
+}
+
 impl Patch {
-    /// What errors show of it: the result as JSON, but strategic patches themselves, as Go prints maps.
-    fn invalid(&self, patched: &Value, why: impl Into<String>) -> Status {
-        match self {
-            Self::Strategic(patch) => patch_invalid(&GoPrint(patch), why),
-            Self::Json(_) | Self::Merge(_) => patch_invalid(patched, why),
+    fn apply(&self, object: &mut Value, schema: &TypeOf) -> Result<(), Status> {
+        match &self.document {
+            Document::Json(patch) => patch.apply(object).map_err(|e| e.to_status()),
+            Document::Merge(patch) => {
+                merge_patch::apply(object, patch);
+                Ok(())
+            }
+            Document::Strategic(patch) => strategic::apply(object, patch, schema).map_err(|e| e.to_status()),
+        }
+    }
+
+    /// A refusal that shows the result as JSON, but strategic patches themselves, as Go prints maps.
+    fn invalid(&self, old: &Value, schema: &TypeOf, why: impl Into<String>) -> Status {
+        if let Document::Strategic(patch) = &self.document {
+            return patch_invalid(&GoPrint(patch), why);
+        }
+        // Made once more, with what judging it took away.
+        let mut patched = old.clone();
+        match self.apply(&mut patched, schema) {
+            Ok(()) => patch_invalid(&patched, why),
+            Err(status) => status,
         }
     }
 
     fn names_version(&self) -> bool {
-        match self {
-            Self::Json(patch) => patch.touches(&["metadata", "resourceVersion"]),
-            Self::Merge(patch) | Self::Strategic(patch) => patch["metadata"].get("resourceVersion").is_some(),
+        match &self.document {
+            Document::Json(patch) => patch.touches(&["metadata", "resourceVersion"]),
+            Document::Merge(patch) | Document::Strategic(patch) => patch["metadata"].get("resourceVersion").is_some(),
         }
     }
 }
 
 impl Call<'_> {
     pub(super) async fn patch(&self, body: Body) -> Result<Response, Status> {
-        if super::body::media_type(self.headers) == "application/apply-patch+yaml" {
+        if super::body::media_type(self.headers) == APPLY {
             return self.apply(body).await;
         }
         let options = self.write_options(Write::Patch)?;
-        let patch = self.read_patch(body).await?;
+        let patch = self.read_patch(body, options.field_validation).await?;
         let findings = parking_lot::Mutex::new(Vec::new());
         let changed = self
             .modify(&self.key(), Owners::Track, options.dry_run, |old| {
-                let mut new = old.clone();
-                self.apply_patch(&patch, &mut new)?;
-                if !patch.names_version()
-                    && let Some(metadata) = new["metadata"].as_object_mut()
-                {
-                    // Based on whatever is newest: a race is tried again, not reported.
-                    metadata.remove("resourceVersion");
-                }
-                // Judged after the patch: directives of strategic patches are no fields, and what was stored has none.
-                let unknown = strict::prune(&mut new, &self.resource.info.schema);
-                *findings.lock() =
-                    self.patch_findings(unknown, options.field_validation, |why| patch.invalid(&new, why))?;
-                self.patched(new, |new, wrong| match patch {
-                    Patch::Strategic(_) => patch.invalid(new, wrong.converter),
-                    Patch::Json(_) | Patch::Merge(_) => patch.invalid(new, wrong.decoder),
-                })
+                let (new, found) = self.outcome(&patch, old, options.field_validation)?;
+                *findings.lock() = found;
+                Ok(new)
             })
             .await?;
         let mut findings = findings.into_inner();
@@ -72,51 +85,71 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Unknown fields are told as on other writes, except that strict validation blames the patch (422).
-    fn patch_findings(
+    /// What the patch makes of an object, and what the client is told of unknown and duplicate fields. Strict validation
+    /// blames the patch (422).
+    pub(super) fn outcome(
         &self,
-        unknown: Vec<String>,
+        patch: &Patch,
+        old: &Value,
         validation: FieldValidation,
-        invalid: impl FnOnce(String) -> Status,
-    ) -> Result<Vec<String>, Status> {
-        if unknown.is_empty() || validation != FieldValidation::Strict {
-            return self.field_findings(unknown, validation);
+    ) -> Result<(Value, Vec<String>), Status> {
+        let schema = &self.resource.info.schema;
+        let mut new = old.clone();
+        patch.apply(&mut new, schema)?;
+        if !patch.names_version()
+            && let Some(metadata) = new["metadata"].as_object_mut()
+        {
+            // Based on whatever is newest: a race is tried again, not reported.
+            metadata.remove("resourceVersion");
         }
-        Err(invalid(strict::error_text(&unknown)))
+        // Judged after the patch: directives of strategic patches are no fields, and what was stored has none.
+        let mut findings = patch.duplicates.clone();
+        findings.extend(strict::prune(&mut new, schema));
+        let new = self.patched(new, |_, wrong| match wrong {
+            Wrong::Kind(status) => patch.invalid(old, schema, status.message),
+            Wrong::Type(wrong) if matches!(patch.document, Document::Strategic(_)) => {
+                patch.invalid(old, schema, wrong.converter)
+            }
+            Wrong::Type(wrong) => patch.invalid(old, schema, wrong.decoder),
+        })?;
+        match validation {
+            FieldValidation::Ignore => Ok((new, Vec::new())),
+            FieldValidation::Strict if !findings.is_empty() => {
+                Err(patch.invalid(old, schema, strict::error_text(&findings)))
+            }
+            FieldValidation::Warn | FieldValidation::Strict => Ok((new, findings)),
+        }
     }
 
-    fn apply_patch(&self, patch: &Patch, object: &mut Value) -> Result<(), Status> {
-        match patch {
-            Patch::Json(patch) => patch.apply(object).map_err(|e| e.to_status()),
-            Patch::Merge(patch) => {
-                merge_patch::apply(object, patch);
-                Ok(())
-            }
-            Patch::Strategic(patch) => {
-                strategic::apply(object, patch, &self.resource.info.schema).map_err(|e| e.to_status())
-            }
-        }
-    }
-
-    /// Checks that a patched object still is the one of the URL. `mistyped` tells what a value of a wrong type means.
-    fn patched(&self, mut new: Value, mistyped: impl FnOnce(&Value, Mismatch) -> Status) -> Result<Value, Status> {
-        if let Err(wrong) = self.stamp(&mut new) {
-            return Err(patch_invalid(&new, wrong.message));
+    /// Checks that a patched object still is the one of the URL. `refuse` tells what another kind, or a value of a wrong
+    /// type means.
+    pub(super) fn patched(
+        &self,
+        mut new: Value,
+        refuse: impl FnOnce(&Value, Wrong) -> Status,
+    ) -> Result<Value, Status> {
+        if let Err(status) = self.stamp(&mut new) {
+            return Err(refuse(&new, Wrong::Kind(status)));
         }
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
-        if let Some(wrong) = self.mistyped(&new) {
-            return Err(mistyped(&new, wrong));
+        match self.mistyped(&new) {
+            Some(wrong) => Err(refuse(&new, Wrong::Type(wrong))),
+            None => Ok(new),
         }
-        Ok(new)
     }
 
-    async fn read_patch(&self, body: Body) -> Result<Patch, Status> {
+    pub(super) async fn read_patch(&self, body: Body, validation: FieldValidation) -> Result<Patch, Status> {
         let bytes = super::body::read(body).await?;
+        let (tree, mut duplicates) = strict::decode_reporting_duplicates(&bytes).map_or_else(
+            |error| (Err(super::body::json_error(&bytes, &error)), Vec::new()),
+            |(tree, duplicates)| (Ok(tree), duplicates),
+        );
+        if validation == FieldValidation::Ignore {
+            duplicates.clear();
+        }
         let object = || -> Result<Value, Status> {
-            let patch: Value = serde_json::from_slice(&bytes).map_err(|e| {
-                Status::bad_request(format!("error decoding patch: {}", super::body::json_error(&bytes, &e)))
-            })?;
+            let patch = tree.map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
             match super::types::name_of(&patch) {
                 "object" => Ok(patch),
                 other => Err(Status::bad_request(format!(
@@ -125,18 +158,26 @@ impl Call<'_> {
             }
         };
         // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
-        match super::body::media_type(self.headers) {
-            "application/json-patch+json" => json_patch::parse(&bytes).map(Patch::Json).map_err(|e| e.to_status()),
-            "application/merge-patch+json" => object().map(Patch::Merge),
-            "application/strategic-merge-patch+json" if !self.resource.info.custom => object().map(Patch::Strategic),
-            _ if self.resource.info.custom => Err(Status::failure(
-                StatusReason::UnsupportedMediaType,
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
-            )),
-            _ => Err(Status::failure(StatusReason::UnsupportedMediaType, "415: Unsupported Media Type")
-                .with_details(apimachinery::status::StatusDetails::default())),
-        }
+        let document = match super::body::media_type(self.headers) {
+            "application/json-patch+json" => {
+                duplicates.iter_mut().for_each(|text| text.insert_str(0, "json patch "));
+                Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?)
+            }
+            "application/merge-patch+json" => Document::Merge(object()?),
+            "application/strategic-merge-patch+json" if !self.resource.info.custom => Document::Strategic(object()?),
+            _ if self.resource.info.custom => {
+                return Err(Status::failure(
+                    StatusReason::UnsupportedMediaType,
+                    "the body of the request was in an unknown format - accepted media types include: \
+                     application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                ));
+            }
+            _ => {
+                return Err(Status::failure(StatusReason::UnsupportedMediaType, "415: Unsupported Media Type")
+                    .with_details(apimachinery::status::StatusDetails::default()));
+            }
+        };
+        Ok(Patch { document, duplicates })
     }
 
     /// Server-side apply; creates what is missing.
@@ -170,7 +211,7 @@ impl Call<'_> {
             .modify(&self.key(), Owners::Settled, dry_run, |old| {
                 let mut new = merge(Some(old))?;
                 new["metadata"]["resourceVersion"] = names_version.clone().unwrap_or_default();
-                self.patched(new, |new, wrong| patch_invalid(new, wrong.decoder))
+                self.patched(new, |new, wrong| wrong.invalid(new))
             })
             .await?;
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
@@ -179,7 +220,7 @@ impl Call<'_> {
     }
 
     /// The applied configuration, and the duplicate keys found in it.
-    async fn read_configuration(
+    pub(super) async fn read_configuration(
         &self,
         body: Body,
         validation: FieldValidation,
@@ -213,6 +254,21 @@ impl Call<'_> {
         }
         self.stamp(&mut patch)?;
         Ok((patch, findings))
+    }
+}
+
+/// Why a patched object is none of the resource's.
+pub(super) enum Wrong {
+    Kind(Status),
+    Type(Mismatch),
+}
+
+impl Wrong {
+    pub(super) fn invalid(self, shown: &Value) -> Status {
+        match self {
+            Self::Kind(status) => patch_invalid(shown, status.message),
+            Self::Type(wrong) => patch_invalid(shown, wrong.decoder),
+        }
     }
 }
 

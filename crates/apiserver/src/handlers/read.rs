@@ -19,16 +19,23 @@ use crate::request::options::{self, ListOptions, VersionMatch};
 use crate::splice::Splice;
 use crate::{errors, keys, respond, shape};
 
-/// What a list continues from, as the opaque token says it.
+/// What a list continues from, as the opaque token says it: kube-apiserver's own form.
 #[derive(Serialize, Deserialize)]
 struct Continue {
+    #[serde(default)]
     v: String,
-    rv: u64,
-    namespace: String,
-    name: String,
+    #[serde(default)]
+    rv: i64,
+    /// What follows the list's prefix in the key of the last object, and a zero byte: the smallest key after it.
+    #[serde(default)]
+    start: String,
 }
 
 impl Continue {
+    const VERSION: &str = "meta.k8s.io/v1";
+    /// Instead of a revision: goes on at the present state.
+    const NEWEST: i64 = -1;
+
     fn parse(token: &str) -> Result<Self, Status> {
         let invalid =
             |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
@@ -39,8 +46,29 @@ impl Continue {
             };
             invalid(format!("illegal base64 data at input byte {at}"))
         })?;
-        serde_json::from_slice(&json)
-            .map_err(|error| invalid(apimachinery::go_json::syntax_error(&json).unwrap_or_else(|| error.to_string())))
+        let found: Self = serde_json::from_slice(&json).map_err(|error| {
+            invalid(apimachinery::go_json::syntax_error(&json).unwrap_or_else(|| error.to_string()))
+        })?;
+        if found.v != Self::VERSION {
+            return Err(invalid(format!("server does not recognize this encoded version {:?}", found.v)));
+        }
+        if found.rv == 0 {
+            return Err(invalid(format!("incorrect encoded start resourceVersion (version {})", Self::VERSION)));
+        }
+        if found.start.is_empty() {
+            return Err(invalid(format!("encoded start key empty (version {})", Self::VERSION)));
+        }
+        // A key below the list's prefix has no part that leads out of it.
+        let inside = found.start.strip_prefix('/').unwrap_or(&found.start);
+        if inside.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(invalid(found.start));
+        }
+        Ok(found)
+    }
+
+    fn encode(revision: i64, start: String) -> String {
+        let token = Self { v: Self::VERSION.into(), rv: revision, start };
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 }
 
@@ -130,6 +158,10 @@ impl Call<'_> {
         }
         let at = match (revision, options.version_match) {
             (Some(revision), Some(VersionMatch::Exact)) => return self.list_at(revision, None, limit, &filter).await,
+            // Older clients page through a known version without saying how it is to match.
+            (Some(revision), None) if revision > 0 && limit > 0 => {
+                return self.list_at(revision, None, limit, &filter).await;
+            }
             (None, _) => self.server.cache.catch_up().await?,
             (Some(0), _) => self.server.cache.revision(),
             (Some(revision), _) => self.server.cache.not_older_than(revision).await?,
@@ -149,20 +181,20 @@ impl Call<'_> {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
         let limit = options.limit;
-        let after = ObjectKey::namespaced(from.namespace.as_str(), from.name.as_str());
-        if from.rv == 0 {
+        let after = self.key_before(&from.start);
+        let Ok(revision) = u64::try_from(from.rv) else {
             let at = self.server.cache.catch_up().await?;
             let (items, rest, newest) =
                 self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
             return self.reply_list(items, rest, at.max(newest), filter).await;
-        }
-        self.server.cache.not_older_than(from.rv).await?;
+        };
+        self.server.cache.not_older_than(revision).await?;
         let (items, rest, newest) =
             self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
-        if newest <= from.rv {
-            return self.reply_list(items, rest, from.rv, filter).await;
+        if newest <= revision {
+            return self.reply_list(items, rest, revision, filter).await;
         }
-        match self.list_at(from.rv, Some(&after), limit, filter).await {
+        match self.list_at(revision, Some(&after), limit, filter).await {
             Err(status) if status.is(StatusReason::Expired) => Err(self.expired_continue(&after)),
             other => other,
         }
@@ -177,8 +209,25 @@ impl Call<'_> {
              the results. Continuing with the provided token results in an inconsistent list - objects that were \
              created, modified, or deleted between the time the first chunk was returned and now may show up in the list.",
         );
-        status.metadata.continue_token = continue_token(0, after);
+        status.metadata.continue_token = Continue::encode(Continue::NEWEST, self.start_after(after));
         status
+    }
+
+    /// The object that a token's start comes after.
+    fn key_before(&self, start: &str) -> ObjectKey {
+        let start = start.strip_suffix('\0').unwrap_or(start);
+        let across = self.resource.info.resource.namespaced && self.namespace().is_none();
+        match start.split_once('/').filter(|_| across) {
+            Some((namespace, name)) => ObjectKey::namespaced(namespace, name),
+            None => self.key_of(start),
+        }
+    }
+
+    fn start_after(&self, key: &ObjectKey) -> String {
+        match key.namespace().filter(|_| self.namespace().is_none()) {
+            Some(namespace) => format!("{namespace}/{}\0", key.name),
+            None => format!("{}\0", key.name),
+        }
     }
 
     async fn list_at(
@@ -225,7 +274,7 @@ impl Call<'_> {
     ) -> Result<Response, Status> {
         let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
         let token = match items.last() {
-            Some(last) if remaining > 0 => continue_token(revision, &last.key()),
+            Some(last) if remaining > 0 => Continue::encode(revision.cast_signed(), self.start_after(&last.key())),
             _ => String::new(),
         };
         let remaining = (remaining > 0 && filter.is_everything()).then_some(remaining as u64);
@@ -238,24 +287,18 @@ impl Call<'_> {
             remaining_item_count: remaining.map(|count| count as i64),
             resource_version: revision.to_string(),
         };
-        self.list_response(items, &meta, self.accepted.shape).await
+        self.list_response(items, &meta).await
     }
 
     /// A list in one of its shapes, as bytes.
-    pub(super) async fn list_response(
-        &self,
-        items: Vec<Arc<Object>>,
-        meta: &ListMeta,
-        shape: Shape,
-    ) -> Result<Response, Status> {
-        let encoding = self.accepted.encoding;
-        if shape == Shape::Whole {
-            let head = shape::list_head(self.resource, meta, shape);
+    pub(super) async fn list_response(&self, items: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
+        let (encoding, form) = (self.accepted.encoding, self.form()?);
+        if form.shape == Shape::Whole {
+            let head = shape::list_head(self.resource, meta, form);
             let spliced = Splice::new(head, shape::implied_head(self.resource), items);
             return Ok(respond::list(spliced, encoding).await);
         }
-        let include = if shape == Shape::Table { self.include()? } else { shape::Include::Metadata };
-        let json = shape::shaped_list(self.resource, &items, meta, shape, include, self.now)?;
+        let json = shape::shaped_list(self.resource, &items, meta, form, self.now)?;
         Ok(respond::document(StatusCode::OK, json.into(), encoding))
     }
 }
@@ -263,14 +306,4 @@ impl Call<'_> {
 /// The smallest key after a key.
 fn next_key(key: &[u8]) -> bytes::Bytes {
     [key, &[0]].concat().into()
-}
-
-fn continue_token(revision: u64, last: &ObjectKey) -> String {
-    let token = Continue {
-        v: "meta.k8s.io/v1".into(),
-        rv: revision,
-        namespace: last.namespace().unwrap_or_default().to_owned(),
-        name: last.name.clone(),
-    };
-    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
 }

@@ -1,72 +1,188 @@
-//! The scale subresource: `autoscaling/v1` Scale in front of two fields of the object.
+//! The scale subresource: `autoscaling/v1` Scale in front of two fields of the object. It is read, patched, applied and
+//! shown as every kind is; only what is stored is the object.
 
-use apimachinery::resource::Subresource;
-use apimachinery::{Object, Status, merge_patch};
+use std::sync::{Arc, LazyLock};
+
+use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::meta::LabelSelector;
+use apimachinery::resource::{Resource, Subresource};
+use apimachinery::selector::Selector;
+use apimachinery::{Object, Status, managed_fields};
 use http::StatusCode;
 use serde_json::{Value, json};
 use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::Owners;
-use crate::request::options::Write;
-use crate::{errors, respond};
+use super::patch::{APPLY, Patch};
+use super::scale_owners::{self, Replicas};
+use crate::errors;
+use crate::request::options::{FieldValidation, Write};
+use crate::respond;
+
+static NAMESPACED: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(true));
+static CLUSTER: LazyLock<Option<Resource>> = LazyLock::new(|| kubernetes_api::scale(false));
+
+/// Where a kind keeps what its Scale shows.
+struct Paths<'r> {
+    replicas: &'r str,
+    current: &'r str,
+    selector: Option<&'r str>,
+}
+
+/// What a request wants the Scale to be.
+enum Change {
+    Replace(Value),
+    Patch(Patch, FieldValidation),
+    Apply { configuration: Value, force: bool },
+}
 
 impl Call<'_> {
     pub(super) async fn scale(&self, body: Body) -> Result<Response, Status> {
+        let described = if self.resource.info.resource.namespaced { &*NAMESPACED } else { &*CLUSTER };
+        let described = described.as_ref().ok_or_else(super::no_such_resource)?;
+        let scale = self.facade(described);
         if self.info.verb == "get" {
             self.server.cache.catch_up().await?;
             let stored = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
             let served = self.served(stored)?;
-            return Ok(respond::value(StatusCode::OK, &self.scale_of(&served)?));
-        }
-        let is_patch = self.info.verb == "patch";
-        let options = self.write_options(if is_patch { Write::Patch } else { Write::Update })?;
-        let bytes = super::body::read(body).await?;
-        let wanted: Value = match super::body::media_type(self.headers) {
-            "application/merge-patch+json" | "application/strategic-merge-patch+json" => {
-                serde_json::from_slice(&bytes).map_err(|e| Status::bad_request(format!("error decoding patch: {e}")))?
+            let shown = self.scale_of(&served)?;
+            if shown["spec"]["replicas"].is_null() {
+                let why = format!("the spec replicas field {:?} does not exist", self.scale_paths()?.replicas);
+                return Err(Status::internal(why));
             }
-            _ => super::body::decode(self.headers, &bytes)?,
+            return scale.shown(shown);
+        }
+        let is_apply = super::body::media_type(self.headers) == APPLY;
+        let (write, owners) = match self.info.verb {
+            "update" => (Write::Update, "update"),
+            _ if is_apply => (Write::Apply, "apply"),
+            _ => (Write::Patch, "patch"),
         };
-        let (spec_replicas, ..) = self.scale_paths()?;
+        let options = self.write_options(write)?;
+        let validation = options.field_validation;
+        let mut warnings = Vec::new();
+        let change = match owners {
+            "update" => {
+                let (mut wanted, found) = scale.object(body, validation).await?;
+                warnings = found;
+                scale.require_name(&wanted)?;
+                scale.check_name(&mut wanted)?;
+                scale.check_namespace(&mut wanted)?;
+                Change::Replace(wanted)
+            }
+            "apply" => {
+                let (mut configuration, found) = scale.read_configuration(body, validation).await?;
+                warnings = found;
+                scale.check_name(&mut configuration)?;
+                scale.check_namespace(&mut configuration.clone())?;
+                Change::Apply { configuration, force: options.force }
+            }
+            // Which kinds of patches there are is a matter of the resource.
+            _ => Change::Patch(self.read_patch(body, validation).await?, validation),
+        };
+        let findings = parking_lot::Mutex::new(warnings);
         let changed = self
-            .modify(&self.key(), Owners::Track, options.dry_run, |old| {
-                let object = Object::from_value(old).map_err(errors::document)?;
-                let mut scale = self.scale_of(&object)?;
-                if is_patch {
-                    merge_patch::apply(&mut scale, &wanted);
-                } else {
-                    scale.clone_from(&wanted);
-                }
-                let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
-                if replicas < 0 {
-                    let path = apimachinery::field::Path::new("spec").child("replicas");
-                    let why = "must be greater than or equal to 0";
-                    let error = apimachinery::field::Error::invalid(&path, replicas, why);
-                    return Err(Status::invalid("autoscaling", "Scale", &self.info.name, &[error]));
-                }
-                let mut new = old.clone();
-                *field(&mut new, &spec_replicas) = replicas.into();
-                let version = wanted["metadata"]["resourceVersion"].as_str().unwrap_or_default();
-                new["metadata"]["resourceVersion"] = version.into();
+            .modify(&self.key(), Owners::Settled, options.dry_run, |old| {
+                let (new, found) = self.rescaled(&scale, old, &change)?;
+                findings.lock().extend(found);
                 Ok(new)
             })
             .await?;
-        Ok(respond::value(StatusCode::OK, &self.scale_of(&changed.object)?))
+        let mut response = scale.shown(self.scale_of(&changed.object)?)?;
+        respond::warn(&mut response, &findings.into_inner());
+        Ok(response)
     }
 
-    fn scale_paths(&self) -> Result<(String, String, Option<String>), Status> {
+    /// This request, as if the Scale were the resource.
+    fn facade<'f>(&'f self, described: &'f Resource) -> Call<'f> {
+        Call {
+            server: self.server,
+            info: self.info,
+            resource: described,
+            user: self.user,
+            headers: self.headers,
+            shared: false,
+            accepted: self.accepted,
+            now: self.now,
+            api_version: described.info.resource.api_version(),
+        }
+    }
+
+    fn shown(&self, mut scale: Value) -> Result<Response, Status> {
+        if let Some(metadata) = scale["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        let object = Object::from_value(&scale).map_err(errors::document)?;
+        self.reply(StatusCode::OK, &Arc::new(object))
+    }
+
+    /// The object with the replicas that the changed Scale says.
+    fn rescaled(&self, scale: &Call<'_>, old: &Value, change: &Change) -> Result<(Value, Vec<String>), Status> {
+        let paths = self.scale_paths()?;
+        let owned = Replicas { path: paths.replicas, api_version: &self.api_version };
+        let object = Object::from_value(old).map_err(errors::document)?;
+        let mut was = self.scale_of(&object)?;
+        scale_owners::show(old, &mut was, &owned);
+        let (mut wanted, findings) = match change {
+            Change::Replace(wanted) => (wanted.clone(), Vec::new()),
+            Change::Patch(patch, validation) => scale.outcome(patch, &was, *validation)?,
+            Change::Apply { configuration, force } => {
+                let merged = scale.as_manager(|context| {
+                    managed_fields::apply(Some(&was), configuration, context, *force, &scale.resource.info.schema)
+                });
+                let mut merged = merged.map_err(|e| e.to_status())?;
+                merged["metadata"]["resourceVersion"] = configuration["metadata"]["resourceVersion"].clone();
+                (scale.patched(merged, |merged, wrong| wrong.invalid(merged))?, Vec::new())
+            }
+        };
+        self.judge(&was, &wanted, &paths)?;
+        if !matches!(change, Change::Apply { .. }) {
+            scale.track(Some(&was), &mut wanted);
+        }
+        let mut new = old.clone();
+        set(&mut new, paths.replicas, wanted["spec"]["replicas"].as_i64().unwrap_or(0).into())?;
+        scale_owners::put_back(&wanted, &mut new, &owned);
+        new["metadata"]["resourceVersion"] = wanted["metadata"]["resourceVersion"].clone();
+        Ok((new, findings))
+    }
+
+    /// Whether a Scale may be what somebody wants it to be.
+    fn judge(&self, was: &Value, wanted: &Value, paths: &Paths<'_>) -> Result<(), Status> {
+        let named = &self.resource.info.resource;
+        let replicas = &wanted["spec"]["replicas"];
+        if was["spec"]["replicas"].is_null() && replicas.is_null() {
+            let why = format!("the spec replicas field {:?} cannot be empty", paths.replicas);
+            return Err(Status::bad_request(why));
+        }
+        if let Some(negative) = replicas.as_i64().filter(|replicas| *replicas < 0) {
+            let path = Path::new("spec").child("replicas");
+            let error = FieldError::invalid(&path, negative, "must be greater than or equal to 0");
+            return Err(Status::invalid("autoscaling", "Scale", &self.info.name, &[error]));
+        }
+        let (given, found) = (&wanted["metadata"]["uid"], &was["metadata"]["uid"]);
+        match (given.as_str().filter(|uid| !uid.is_empty()), found.as_str()) {
+            (Some(given), Some(found)) if given != found => {
+                let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {found}");
+                Err(Status::conflict(&named.group, &format!("{}/scale", named.plural), &self.info.name, &why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn scale_paths(&self) -> Result<Paths<'_>, Status> {
         let found = self.resource.info.subresources.iter().find_map(|subresource| match subresource {
             Subresource::Scale { spec_replicas, status_replicas, label_selector } => {
-                Some((spec_replicas.clone(), status_replicas.clone(), label_selector.clone()))
+                Some(Paths { replicas: spec_replicas, current: status_replicas, selector: label_selector.as_deref() })
             }
             _ => None,
         });
         found.ok_or_else(super::no_such_resource)
     }
 
+    /// Without replicas for a custom resource that has none.
     fn scale_of(&self, object: &Object) -> Result<Value, Status> {
-        let (spec_path, status_path, selector_path) = self.scale_paths()?;
+        let paths = self.scale_paths()?;
         let tree = object.to_value().map_err(errors::document)?;
         let mut metadata = json!({});
         for name in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
@@ -74,14 +190,18 @@ impl Call<'_> {
                 metadata[name] = value.clone();
             }
         }
-        let mut status = json!({"replicas": lookup(&tree, &status_path).as_i64().unwrap_or(0)});
-        if let Some(path) = selector_path {
-            status["selector"] = selector_text(lookup(&tree, &path)).into();
+        let mut status = json!({"replicas": lookup(&tree, paths.current).as_i64().unwrap_or(0)});
+        let selector = paths.selector.map(|path| selector_text(lookup(&tree, path)));
+        if let Some(text) = selector.filter(|text| !text.is_empty()) {
+            status["selector"] = text.into();
         }
-        Ok(json!({
-            "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-            "spec": {"replicas": lookup(&tree, &spec_path).as_i64().unwrap_or(0)}, "status": status,
-        }))
+        let mut scale = json!({
+            "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": {}, "status": status,
+        });
+        if let Some(replicas) = lookup(&tree, paths.replicas).as_i64() {
+            scale["spec"]["replicas"] = replicas.into();
+        }
+        Ok(scale)
     }
 }
 
@@ -93,20 +213,58 @@ fn lookup<'a>(tree: &'a Value, path: &str) -> &'a Value {
     parts(path).fold(tree, |at, part| &at[part])
 }
 
-fn field<'a>(tree: &'a mut Value, path: &str) -> &'a mut Value {
-    parts(path).fold(tree, |at, part| &mut at[part])
+/// Puts a value below objects that are made where they are missing.
+fn set(tree: &mut Value, path: &str, value: Value) -> Result<(), Status> {
+    let mut at = tree;
+    for part in parts(path) {
+        if at.is_null() {
+            *at = json!({});
+        }
+        let Some(map) = at.as_object_mut() else {
+            return Err(Status::internal(format!("value cannot be set at {path}: {part} is below something else")));
+        };
+        at = map.entry(part).or_insert(Value::Null);
+    }
+    *at = value;
+    Ok(())
 }
 
 /// A selector as text: already text, a LabelSelector, or a plain map.
 fn selector_text(selector: &Value) -> String {
-    match selector {
-        Value::String(text) => text.clone(),
-        Value::Object(map) => {
-            let labels = map.get("matchLabels").and_then(Value::as_object).unwrap_or(map);
-            let pairs: Vec<String> =
-                labels.iter().filter_map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
-            pairs.join(",")
+    if let Value::String(text) = selector {
+        return text.clone();
+    }
+    let is_labels = |map: &serde_json::Map<String, Value>| map.values().all(Value::is_string);
+    let selector = match selector {
+        Value::Object(map) if is_labels(map) => json!({"matchLabels": map}),
+        other => other.clone(),
+    };
+    let parsed = serde_json::from_value::<LabelSelector>(selector).ok();
+    parsed.and_then(|parsed| Selector::from_label_selector(&parsed).ok()).map_or_else(String::new, |s| s.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_are_shown_as_text() {
+        for (selector, expected) in [
+            (json!("a=b"), "a=b"),
+            (json!({"b": "c", "a": "b"}), "a=b,b=c"),
+            (json!({"matchLabels": {"a": "b"}}), "a=b"),
+            (json!({"matchExpressions": [{"key": "k", "operator": "In", "values": ["y", "x"]}]}), "k in (x,y)"),
+            (json!(null), ""),
+        ] {
+            assert_eq!(selector_text(&selector), expected, "{selector}");
         }
-        _ => String::new(),
+    }
+
+    #[test]
+    fn a_value_is_set_where_nothing_was_but_not_below_texts() {
+        let mut tree = json!({"spec": {"text": "x"}});
+        set(&mut tree, ".spec.a.b", 3.into()).expect("a new place");
+        assert_eq!(tree["spec"]["a"]["b"], 3);
+        assert!(set(&mut tree, ".spec.text.b", 3.into()).is_err());
     }
 }

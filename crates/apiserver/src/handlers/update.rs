@@ -29,6 +29,7 @@ impl Call<'_> {
         let options = self.write_options(Write::Update)?;
         let (mut object, mut warnings) = self.object(body, options.field_validation).await?;
         let dry_run = options.dry_run;
+        self.require_name(&object)?;
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
         self.server.cache.catch_up().await?;
@@ -49,6 +50,17 @@ impl Call<'_> {
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
         respond::warn(&mut response, &warnings);
         Ok(response)
+    }
+
+    /// A replacement says which object it is.
+    pub(super) fn require_name(&self, object: &Value) -> Result<(), Status> {
+        if object["metadata"]["name"].as_str().is_some_and(|name| !name.is_empty()) {
+            return Ok(());
+        }
+        Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            self.info.name
+        )))
     }
 
     pub(super) fn check_name(&self, object: &mut Value) -> Result<(), Status> {

@@ -18,10 +18,9 @@ use super::frames::{self, Frames};
 use super::read::Filter;
 use crate::cache::{Event, Replay};
 use crate::keys;
-use crate::negotiate::Encoding;
 use crate::request::options::ListOptions;
 use crate::respond;
-use crate::shape::Include;
+use crate::shape::Form;
 
 /// kube-apiserver's `--min-request-timeout`; watches without a time-out end after one to two of these.
 const MIN_TIMEOUT: u64 = 1800;
@@ -33,19 +32,17 @@ const MAX_TIMEOUT: u64 = 365 * 24 * 3600;
 
 impl Call<'_> {
     pub(super) async fn watch(&self) -> Result<Response, Status> {
-        if self.accepted.encoding == Encoding::Yaml {
-            return Err(Status::failure(StatusReason::NotAcceptable, "watch is not served as application/yaml"));
-        }
+        let form = self.form()?;
         let options = ListOptions::parse(&self.info.query, true)?;
         let mut filter = self.filter()?;
         if !self.info.name.is_empty() {
-            self.server.cache.catch_up().await?;
-            self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
             filter = self.named_filter()?;
         }
         let wanted = options.resource_version;
         let send_initial = options.send_initial_events == Some(true);
         let from = match wanted {
+            // No events for what exists, if the client says so.
+            None | Some(0) if options.send_initial_events == Some(false) => Some(self.newest(wanted).await?),
             None | Some(0) => None,
             Some(_) if send_initial => None,
             Some(revision) => Some(revision),
@@ -64,7 +61,7 @@ impl Call<'_> {
             let prefix = keys::prefix(&self.resource.info.resource, self.namespace());
             match self.server.cache.replay(prefix, from, subscription.revision).await {
                 Ok(found) => replay = Some(found),
-                Err(status) if status.is(StatusReason::Expired) => return Ok(self.stream(expired(from, now))),
+                Err(status) if status.is(StatusReason::Expired) => return Ok(self.stream(expired(from, now), form)),
                 Err(status) => return Err(status),
             }
         }
@@ -86,7 +83,15 @@ impl Call<'_> {
             deadline: Box::pin(tokio::time::sleep_until(deadline)),
             ending: Box::pin(self.server.ending.clone().cancelled_owned()),
         };
-        Ok(self.stream(watcher.into_stream()))
+        Ok(self.stream(watcher.into_stream(), form))
+    }
+
+    /// The present state: any for version 0, else one that knows of every write before the request.
+    async fn newest(&self, wanted: Option<u64>) -> Result<u64, Status> {
+        match wanted {
+            Some(0) => Ok(self.server.cache.revision()),
+            _ => self.server.cache.catch_up().await,
+        }
     }
 
     fn named_filter(&self) -> Result<Filter, Status> {
@@ -102,14 +107,13 @@ impl Call<'_> {
         })
     }
 
-    fn stream(&self, events: WatchStream) -> Response {
+    fn stream(&self, events: WatchStream, form: Form) -> Response {
         if self.shared {
             return respond::payload(StatusCode::OK, Payload::watch(events));
         }
         let frames = Frames {
             resource: self.resource.clone(),
-            shape: self.accepted.shape,
-            include: self.include().unwrap_or(Include::Metadata),
+            form,
             encoding: self.accepted.encoding,
             world: self.server.world.clone(),
             first: true,

@@ -9,6 +9,7 @@ mod parity;
 mod plugins;
 mod pods;
 mod properties;
+mod protocol;
 mod reviews;
 mod serve;
 mod services;

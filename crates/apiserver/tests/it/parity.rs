@@ -15,19 +15,19 @@ const CM: &str = "/api/v1/namespaces/default/configmaps";
 /// Method, path, headers, body, and what is answered.
 type Exchange<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str, &'a str);
 
-struct Reply {
-    code: u16,
-    headers: http::HeaderMap,
-    body: Bytes,
+pub(crate) struct Reply {
+    pub code: u16,
+    pub headers: http::HeaderMap,
+    pub body: Bytes,
 }
 
 impl Reply {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 
     /// `CODE REASON MESSAGE`, or the code and the body when it is no Status.
-    fn shown(&self) -> String {
+    pub fn shown(&self) -> String {
         let tree = self.json();
         if tree["kind"] == "Status" {
             let text = |key: &str| tree[key].as_str().unwrap_or_default().to_owned();
@@ -46,14 +46,14 @@ fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Re
     builder.body(body).expect("a request")
 }
 
-async fn send(server: &ApiServer, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+pub(crate) async fn send(server: &ApiServer, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
     let response = server.service().oneshot(request(method, path, headers, body)).await.expect("infallible");
     let (parts, body) = response.into_parts();
     let body = body.collect().await.expect("a body").to_bytes();
     Reply { code: parts.status.as_u16(), headers: parts.headers, body }
 }
 
-fn config_map(name: &str) -> String {
+pub(crate) fn config_map(name: &str) -> String {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}}).to_string()
 }
 
@@ -381,7 +381,7 @@ async fn watches_begin_anywhere_in_the_past_and_end_cleanly() {
     let frame = frames.next().await.expect("a bookmark, a minute later");
     assert!(
         frame.starts_with(
-            b"{\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"resourceVersion\":"
+            b"{\"type\":\"BOOKMARK\",\"object\":{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"resourceVersion\":"
         )
     );
     server.end_watches();

@@ -81,7 +81,7 @@ impl Route for DiscoveryRoute {
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
         let discovery = apiserver::discovery::Discovery::new(server.registry.snapshot().iter().cloned());
-        let answer = discovery.get(&info.path, request.headers());
+        let answer = discovery.get(&info.path, None, request.headers());
         Box::pin(std::future::ready(answer.ok_or_else(|| Status::not_found("", "", &info.path))))
     }
 }

@@ -218,13 +218,13 @@ impl Watch {
     fn object(&mut self, event: &Value) -> Value {
         let object = &event["object"];
         let bookmark = event["type"] == "BOOKMARK";
-        let first = !bookmark && std::mem::take(&mut self.first);
+        let first = std::mem::take(&mut self.first);
         match self.form {
             Form::Whole => assert_eq!(object["kind"], self.kind.kind, "{event}"),
             Form::Metadata => assert_eq!(object["kind"], "PartialObjectMetadata", "{event}"),
             Form::Table => {
                 let columns = object["columnDefinitions"].as_array().map_or(0, Vec::len);
-                assert_eq!(columns > 0, first, "only the first object of a watch has columns: {event}");
+                assert_eq!(columns > 0, first, "only the first event of a watch has columns: {event}");
                 let row = &object["rows"][0];
                 if !bookmark {
                     assert_eq!(row["cells"][0], row["object"]["metadata"]["name"], "{event}");

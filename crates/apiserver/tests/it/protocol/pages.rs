@@ -1,0 +1,119 @@
+//! Lists of a revision, in pages, and what becomes of them when the past is gone.
+
+use std::sync::Arc;
+
+use apiserver::{ApiServer, Authorization, ServerConfig};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use storage::Store;
+use storage::memory::MemoryStore;
+use world::World;
+
+use super::{CM, get, lines};
+use crate::parity::{config_map, send};
+
+async fn start(store: &Arc<MemoryStore>) -> ApiServer {
+    let server = ApiServer::start(ServerConfig {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        world: World::system(),
+        resources: kubernetes_api::resources(),
+        admission: Vec::new(),
+        authentication: Box::new(|_| apiserver::authn::Authentication::default()),
+        authorization: Authorization::AlwaysAllow,
+        routes: Vec::new(),
+        crds: Vec::new(),
+        converters: Default::default(),
+        version: Default::default(),
+    });
+    server.await.expect("a store")
+}
+
+/// A server whose store can be compacted.
+async fn compactable() -> (Arc<MemoryStore>, ApiServer) {
+    let store = Arc::new(MemoryStore::new());
+    let server = start(&store).await;
+    let namespace = json!({"metadata": {"name": "default"}}).to_string();
+    assert_eq!(send(&server, "POST", "/api/v1/namespaces", &[], &namespace).await.code, 201);
+    for name in ["a", "b", "c"] {
+        assert_eq!(send(&server, "POST", CM, &[], &config_map(name)).await.code, 201);
+    }
+    (store, server)
+}
+
+fn names(list: &Value) -> Vec<&str> {
+    let items = list["items"].as_array().into_iter().flatten();
+    items.filter_map(|item| item["metadata"]["name"].as_str()).collect()
+}
+
+fn token(list: &Value) -> &str {
+    list["metadata"]["continue"].as_str().expect("a token")
+}
+
+#[tokio::test]
+async fn the_past_can_be_read_until_it_is_compacted() {
+    let (store, server) = compactable().await;
+    let everywhere = "/api/v1/configmaps";
+    for path in [CM, everywhere] {
+        let first = send(&server, "GET", &format!("{path}?limit=1"), &[], "").await.json();
+        assert_eq!((names(&first), first["metadata"]["remainingItemCount"].is_number()), (vec!["a"], true));
+        let revision = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+        let new = format!("n{}", path.len());
+        assert_eq!(send(&server, "POST", CM, &[], &config_map(&new)).await.code, 201);
+
+        // A known version with a limit is that version exactly, as older clients page.
+        let past = send(&server, "GET", &format!("{path}?limit=9&resourceVersion={revision}"), &[], "").await.json();
+        assert_eq!((names(&past).contains(&&*new), &past["metadata"]["resourceVersion"]), (false, &json!(revision)));
+        let now = send(&server, "GET", &format!("{path}?resourceVersion={revision}"), &[], "").await.json();
+        assert!(names(&now).contains(&&*new), "without a limit it is not older than: {now}");
+
+        let newest = store.revision().await.expect("a revision");
+        store.compact(newest).await.expect("the past goes");
+        let again = format!("{path}?limit=1&continue={}", token(&first));
+        let refused = send(&server, "GET", &again, &[], "").await;
+        assert!(refused.shown().starts_with("410 Expired The provided continue parameter is too old"), "{path}");
+        let resumed = refused.json();
+        let decoded = URL_SAFE_NO_PAD.decode(token(&resumed)).expect("base64");
+        let decoded: Value = serde_json::from_slice(&decoded).expect("JSON");
+        assert_eq!((&decoded["v"], &decoded["rv"]), (&json!("meta.k8s.io/v1"), &json!(-1)));
+        let rest = send(&server, "GET", &format!("{path}?continue={}", token(&resumed)), &[], "").await.json();
+        assert_eq!(names(&rest)[..2], ["b", "c"], "the rest, as it is now");
+        assert!(names(&rest).contains(&&*new));
+
+        let exact = format!("{path}?resourceVersion={revision}&resourceVersionMatch=Exact");
+        let refused = send(&server, "GET", &exact, &[], "").await;
+        assert!(
+            refused.shown().starts_with("410 Expired The resourceVersion for the provided list is too old."),
+            "{}",
+            refused.shown()
+        );
+        // This server still remembers; the next one on the same store does not.
+        let watch = format!("{path}?watch=1&resourceVersion={revision}&timeoutSeconds=1");
+        let events = lines(&get(&start(&store).await, &watch, "application/json").await);
+        assert_eq!((events.len(), &events[0]["type"]), (1, &json!("ERROR")), "one line, then the end");
+        let status = &events[0]["object"];
+        assert_eq!((&status["code"], &status["reason"]), (&json!(410), &json!("Expired")));
+        assert!(status["message"].as_str().is_some_and(|text| text.starts_with("too old resource version: ")));
+    }
+}
+
+#[tokio::test]
+async fn tokens_that_no_list_gave_are_refused() {
+    let (_store, server) = compactable().await;
+    let prefix = "400 BadRequest invalid continue token: continue key is not valid: ";
+    for (token, why) in [
+        (
+            r#"{"v":"meta2.k8s.io/v1","rv":5,"start":"a"}"#,
+            "server does not recognize this encoded version \"meta2.k8s.io/v1\"",
+        ),
+        (
+            r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#,
+            "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
+        ),
+        (r#"{"v":"meta.k8s.io/v1","rv":5}"#, "encoded start key empty (version meta.k8s.io/v1)"),
+        (r#"{"v":"meta.k8s.io/v1","rv":5,"start":"../secrets/a"}"#, "../secrets/a"),
+    ] {
+        let path = format!("{CM}?continue={}", URL_SAFE_NO_PAD.encode(token));
+        assert_eq!(send(&server, "GET", &path, &[], "").await.shown(), format!("{prefix}{why}"), "{token}");
+    }
+}
