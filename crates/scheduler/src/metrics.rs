@@ -1,8 +1,11 @@
 //! What the scheduler counts, with upstream's names, labels and buckets.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use metrics::{Buckets, Counters, Description, Histograms, Registry};
+use scheduling::{Step, Steps};
+use tokio::time::Instant;
 
 pub const ATTEMPTS: Description = Description::counter(
     "karmada_scheduler_schedule_attempts_total",
@@ -22,12 +25,24 @@ pub const INCOMING: Description = Description::counter(
 );
 pub const PENDING: Description =
     Description::gauge("scheduler_pending_bindings", &["queue"], "Bindings that wait: active, backoff, unschedulable.");
+pub const ALGORITHM: Description = Description::histogram(
+    "karmada_scheduler_scheduling_algorithm_duration_seconds",
+    &["schedule_step"],
+    Buckets::Exponential { start: 0.001, factor: 2.0, count: 15 },
+    "How long a step of a decision took: Filter, Score, Select, AssignReplicas.",
+);
+pub const EXTENSION_POINTS: Description = Description::histogram(
+    "karmada_scheduler_framework_extension_point_duration_seconds",
+    &["extension_point", "result"],
+    Buckets::Exponential { start: 0.0001, factor: 2.0, count: 12 },
+    "How long all plugins took over all clusters: Filter, Score.",
+);
 pub const UNANSWERED: Description = Description::counter(
     "karmada_rs_scheduler_estimates_missing_total",
     &[],
     "Estimators that were asked and did not know or did not answer; the cluster's own summary was used alone.",
 );
-pub const ALL: &[Description] = &[ATTEMPTS, E2E, INCOMING, PENDING, UNANSWERED];
+pub const ALL: &[Description] = &[ATTEMPTS, E2E, ALGORITHM, EXTENSION_POINTS, INCOMING, PENDING, UNANSWERED];
 
 /// The families at hand, so that an observation looks up its series only.
 #[derive(Debug)]
@@ -36,6 +51,8 @@ pub(crate) struct Counted {
     e2e: Histograms,
     incoming: Counters,
     unanswered: Counters,
+    algorithm: Histograms,
+    extension_points: Histograms,
 }
 
 impl Counted {
@@ -45,6 +62,8 @@ impl Counted {
             e2e: registry.histograms(&E2E),
             incoming: registry.counters(&INCOMING),
             unanswered: registry.counters(&UNANSWERED),
+            algorithm: registry.histograms(&ALGORITHM),
+            extension_points: registry.histograms(&EXTENSION_POINTS),
         }
     }
 
@@ -59,5 +78,29 @@ impl Counted {
 
     pub fn queued(&self, event: &'static str) {
         self.incoming.increment(&[event]);
+    }
+}
+
+/// Times the steps of one decision.
+pub(crate) struct Stopwatch<'a> {
+    counted: &'a Counted,
+    last: Cell<Instant>,
+}
+
+impl<'a> Stopwatch<'a> {
+    pub fn start(counted: &'a Counted) -> Self {
+        Self { counted, last: Cell::new(Instant::now()) }
+    }
+}
+
+impl Steps for Stopwatch<'_> {
+    fn ended(&self, step: Step, succeeded: bool) {
+        let now = Instant::now();
+        let took = now - self.last.replace(now);
+        self.counted.algorithm.took(&[step.name()], took);
+        if matches!(step, Step::Filter | Step::Score) {
+            let result = if succeeded { "Success" } else { "Unschedulable" };
+            self.counted.extension_points.took(&[step.name(), result], took);
+        }
     }
 }

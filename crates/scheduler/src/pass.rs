@@ -9,11 +9,13 @@ use controller_runtime::Involved;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::outcome::{self, WriteError};
+use scheduling::record::Record;
 use scheduling::{Class, Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
 use crate::assumptions::{OnTheWay, Others};
 use crate::estimates::{Answers, Asked, Known};
+use crate::metrics::{Counted, Stopwatch};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
 use crate::roster::{Lack, version};
@@ -138,14 +140,17 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
 
 /// Decides and assumes the result in one step, so that no other pass takes the same room.
 fn reserve(shared: &Shared, binding: &Binding, neighbours: &Neighbours, answers: &Answers) -> (Plan, Option<OnTheWay>) {
-    let (snapshot, gates) = (shared.snapshot(), &shared.options.gates);
+    let (snapshot, gates, time) = (shared.snapshot(), &shared.options.gates, Time::new(shared.world.now()));
     if !shared.options.overcommit_protection {
-        return (plan(binding, neighbours, &Known { answers, others: None }, &snapshot, gates), None);
+        return (
+            plan(binding, neighbours, &Known { answers, others: None }, &snapshot, gates, &shared.counted, time),
+            None,
+        );
     }
     let (key, now) = (binding.key(), shared.queue.now());
     let mut assumptions = shared.assumptions.lock();
     let known = Known { answers, others: Some(assumptions.others(&key, now)) };
-    let plan = plan(binding, neighbours, &known, &snapshot, gates);
+    let plan = plan(binding, neighbours, &known, &snapshot, gates, &shared.counted, time);
     let before = match &plan {
         Plan::Decided { decision: Decision { clusters: Ok(clusters), .. }, .. } if binding.is_workload() => {
             assumptions.assume(&key, &binding.spec, clusters, now)
@@ -162,7 +167,9 @@ async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, pla
             let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
             Ok(Ended::done(version(&written)))
         }
-        Plan::Decided { decision, fresh, why: _ } => commit(shared, object, binding, &decision, fresh).await,
+        Plan::Decided { decision, record, fresh, why: _ } => {
+            commit(shared, object, binding, &decision, record.as_deref(), fresh).await
+        }
     }
 }
 
@@ -173,6 +180,8 @@ enum Plan {
     Observed(Value),
     Decided {
         decision: Decision,
+        /// Why, for people to read; none when that is known.
+        record: Option<String>,
         /// Whether someone asked for a new decision after the last one.
         fresh: bool,
         why: ScheduleType,
@@ -198,6 +207,8 @@ fn plan(
     estimates: &dyn Estimates,
     snapshot: &Snapshot,
     gates: &Gates,
+    counted: &Counted,
+    now: Time,
 ) -> Plan {
     let peers = neighbours.peers();
     let Some(problem) = Problem::of(binding) else { return Plan::Nothing };
@@ -207,7 +218,14 @@ fn plan(
         return writes::observed(binding).map_or(Plan::Nothing, Plan::Observed);
     }
     let why = needed.unwrap_or(ScheduleType::Reconcile);
-    Plan::Decided { decision: scheduling::decide(&problem, snapshot, gates), fresh: problem.is_fresh(), why }
+    let stopwatch = Stopwatch::start(counted);
+    let decision = scheduling::decide(&Problem { steps: Some(&stopwatch), ..problem }, snapshot, gates);
+    let record = writes::is_news(binding, &decision).then(|| {
+        // Decided once more, with notes: most decisions are no news and need none.
+        let (_, verdicts) = scheduling::explain(&problem, snapshot, gates);
+        Record::of(&decision, &verdicts, binding.metadata.generation, now).to_text()
+    });
+    Plan::Decided { decision, record, fresh: problem.is_fresh(), why }
 }
 
 /// Writes a decision. A conflict before anything is written makes it void.
@@ -216,20 +234,23 @@ async fn commit(
     object: &Arc<Object>,
     binding: &Binding,
     decision: &Decision,
+    record: Option<&str>,
     fresh: bool,
 ) -> Result<Ended, Interrupted> {
     let key = object.key();
     let mut live = binding.clone();
     let (mut current, mut refused, mut written) = (object.clone(), Vec::new(), false);
     let placement = binding.spec.placement.as_ref();
-    let result =
-        decision.result().zip(placement).and_then(|(clusters, placement)| writes::result(binding, placement, clusters));
-    if let Some(patch) = result {
+    let result = decision.result().zip(placement);
+    let result = result.and_then(|(clusters, placement)| writes::result(binding, placement, clusters, record));
+    let is_result = result.is_some();
+    let reasons = || record.filter(|_| decision.error().is_some()).map(|record| writes::reasons(binding, record));
+    if let Some(patch) = result.or_else(reasons) {
         match write(shared, &key, patch, &PatchOptions::default()).await.map_err(Interrupted::from) {
             Ok(now) => {
                 live.metadata.generation = now.generation();
                 live.metadata.resource_version = now.resource_version().to_owned();
-                (current, written) = (now, true);
+                (current, written) = (now, is_result);
             }
             Err(Interrupted::Failed(error)) => refused.push(write_error(&error)),
             Err(interrupted) => return Err(interrupted),

@@ -7,25 +7,36 @@ use karmada_api::constants::{annotations, conditions};
 use karmada_api::policy::v1alpha1::Placement;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::TargetCluster;
+use scheduling::record::{ANNOTATION, Record};
+use scheduling::{Decision, ScheduleError};
 use serde_json::{Map, Value, json};
 
 /// Writes the result and the placement it was made with; None when the binding says so already. Whoever evicts reads
-/// tolerations from that placement, so it is written with every result.
-pub fn result(binding: &Binding, placement: &Placement, clusters: &[TargetCluster]) -> Option<Value> {
+/// tolerations from that placement, so it is written with every result. `record` says why.
+pub fn result(
+    binding: &Binding,
+    placement: &Placement,
+    clusters: &[TargetCluster],
+    record: Option<&str>,
+) -> Option<Value> {
     let mut metadata = precondition(binding);
-    let before = metadata.len();
     let mut patch = Map::new();
+    let mut annotated = Map::new();
     if !was_applied(binding, placement) {
         // A placement has string keys only, so that it always has a JSON text.
         let text = serde_json::to_string(placement).unwrap_or_default();
-        metadata.insert("annotations".into(), json!({annotations::APPLIED_PLACEMENT: text}));
+        annotated.insert(annotations::APPLIED_PLACEMENT.into(), text.into());
     }
     if binding.spec.clusters != clusters {
         let clusters = if clusters.is_empty() { Value::Null } else { json!(clusters) };
         patch.insert("spec".into(), json!({"clusters": clusters}));
     }
-    if patch.is_empty() && metadata.len() == before {
+    if patch.is_empty() && annotated.is_empty() {
         return None;
+    }
+    annotated.extend(record.map(|record| (ANNOTATION.to_owned(), record.into())));
+    if !annotated.is_empty() {
+        metadata.insert("annotations".into(), annotated.into());
     }
     patch.insert("metadata".into(), metadata.into());
     Some(patch.into())
@@ -81,6 +92,25 @@ pub fn status(binding: &Binding, verdict: &Verdict<'_>, now: Time) -> Option<Val
         }
     }
     (!patch.is_empty()).then(|| json!({"metadata": precondition(binding), "status": patch}))
+}
+
+/// Whether a decision says something that the binding does not know yet. A record alone is worth no write: what was
+/// decided again for the same reasons is no news.
+pub fn is_news(binding: &Binding, decision: &Decision) -> bool {
+    let placement = binding.spec.placement.as_ref();
+    let written = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
+    let told = |error: &ScheduleError| {
+        let known = binding.metadata.annotations.get(ANNOTATION).and_then(|text| Record::parse(text));
+        known.is_some_and(|known| known.says(binding.metadata.generation, &error.to_string()))
+    };
+    written.is_some() || decision.error().is_some_and(|error| !told(error))
+}
+
+/// Writes why nothing could be decided, where the last result stays.
+pub fn reasons(binding: &Binding, record: &str) -> Value {
+    let mut metadata = precondition(binding);
+    metadata.insert("annotations".into(), json!({ANNOTATION: record}));
+    json!({"metadata": metadata})
 }
 
 /// The last result stands for a binding that changed in other ways.
@@ -144,9 +174,9 @@ mod tests {
         let patch = |change: Value, clusters: &[(&str, i32)]| {
             let binding = binding(change);
             let placement = binding.spec.placement.clone().expect("a placement");
-            result(&binding, &placement, &targets(clusters)).unwrap_or_default()
+            result(&binding, &placement, &targets(clusters), Some("why")).unwrap_or_default()
         };
-        let guard = json!({"resourceVersion": "7", "uid": "u"});
+        let guard = json!({"resourceVersion": "7", "uid": "u", "annotations": {ANNOTATION: "why"}});
         assert_eq!(patch(json!({}), &[("m1", 2)]), Value::Null);
         let other_order = json!({"metadata": {"annotations": {annotations::APPLIED_PLACEMENT:
             r#"{"spreadConstraints":null,"clusterAffinity":{"clusterNames":["m1"]}}"#}}});
@@ -160,7 +190,7 @@ mod tests {
         assert_eq!(
             patch(moved, &[("m1", 2)]),
             json!({"metadata": {"resourceVersion": "7", "uid": "u", "annotations":
-                {annotations::APPLIED_PLACEMENT: r#"{"clusterAffinity":{"clusterNames":["m2"]}}"#}}})
+                {ANNOTATION: "why", annotations::APPLIED_PLACEMENT: r#"{"clusterAffinity":{"clusterNames":["m2"]}}"#}}})
         );
     }
 

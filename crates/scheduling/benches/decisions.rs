@@ -1,5 +1,7 @@
-//! Decisions a second of processor time, over fleets of 100 and 1,000 clusters with models, labels and fifty APIs each.
-//! Argument: the milliseconds per row.
+//! Decisions a second of processor time, over fleets of 10 to 5,000 clusters with models, labels and fifty APIs each, for
+//! each strategy with and without spread constraints. Argument: the milliseconds per row. With `runs CLUSTERS KIND RUNS` it
+//! decides so many times and prints nothing: for tools that count, such as `valgrind`, whose `total heap usage` of two
+//! numbers of runs tells the allocations of one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +13,14 @@ use scheduling::{Gates, Problem, Snapshot, decide, needed};
 use serde_json::{Value, json};
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).peekable();
+    if arguments.next_if(|argument| argument == "runs").is_some() {
+        let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("CLUSTERS KIND RUNS");
+        return repeat(number(), number(), number());
+    }
     let time = Duration::from_millis(arguments.next().and_then(|text| text.parse().ok()).unwrap_or(500));
     println!("{:<44}{:>10}{:>12}", "decisions/s of one core", "clusters", "per second");
-    for count in [100, 1000] {
+    for count in [10, 100, 1000, 5000] {
         let clusters: Vec<Arc<Cluster>> = (0..count).map(cluster).collect();
         let snapshot = Snapshot::of_clusters(clusters.iter().cloned());
         let mut total = Duration::ZERO;
@@ -27,6 +33,9 @@ fn main() {
             });
             row(name, count, once);
             total += once;
+            if *name == EVERYDAY {
+                both_cores(name, time, &problem, &snapshot);
+            }
         }
         row("all of these, as often each", count, total / u32::try_from(kinds.len()).expect("few kinds"));
         let settled = binding(&kinds[1].1);
@@ -38,6 +47,31 @@ fn main() {
         let reuse = measure(time, || assert!(!Snapshot::new(members.iter().cloned()).is_empty()));
         row("snapshot, clusters as they were", count, reuse);
     }
+}
+
+fn repeat(clusters: usize, kind: usize, runs: usize) {
+    let snapshot = Snapshot::of_clusters((0..clusters).map(cluster));
+    let binding = binding(&kinds()[kind].1);
+    let problem = Problem::of(&binding).expect("it has a placement");
+    for _ in 0..runs {
+        assert!(decide(&problem, &snapshot, &Gates::default()).clusters.is_ok());
+    }
+}
+
+/// What most bindings ask for.
+const EVERYDAY: &str = "all clusters, dynamic weights";
+
+/// Two threads over one snapshot: what they do together, by the time of the one that took longer.
+fn both_cores(name: &str, time: Duration, problem: &Problem<'_>, snapshot: &Snapshot) {
+    let spec = problem.spec;
+    let run = || {
+        let binding = Binding { spec: spec.clone(), ..binding(&json!({})) };
+        let problem = Problem::of(&binding).expect("it has a placement");
+        measure(time, || assert!(decide(&problem, snapshot, &Gates::default()).clusters.is_ok()))
+    };
+    let [first, second] =
+        std::thread::scope(|scope| [scope.spawn(run), scope.spawn(run)].map(|thread| thread.join().expect("no panic")));
+    row(&format!("{name}, two threads"), snapshot.len(), first.max(second) / 2);
 }
 
 fn row(name: &str, clusters: usize, once: Duration) {
@@ -127,6 +161,18 @@ fn kinds() -> Vec<(&'static str, Value)> {
         ("all clusters, duplicated", json!({"placement": {}})),
         ("labels, static weights", json!({"placement": {"clusterAffinity": prod, "replicaScheduling": fixed}})),
         ("all clusters, dynamic weights", json!({"placement": {"replicaScheduling": dynamic}, "replicas": 500})),
+        (
+            "all clusters, dynamic, 1 to 10 clusters",
+            json!({"placement": {"replicaScheduling": dynamic, "spreadConstraints": [clusters(1, 10)]}, "replicas": 50}),
+        ),
+        (
+            "all clusters, duplicated, 2 regions",
+            json!({"placement": {"spreadConstraints": [regions(2, 2), clusters(2, 4)]}, "replicas": 5}),
+        ),
+        (
+            "labels, aggregated",
+            json!({"placement": {"clusterAffinity": prod, "replicaScheduling": divided("Aggregated")}, "replicas": 50}),
+        ),
         (
             "labels, aggregated, 1 to 10 clusters",
             json!({"placement": {"clusterAffinity": prod, "replicaScheduling": divided("Aggregated"), "spreadConstraints": [clusters(1, 10)]}, "replicas": 50, "clusters": [{"name": "member-0004", "replicas": 20}]}),

@@ -13,7 +13,7 @@ use crate::explain::Trace;
 use crate::filter::{Filter, Previous, Tiers, diagnosis};
 use crate::labels::Matcher;
 use crate::plugins::Plugin;
-use crate::problem::{Gates, Problem, Strategy, ignores_constraints, places_sets};
+use crate::problem::{Gates, Problem, Step, Strategy, ignores_constraints, places_sets};
 use crate::select::{Selection, select};
 use crate::snapshot::Snapshot;
 
@@ -117,9 +117,12 @@ fn run(
         Some(places) => places.into_iter().for_each(&mut look),
         None => (0_u32..).take(snapshot.len()).for_each(&mut look),
     }
+    problem.ended(Step::Filter, !candidates.is_empty());
     if candidates.is_empty() {
         return Err(no_fit(snapshot, &filter));
     }
+    // Scores are part of the candidates: they cost one comparison each.
+    problem.ended(Step::Score, true);
     let sets = places_sets(problem.spec, problem.placement, gates);
     // Static weights look neither at room nor at an order that depends on it.
     if trace.is_some() || tiers.overflow || !is_static(problem.placement) {
@@ -128,13 +131,16 @@ fn run(
     trace.iter_mut().for_each(|trace| trace.measured(&candidates));
     let replicas = i64::from(problem.spec.replicas);
     let selection = Selection::of(problem.placement, replicas, sets, gates, &mut candidates, snapshot);
-    let selected = select(&selection, candidates)?;
+    let selected = select(&selection, candidates);
+    problem.ended(Step::Select, selected.is_ok());
+    let selected = selected?;
     if selected.is_empty() {
         return Err(AssignError::NoClusters.into());
     }
     trace.iter_mut().for_each(|trace| trace.selected(&selected));
-    let targets = targets(problem, snapshot, gates, &selected, &previous, tiers.overflow)?;
-    Ok(in_known_order(targets, &problem.spec.clusters))
+    let targets = targets(problem, snapshot, gates, &selected, &previous, tiers.overflow);
+    problem.ended(Step::AssignReplicas, targets.is_ok());
+    Ok(in_known_order(targets?, &problem.spec.clusters))
 }
 
 fn candidate(snapshot: &Snapshot, previous: &Previous, gates: &Gates, place: u32, tier: u32) -> Candidate {

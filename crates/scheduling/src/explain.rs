@@ -1,5 +1,9 @@
 //! Why a decision came out as it did, cluster by cluster.
 
+use std::collections::HashMap;
+
+use karmada_api::work::v1alpha2::TargetCluster;
+
 use crate::candidate::Candidate;
 use crate::decide::{Decision, decide_traced};
 use crate::filter::Rejection;
@@ -67,11 +71,13 @@ impl Trace {
         self.selected.sort_unstable();
     }
 
-    fn verdict(&self, place: u32, member: &Member, decision: &Decision) -> Verdict {
-        let targets = decision.clusters.as_deref().unwrap_or_default();
-        let target = targets.iter().find(|target| target.name == member.name());
-        let rejection = self.rejected.iter().find(|(rejected, _)| *rejected == place);
-        let candidate = self.candidates.iter().find(|candidate| candidate.place == place);
+    fn verdict(&self, place: u32, member: &Member, targets: &HashMap<&str, &TargetCluster>) -> Verdict {
+        let target = targets.get(member.name());
+        // Both are noted in the order of places.
+        let rejection = self.rejected.binary_search_by_key(&place, |(rejected, _)| *rejected);
+        let rejection = rejection.ok().and_then(|index| self.rejected.get(index));
+        let candidate = self.candidates.binary_search_by_key(&place, |candidate| candidate.place);
+        let candidate = candidate.ok().and_then(|index| self.candidates.get(index));
         Verdict {
             cluster: member.name().to_owned(),
             chosen: target.is_some(),
@@ -97,6 +103,8 @@ pub fn explain(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> (De
     let mut trace = Trace::default();
     let decision = decide_traced(problem, snapshot, gates, Some(&mut trace));
     let members = (0_u32..).zip(snapshot.members());
-    let verdicts = members.map(|(place, member)| trace.verdict(place, member, &decision)).collect();
+    let targets = decision.clusters.as_deref().unwrap_or_default();
+    let targets = targets.iter().map(|target| (target.name.as_str(), target)).collect();
+    let verdicts = members.map(|(place, member)| trace.verdict(place, member, &targets)).collect();
     (decision, verdicts)
 }

@@ -6,8 +6,6 @@
 
 pub mod accurate;
 mod assign;
-#[cfg(test)]
-mod brute;
 mod candidate;
 mod capacity;
 pub mod cases;
@@ -25,21 +23,16 @@ mod labels;
 mod needed;
 mod nodes;
 pub mod outcome;
-#[cfg(test)]
-mod own;
 mod plugins;
 mod problem;
-#[cfg(test)]
-mod reference;
+pub mod record;
 mod repair;
 pub mod report;
 mod select;
 mod snapshot;
 mod spread;
 #[cfg(test)]
-mod tables;
-#[cfg(test)]
-mod worlds;
+mod tests;
 
 pub use capacity::Capacity;
 pub use decide::{Decision, TermFailure, decide, demand, roomy};
@@ -49,5 +42,5 @@ pub use filter::Rejection;
 pub use needed::{ScheduleType, needed, placement_changed};
 pub use outcome::{Outcome, Queue, outcome};
 pub use plugins::{Plugin, Plugins};
-pub use problem::{Estimates, Gates, NoEstimates, Peers, Problem, Strategy};
+pub use problem::{Estimates, Gates, NoEstimates, Peers, Problem, Step, Steps, Strategy};
 pub use snapshot::{Member, Snapshot};

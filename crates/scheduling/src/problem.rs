@@ -86,6 +86,33 @@ impl Estimates for NoEstimates {
     }
 }
 
+/// The steps of a decision, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Filter,
+    Score,
+    /// With estimates.
+    Select,
+    AssignReplicas,
+}
+
+impl Step {
+    /// As metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Filter => "Filter",
+            Self::Score => "Score",
+            Self::Select => "Select",
+            Self::AssignReplicas => "AssignReplicas",
+        }
+    }
+}
+
+/// Told of each step when it ends, well or not, so that who has a clock can time them.
+pub trait Steps {
+    fn ended(&self, step: Step, succeeded: bool);
+}
+
 /// A binding to find clusters for.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
@@ -97,6 +124,7 @@ pub struct Problem<'a> {
     pub last_scheduled: Option<Time>,
     pub peers: Option<&'a Peers<'a>>,
     pub estimates: &'a dyn Estimates,
+    pub steps: Option<&'a dyn Steps>,
 }
 
 impl std::fmt::Debug for Problem<'_> {
@@ -116,7 +144,14 @@ impl<'a> Problem<'a> {
             last_scheduled: binding.status.last_scheduled_time,
             peers: None,
             estimates: &NoEstimates,
+            steps: None,
         })
+    }
+
+    pub(crate) fn ended(&self, step: Step, succeeded: bool) {
+        if let Some(steps) = self.steps {
+            steps.ended(step, succeeded);
+        }
     }
 
     pub fn is_workload(&self) -> bool {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod cluster_proxy;
+mod components;
 mod crash;
 mod explain_placement;
 mod fleet;

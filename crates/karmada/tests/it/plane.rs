@@ -21,6 +21,11 @@ pub struct Plane {
 impl Plane {
     /// Started and joined, with members `member1` to `member3`.
     pub async fn start() -> Self {
+        Self::start_with(None).await
+    }
+
+    /// The same where the scheduler asks the members' nodes.
+    async fn start_with(estimators: Option<estimator::Settings>) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let listen = Listen {
@@ -48,7 +53,7 @@ impl Plane {
             settings: Default::default(),
             scheduler: Default::default(),
             switches: Default::default(),
-            estimators: None,
+            estimators,
             descheduler: None,
         };
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
@@ -183,4 +188,41 @@ async fn a_policy_that_names_no_existing_cluster_says_so_and_waits_for_it() {
     let condition = condition.await.expect("the binding gets the condition");
     assert_eq!([&condition["status"], &condition["reason"]], ["False", "NoClusterFit"], "{condition}");
     assert_eq!(plane.ready_replicas().await, BTreeMap::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_scheduler_asks_the_nodes_of_members_without_a_socket() {
+    let plane = Plane::start_with(Some(estimator::Settings::default())).await;
+    let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
+    plane.create(&policies(), policy(placement)).await;
+    // By their summaries the members have room; none of their nodes has the label.
+    let mut choosy = deployment(2);
+    choosy["spec"]["template"]["spec"]["nodeSelector"] = json!({"disk": "ssd"});
+    plane.create(&deployments(), choosy).await;
+    let bindings = ApiResource::namespaced("work.karmada.io", "v1alpha2", "ResourceBinding", "resourcebindings");
+    let key = ObjectKey::namespaced("default", "nginx-deployment");
+    let condition = tokio::time::timeout(Duration::from_secs(60), async {
+        loop {
+            let binding = plane.client().get_opt(&bindings, &key).await.expect("the server answers");
+            let tree = binding.map(|binding| binding.to_value().expect("an object of the server")).unwrap_or_default();
+            let conditions = tree["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            match conditions.into_iter().find(|condition| condition["type"] == "Scheduled") {
+                Some(condition) => break condition,
+                None => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    });
+    let condition = condition.await.expect("the binding gets the condition");
+    assert_eq!(condition["reason"], "Unschedulable", "{condition}");
+    let message = condition["message"].as_str().unwrap_or_default();
+    assert!(message.contains("Clusters available replicas 0 are not enough to schedule."), "{message}");
+
+    // A node that has it, and there is room.
+    let nodes = ApiResource::cluster("", "v1", "Node", "nodes");
+    let member = plane.plane.members().iter().next().expect("a member").client().clone();
+    let node = member.list(&nodes, None, &ListOptions::default()).await.expect("nodes").items.remove(0);
+    let label = Patch::Merge(json!({"metadata": {"labels": {"disk": "ssd"}}}));
+    member.patch(&nodes, &node.key(), &label, &PatchOptions::default()).await.expect("the node is labelled");
+    plane.until(&[("member1", 2)]).await;
 }

@@ -7,6 +7,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::Gates;
+use scheduling::record::{self, Record};
 use scheduling::report::Report;
 use serde_json::Value;
 
@@ -36,11 +37,18 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
     })?;
     let now: Vec<String> =
         binding.spec.clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
-    print(context, form, &report.to_value(), || {
+    // What the scheduler found when it decided last, with what only it knew.
+    let record = binding.metadata.annotations.get(record::ANNOTATION).and_then(|text| Record::parse(text));
+    let mut value = report.to_value();
+    if let Some(record) = &record {
+        value["recorded"] = serde_json::to_value(record).unwrap_or_default();
+    }
+    print(context, form, &value, || {
         let [kind, namespace, name] = &report.resource;
         let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
         let now = if now.is_empty() { "nowhere".to_owned() } else { now.join(" ") };
-        format!("Workload:  {kind} {place}{name}\nNow:       {now}\n{}", report.to_text())
+        let recorded = record.map_or_else(String::new, |record| format!("\n{}", record.to_lines()));
+        format!("Workload:  {kind} {place}{name}\nNow:       {now}\n{}{recorded}", report.to_text())
     });
     Ok(())
 }

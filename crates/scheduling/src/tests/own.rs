@@ -1,7 +1,7 @@
 //! Rows of our own (`tests/tables/own.txt`), which the slow reference and the crate must both give.
 
-use crate::reference::{Answer, Spot, Way, World, solve};
-use crate::tables::{Case, case, rows};
+use super::reference::{Answer, Spot, Way, World, solve};
+use super::tables::{Case, case, rows};
 
 fn bounds(text: &str, field: &str) -> Option<(usize, usize)> {
     let found = text.split(", ").find_map(|item| item.strip_prefix(field)?.strip_prefix(' '))?;
@@ -59,15 +59,15 @@ fn printed(case: &Case, answer: &Answer) -> (String, String) {
 #[test]
 fn own_rows() {
     let mut count = 0;
-    for columns in rows(include_str!("../tests/tables/own.txt")) {
+    for columns in rows(include_str!("../../tests/tables/own.txt")) {
         let [id, how, clusters, previous, constraints, selected, result] = columns[..] else { panic!("{columns:?}") };
         let case = case(how, clusters, previous, constraints, true);
         let expected = (selected.to_owned(), result.to_owned());
         assert_eq!(printed(&case, &solve(&world(&case, how, constraints))), expected, "{id}: the reference");
         let (names, outcome) = case.run(&case.gates);
         match outcome {
-            Ok(_) => assert_eq!((names, crate::tables::printed(&outcome)), expected, "{id}"),
-            Err(error) => assert_eq!(crate::worlds::kind(&error), result, "{id}"),
+            Ok(_) => assert_eq!((names, super::tables::printed(&outcome)), expected, "{id}"),
+            Err(error) => assert_eq!(super::worlds::kind(&error), result, "{id}"),
         }
         count += 1;
     }

@@ -205,7 +205,7 @@ pub(crate) fn rows(table: &str) -> impl Iterator<Item = Vec<&str>> {
 
 #[test]
 fn decisions() {
-    let table = include_str!("../tests/tables/decisions.txt");
+    let table = include_str!("../../tests/tables/decisions.txt");
     let sets: HashMap<&str, &str> =
         table.lines().filter(|line| line.starts_with('@')).filter_map(|line| line.split_once(" = ")).collect();
     let mut wrong = Vec::new();
@@ -227,7 +227,7 @@ fn decisions() {
 
 #[test]
 fn region_choices() {
-    for columns in rows(include_str!("../tests/tables/regions.txt")) {
+    for columns in rows(include_str!("../../tests/tables/regions.txt")) {
         let [id, groups, limits, chosen] = columns[..] else { panic!("{columns:?}") };
         let mut groups: Vec<(&str, Group)> = groups
             .split(' ')
@@ -308,7 +308,7 @@ fn capacity(allocatable: &str, allocated: &str, allocating: &str, models: &str) 
 
 #[test]
 fn estimates() {
-    for columns in rows(include_str!("../tests/tables/estimates.txt")) {
+    for columns in rows(include_str!("../../tests/tables/estimates.txt")) {
         let [id, allocatable, allocated, allocating, models, demand, assumed, answer] = columns[..] else {
             panic!("{columns:?}")
         };

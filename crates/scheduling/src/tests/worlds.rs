@@ -8,12 +8,12 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::Binding;
 use serde_json::{Value, json};
 
+use super::reference::{Answer, Spot, Way, World, solve};
 use crate::candidate::Candidate;
 use crate::decide::targets;
 use crate::error::{AssignError, ScheduleError, SelectError, Step};
 use crate::filter::Previous;
 use crate::problem::{Gates, Problem};
-use crate::reference::{Answer, Spot, Way, World, solve};
 use crate::select::{Selection, select};
 use crate::snapshot::Snapshot;
 

@@ -1,0 +1,220 @@
+//! The scheduler and an estimator as processes of their own: gRPC with certificates on both sides.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Client, Patch, PatchOptions};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Binding, Scope};
+use pki::{Authority, ServerNames};
+use serde_json::{Value, json};
+use world::World;
+
+use crate::fleet::until;
+use crate::process::Karmada;
+
+/// A component, and what it said before it was at work.
+struct Component {
+    child: Child,
+    said: Vec<String>,
+}
+
+impl Component {
+    fn start(args: &[String], lines: usize) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_karmada"))
+            .args(args)
+            .env_remove("KUBECONFIG")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let stdout = BufReader::new(child.stdout.take().expect("a piped stdout"));
+        let said = stdout.lines().take(lines).map_while(Result::ok).collect();
+        Self { child, said }
+    }
+
+    /// What follows `before` in what it said.
+    fn told(&self, before: &str) -> &str {
+        let told = self.said.iter().find_map(|line| Some(line.split_once(before)?.1));
+        told.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.said))
+    }
+
+    /// Ends it as a service manager would; answers whether it ended with 0.
+    fn terminate(mut self) -> bool {
+        let asked = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
+        asked.success() && self.child.wait().expect("the process is ours").success()
+    }
+}
+
+impl Drop for Component {
+    fn drop(&mut self) {
+        // The test may have ended it already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn args(list: &[&str]) -> Vec<String> {
+    list.iter().map(|arg| (*arg).to_owned()).collect()
+}
+
+/// Writes a CA, a pair for the estimator and a pair for the scheduler; their paths.
+fn certificates(directory: &Path) -> [String; 5] {
+    let world = World::system();
+    let (authority, _) = Authority::generate("estimators", &world).expect("an authority");
+    let names = ServerNames::api_server("estimator", &["127.0.0.1".to_owned()]);
+    let server = authority.issue_server(&names, &world).expect("a certificate");
+    let client = authority.issue_client("karmada-scheduler", &[], &world).expect("a certificate");
+    let write = |name: &str, text: &str| {
+        let path = directory.join(name);
+        std::fs::write(&path, text).expect("a file");
+        path.to_str().expect("text").to_owned()
+    };
+    [
+        write("ca.crt", authority.certificate()),
+        write("server.crt", &server.certificate),
+        write("server.key", &server.key),
+        write("client.crt", &client.certificate),
+        write("client.key", &client.key),
+    ]
+}
+
+async fn create(client: &Client, resource: &ApiResource, object: Value) {
+    client.create(resource, &object).await.unwrap_or_else(|error| panic!("{object}: {error}"));
+}
+
+async fn page(address: &str, path: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let address = address.trim_start_matches("http://").replace("0.0.0.0", "127.0.0.1");
+    let mut stream = tokio::net::TcpStream::connect(&address).await.expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("it is sent");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.expect("an answer");
+    text
+}
+
+/// A cluster that says of itself that a hundred thousand pods fit, and the way to its estimator.
+async fn join(control: &Client, estimator: &str) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-system"}});
+    // A server makes it at its start, unless it is bare.
+    let _ = control.create(&ApiResource::cluster("", "v1", "Namespace", "namespaces"), &namespace).await;
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+        "spec": {"syncMode": "Push"}});
+    create(control, &Cluster::api_resource(), cluster).await;
+    let room = json!({"cpu": "100000", "memory": "100000Gi", "pods": "100000"});
+    let status = json!({"status": {"resourceSummary": {"allocatable": room}, "apiEnablements": [
+        {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]}});
+    let key = ObjectKey::cluster("m1");
+    control
+        .patch(&Cluster::api_resource(), &key, &Patch::Merge(status), &PatchOptions::status())
+        .await
+        .expect("a status");
+    let port: u16 = estimator.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
+    let service = json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": "karmada-scheduler-estimator-m1", "namespace": "karmada-system"},
+        "spec": {"type": "ExternalName", "externalName": "127.0.0.1", "ports": [{"port": 10352, "targetPort": port}]}});
+    create(control, &ApiResource::namespaced("", "v1", "Service", "services"), service).await;
+}
+
+/// The condition and the clusters of a Deployment's binding once it was looked at.
+async fn scheduled(control: &Client, name: &str, replicas: i64) -> (String, Value) {
+    let resource = Binding::api_resource(Scope::Namespaced);
+    let dynamic = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"}});
+    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": name, "namespace": "default", "labels": {"propagationpolicy.karmada.io/permanent-id": "p"}},
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name, "uid": "u"},
+            "replicas": replicas, "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+            "placement": {"replicaScheduling": dynamic}}});
+    create(control, &resource, binding).await;
+    let key = ObjectKey::namespaced("default", name);
+    until("the binding is looked at", async || {
+        let binding = control.get(&resource, &key).await.ok()?.to_value().ok()?;
+        let conditions = binding["status"]["conditions"].as_array()?.clone();
+        let condition = conditions.into_iter().find(|it| it["type"] == "Scheduled")?;
+        let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        Some((
+            format!("{} {}: {}", text("status"), text("reason"), text("message")),
+            binding["spec"]["clusters"].clone(),
+        ))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_scheduler_asks_our_estimator() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let server = Karmada::apiserver(&at("control"));
+    let member = Karmada::member_with("m1", &at("m1"), &["--nodes", "2", "--cpu", "4"]);
+    let [ca, server_crt, server_key, client_crt, client_key] = certificates(directory.path());
+    let none = ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"];
+
+    let secured =
+        ["--grpc-auth-cert-file", &server_crt, "--grpc-auth-key-file", &server_key, "--grpc-client-ca-file", &ca];
+    let own = ["scheduler-estimator", "--cluster-name=m1", "--server-port=0", "--kubeconfig", member.kubeconfig()];
+    let estimator = Component::start(&args(&[&own[..], &secured, &none].concat()), 3);
+    let control = Client::from_kubeconfig(Path::new(server.kubeconfig()), None).await.expect("a client");
+    join(&control, estimator.told("ready on ")).await;
+
+    let secured = [
+        "--scheduler-estimator-ca-file",
+        &ca,
+        "--scheduler-estimator-cert-file",
+        &client_crt,
+        "--scheduler-estimator-key-file",
+        &client_key,
+    ];
+    let own = ["scheduler", "--enable-scheduler-estimator", "--kubeconfig", server.kubeconfig()];
+    let scheduler = Component::start(&args(&[&own[..], &secured, &none].concat()), 3);
+    assert_eq!(scheduler.said[0], "The scheduler default-scheduler is ready");
+    let lease = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+    let lease_key = ObjectKey::namespaced("karmada-system", "karmada-scheduler");
+    let holder = async || {
+        let lease = control.get(&lease, &lease_key).await.expect("a Lease").to_value().expect("JSON");
+        lease["spec"]["holderIdentity"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(!holder().await.is_empty());
+
+    // The cluster says that there is room for all; its nodes have 8 cpus.
+    let (condition, clusters) = scheduled(&control, "fits", 6).await;
+    assert_eq!(condition, "True Success: Binding has been scheduled successfully.");
+    assert_eq!(clusters, json!([{"name": "m1", "replicas": 6}]));
+    let (condition, clusters) = scheduled(&control, "too-many", 60).await;
+    let expected = "False Unschedulable: failed to assign replicas: failed to scale up: Clusters available replicas 8 are \
+                    not enough to schedule.";
+    assert_eq!((condition.as_str(), clusters), (expected, Value::Null));
+
+    let told = page(estimator.told("metrics on "), "/metrics").await;
+    let counted =
+        "karmada_scheduler_estimator_estimating_request_total{result=\"success\",type=\"MaxAvailableReplicas\"}";
+    assert!(told.contains(counted), "{told}");
+    assert!(page(scheduler.told("health on "), "/healthz").await.ends_with("\r\nok"));
+    let told = page(scheduler.told("metrics on "), "/metrics").await;
+    assert!(told.contains("karmada_scheduler_schedule_attempts_total{result=\"scheduled\""), "{told}");
+
+    // Without the estimator there is the cluster's own word.
+    assert!(estimator.terminate());
+    let (condition, _) = scheduled(&control, "believed", 60).await;
+    assert_eq!(condition, "True Success: Binding has been scheduled successfully.");
+    assert!(scheduler.terminate());
+    assert_eq!(holder().await, "", "the Lease is given back");
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    for (list, expected) in [
+        (&["scheduler", "--metrics-bind-address=0"][..], "--kubeconfig or KUBECONFIG must name the API server"),
+        (&["scheduler-estimator"], "clusterName cannot be empty"),
+        (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
+        (&["descheduler", "--enable-pprof"], "--enable-pprof is a flag of upstream's that has no effect"),
+    ] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_karmada")).args(list).env_remove("KUBECONFIG").output();
+        let ran = ran.expect("the binary starts");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(ran.status.code() == Some(1) && said.contains(expected), "{list:?}: {said}");
+    }
+}

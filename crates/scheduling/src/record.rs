@@ -1,0 +1,224 @@
+//! The last decision as an annotation: why here, why not there, in a bounded number of bytes. Additive: nobody but people
+//! and `karmadactl explain-placement` reads it.
+
+use std::collections::BTreeMap;
+
+use apimachinery::meta::Time;
+use serde::{Deserialize, Serialize};
+
+use crate::decide::Decision;
+use crate::explain::Verdict;
+
+/// Of our own group, on the binding.
+pub const ANNOTATION: &str = "karmada-rs.io/last-decision";
+
+/// What the text takes at most. Kubernetes allows 256 KiB of annotations, of which the applied placement and managers
+/// of others want their share; ten thousand bindings of this are 40 MiB.
+pub const MOST_BYTES: usize = 4096;
+
+/// Clusters named in each list at first; fewer where the text gets too long.
+const NAMED: usize = 16;
+/// An error names every reason with its count; more than this says nothing new.
+const MESSAGE: usize = 512;
+
+/// What was decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    pub time: Option<Time>,
+    /// Of the binding that was looked at.
+    pub generation: i64,
+    /// How many clusters there were.
+    pub clusters: usize,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub affinity_name: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chosen: Vec<Placed>,
+    /// Those that passed every filter and got nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<Placed>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<Rejected>,
+    /// Some clusters or reasons are left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    pub name: String,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replicas: i64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub score: i64,
+    /// How many more replicas fit, by everything that was asked.
+    #[serde(default)]
+    pub free: i64,
+}
+
+/// Clusters that one filter rejected for one reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    pub plugin: String,
+    pub reason: String,
+    /// What would have to change.
+    pub field: String,
+    pub count: usize,
+    pub clusters: Vec<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
+}
+
+impl Record {
+    pub fn of(decision: &Decision, verdicts: &[Verdict], generation: i64, time: Time) -> Self {
+        let placed = |verdict: &Verdict| {
+            let numbers = verdict.numbers?;
+            let (name, replicas) = (verdict.cluster.clone(), verdict.replicas);
+            Some(Placed { name, replicas, score: numbers.score, free: numbers.allocatable })
+        };
+        let mut groups: BTreeMap<(&str, &str, &str), Vec<&str>> = BTreeMap::new();
+        for verdict in verdicts {
+            if let Some(it) = &verdict.rejected_by {
+                groups.entry((it.plugin, &it.reason, &it.field)).or_default().push(&verdict.cluster);
+            }
+        }
+        let rejected = groups.into_iter().map(|((plugin, reason, field), clusters)| Rejected {
+            plugin: plugin.to_owned(),
+            reason: reason.to_owned(),
+            field: field.to_owned(),
+            count: clusters.len(),
+            clusters: clusters.into_iter().map(str::to_owned).collect(),
+        });
+        let mut rejected: Vec<Rejected> = rejected.collect();
+        rejected.sort_by_key(|group| std::cmp::Reverse(group.count));
+        Self {
+            time: Some(time),
+            generation,
+            clusters: verdicts.len(),
+            affinity_name: decision.affinity_term.clone().unwrap_or_default(),
+            error: decision.error().map(ToString::to_string).unwrap_or_default(),
+            chosen: verdicts.iter().filter(|it| it.chosen).filter_map(placed).collect(),
+            passed: verdicts.iter().filter(|it| !it.chosen).filter_map(placed).collect(),
+            rejected,
+            cut: false,
+        }
+    }
+
+    /// The record in at most [`MOST_BYTES`]: lists lose their ends first.
+    pub fn to_text(&self) -> String {
+        let mut named = NAMED;
+        loop {
+            let text = serde_json::to_string(&self.cut_to(named)).unwrap_or_default();
+            if text.len() <= MOST_BYTES || named == 0 {
+                return text;
+            }
+            named /= 2;
+        }
+    }
+
+    /// With lists of `named` and texts of a bounded length. Nothing named is some 2 KiB at most: an error of 512
+    /// bytes, a term's name of 32.
+    fn cut_to(&self, named: usize) -> Self {
+        let mut short = self.clone();
+        short.cut |= short.chosen.len() > named || short.passed.len() > named || short.rejected.len() > named;
+        short.chosen.truncate(named);
+        short.passed.truncate(named);
+        short.rejected.truncate(named);
+        for group in &mut short.rejected {
+            short.cut |= group.clusters.len() > named;
+            group.clusters.truncate(named);
+            shorten(&mut group.reason);
+        }
+        shorten(&mut short.error);
+        short
+    }
+
+    /// Reads the annotation; what somebody else wrote there is no record.
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// Whether it says this of this generation already; then nothing but numbers has changed.
+    pub fn says(&self, generation: i64, error: &str) -> bool {
+        let mut error = error.to_owned();
+        shorten(&mut error);
+        self.generation == generation && self.error == error
+    }
+
+    /// Lines for a terminal, each with its end.
+    pub fn to_lines(&self) -> String {
+        let time = self.time.map_or_else(String::new, |time| time.to_string());
+        let mut text = format!("Recorded:  {time}, generation {}, {} clusters\n", self.generation, self.clusters);
+        if !self.error.is_empty() {
+            text += &format!("  error: {}\n", self.error);
+        }
+        for it in &self.chosen {
+            text += &format!("  {}: {} replicas, room for {} more\n", it.name, it.replicas, it.free);
+        }
+        for it in &self.passed {
+            text += &format!("  {}: passed, not chosen, room for {}\n", it.name, it.free);
+        }
+        for it in &self.rejected {
+            let more = if it.clusters.len() < it.count { ", ..." } else { "" };
+            text += &format!("  {} x {}: {} ({}{more})\n", it.count, it.plugin, it.reason, it.clusters.join(", "));
+        }
+        text
+    }
+}
+
+fn shorten(text: &mut String) {
+    if text.len() > MESSAGE {
+        let end = (0..=MESSAGE).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str("...");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::{Numbers, RejectedBy};
+
+    fn verdict(index: usize, reason: Option<String>) -> Verdict {
+        let rejected_by =
+            reason.map(|reason| RejectedBy { plugin: "TaintToleration", reason, field: "spec.taints".into() });
+        let numbers = Numbers { score: 100, allocatable: 7, available: 9, overflow_order: 0 };
+        Verdict {
+            cluster: format!("{}-{index}", "m".repeat(40)),
+            chosen: false,
+            replicas: 0,
+            selected: false,
+            numbers: rejected_by.is_none().then_some(numbers),
+            rejected_by,
+        }
+    }
+
+    #[test]
+    fn it_never_grows_beyond_its_bound() {
+        let decision = Decision { clusters: Ok(Vec::new()), affinity_term: Some("t".repeat(32)), failures: Vec::new() };
+        let now = Time::new("2026-11-21T10:00:00Z".parse().expect("a time"));
+        let passed = || (0..3000).map(|index| verdict(index, None));
+        let alike = || (0..3000).map(|index| verdict(index, Some("the same".into())));
+        let unlike = || (0..3000).map(|index| verdict(index, Some(format!("taint {index} {}", "ä".repeat(2000)))));
+        for verdicts in
+            [Vec::new(), passed().collect(), alike().collect(), unlike().collect(), passed().chain(unlike()).collect()]
+        {
+            let record = Record::of(&decision, &verdicts, 3, now);
+            let text = record.to_text();
+            assert!(text.len() <= MOST_BYTES, "{}", text.len());
+            let read = Record::parse(&text).expect("it reads back");
+            assert_eq!((read.clusters, read.cut), (verdicts.len(), !verdicts.is_empty()));
+            assert!(!read.to_lines().is_empty());
+        }
+        let few: Vec<Verdict> = passed().take(1).chain(alike().skip(1).take(2)).collect();
+        let record = Record::of(&decision, &few, 3, now);
+        assert_eq!(Record::parse(&record.to_text()), Some(record.clone()), "what is short is whole");
+        assert_eq!((record.passed[0].free, record.rejected[0].count), (7, 2));
+        assert_eq!(Record::parse("7"), None);
+    }
+}
