@@ -84,10 +84,15 @@ async fn who_lacks_room_waits_for_room() {
     plane.cluster_status("m1", json!({"resourceSummary": room(4)})).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     plane.expect(&web, &short.replace(" 3 ", " 4 ")).await;
-    assert_eq!(plane.writes() - before, 1);
+    assert_eq!(plane.writes() - before, 1, "the condition alone: but for numbers the reasons are known");
+    let record = plane.record(&web).await.expect("reasons");
+    assert!(record.error.contains("Clusters available replicas 3 are not enough"), "{record:?}");
+    assert_eq!((record.passed[0].name.as_str(), record.passed[0].free, record.clusters), ("m1", 3, 1));
     plane.cluster_status("m1", json!({"resourceSummary": room(5)})).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     plane.expect(&web, "m1:7 | True Success").await;
+    let record = plane.record(&web).await.expect("reasons");
+    assert_eq!((record.error.as_str(), record.chosen[0].replicas), ("", 7));
     plane.shutdown();
 }
 

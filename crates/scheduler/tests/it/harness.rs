@@ -16,6 +16,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::labels;
 use karmada_api::scope::{Binding, Scope};
 use scheduler::{Options, Scheduler};
+use scheduling::record::{ANNOTATION, Record};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
@@ -180,6 +181,11 @@ impl Plane {
         let resource = Binding::api_resource(Scope::of(key));
         let object = self.client.get(&resource, key).await.expect("the binding");
         object.to_value().expect("a binding")
+    }
+
+    /// Why it is where it is, as the scheduler wrote it down.
+    pub async fn record(&self, key: &ObjectKey) -> Option<Record> {
+        Record::parse(self.get(key).await["metadata"]["annotations"][ANNOTATION].as_str()?)
     }
 
     /// The binding's clusters as `m1:2 m2:2`, and the condition as `True Success` or `False reason: message`.
