@@ -7,10 +7,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 const NANO: i128 = 1_000_000_000;
-/// Larger amounts are cut to this when they are read, as upstream does: 2^63-1 units.
-const MAX: i128 = i64::MAX as i128 * NANO;
-/// Digits of [`MAX`]; numbers with more are larger.
-const MAX_DIGITS: i64 = 28;
+/// Larger amounts are cut to this when they are read in binary notation, as upstream does: 2^63-1 units.
+const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
+/// Larger amounts are cut to this in the other notations, which upstream does not bound: 10^29 units.
+const MAX: i128 = 10i128.pow(MAX_DIGITS as u32);
+/// Digits of billionths below [`MAX`]; numbers with more are not less.
+const MAX_DIGITS: i64 = 38;
 
 /// The notation an amount is printed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +29,7 @@ pub enum Format {
 /// Equality and order are by amount; the notation does not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quantity {
-    /// Billionths. Sums of billions of maximal amounts still fit.
+    /// Billionths. Sums saturate.
     nano: i128,
     format: Format,
 }
@@ -63,6 +65,40 @@ fn suffix(text: &str) -> Result<(Scale, Format), ParseQuantityError> {
     Ok((Scale::Ten(exponent.into()), Format::DecimalExponent))
 }
 
+/// Digits of a number that upstream reads as 64-bit integers.
+const SHORT: usize = 18;
+
+/// An amount as an API server stores it: in canonical form, but for some forms that upstream takes for canonical and
+/// leaves as they are written, such as `+5`, `1.500` or `1E3`.
+///
+/// # Errors
+/// When the text is no amount.
+pub fn stored(text: &str) -> Result<String, ParseQuantityError> {
+    let amount: Quantity = text.parse()?;
+    Ok(if is_left(text) { text.to_owned() } else { amount.to_string() })
+}
+
+/// The rule of upstream's quick parser, which looks at digits only.
+fn is_left(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text).trim_start_matches('0');
+    let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+    let (number, unit) = unsigned.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let (Ok((scale, _)), false) = (suffix(unit), whole.is_empty()) else { return false };
+    match scale {
+        Scale::Ten(exponent) => {
+            let exponent = exponent - fraction.len() as i64;
+            let digits = [whole, fraction].concat();
+            digits.len() <= SHORT && exponent >= -9 && exponent % 3 == 0 && !digits.ends_with("000")
+        }
+        // Three decimal digits are about ten binary ones.
+        Scale::Two(exponent) => {
+            let fits = whole.len() + exponent as usize * 3 / 10 < 15;
+            fits && !number.contains('.') && whole.parse::<u64>().is_ok_and(|value| value % 8 != 0)
+        }
+    }
+}
+
 /// The value of digits that are known to be few enough.
 fn digits_value(digits: &[u8]) -> i128 {
     digits.iter().fold(0, |value, digit| value * 10 + i128::from(digit - b'0'))
@@ -94,7 +130,7 @@ fn decimal(whole: &[u8], fraction: &[u8], exponent: i64) -> i128 {
 fn binary(whole: &[u8], fraction: &[u8], exponent: u32) -> i128 {
     let whole: Vec<u8> = whole.iter().copied().skip_while(|d| *d == b'0').collect();
     if whole.len() > 19 {
-        return MAX;
+        return MAX_BINARY;
     }
     // Up to 10^19 * 2^60, and 10^18 * 2^60 below: both fit 127 bits.
     let units = digits_value(&whole) << exponent;
@@ -127,7 +163,7 @@ impl FromStr for Quantity {
             Scale::Ten(exponent) => decimal(whole, fraction, exponent),
             Scale::Two(exponent) => binary(whole, fraction, exponent),
         };
-        let nano = nano.min(MAX);
+        let nano = nano.min(if format == Format::BinarySi { MAX_BINARY } else { MAX });
         if format == Format::BinarySi && nano > 0 && nano < NANO {
             format = Format::DecimalSi;
         }
@@ -185,7 +221,7 @@ impl Quantity {
     }
 
     fn print_binary(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut value = self.nano / NANO + (self.nano % NANO).signum();
+        let mut value = self.nano / NANO;
         let mut power = 0;
         while power < BINARY.len() && value % 1024 == 0 && value != 0 {
             value /= 1024;
@@ -197,15 +233,18 @@ impl Quantity {
 
     fn print_decimal(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut value, mut power) = (self.nano, 0);
-        while power + 1 < DECIMAL.len() && value % 1000 == 0 && value != 0 {
+        let has_larger = |power| self.format == Format::DecimalExponent || power + 1 < DECIMAL.len();
+        while has_larger(power) && value % 1000 == 0 && value != 0 {
             value /= 1000;
             power += 1;
         }
-        let (suffix, exponent) = if value == 0 { ("", 0) } else { DECIMAL[power] };
-        match (self.format, exponent) {
+        if value == 0 {
+            return f.write_str("0");
+        }
+        match (self.format, 3 * power as i64 - 9) {
             (Format::DecimalExponent, 0) => write!(f, "{value}"),
-            (Format::DecimalExponent, _) => write!(f, "{value}e{exponent}"),
-            _ => write!(f, "{value}{suffix}"),
+            (Format::DecimalExponent, exponent) => write!(f, "{value}e{exponent}"),
+            _ => write!(f, "{value}{}", DECIMAL[power].0),
         }
     }
 }
@@ -233,8 +272,8 @@ impl std::ops::Sub for Quantity {
 /// The canonical form: no fraction, the largest suffix that leaves none.
 impl fmt::Display for Quantity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Small amounts would lose their fraction in binary notation.
-        if self.format == Format::BinarySi && self.nano.abs() >= 1024 * NANO {
+        // What has a fraction would lose it in binary notation, and small amounts read better without.
+        if self.format == Format::BinarySi && self.nano.abs() >= 1024 * NANO && self.nano % NANO == 0 {
             self.print_binary(f)
         } else {
             self.print_decimal(f)
@@ -288,6 +327,9 @@ impl<'de> Deserialize<'de> for Quantity {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -300,7 +342,11 @@ mod tests {
             ("1.5", "1500m", 2, 1500),
             ("1000m", "1", 1, 1000),
             ("1000", "1k", 1000, 1_000_000),
-            ("0.1Gi", "107374183", 107_374_183, 107_374_182_400),
+            ("0.1Gi", "107374182400m", 107_374_183, 107_374_182_400),
+            ("1.2Gi", "1288490188800m", 1_288_490_189, 1_288_490_188_800),
+            ("100E", "100E", i64::MAX, i64::MAX),
+            ("1e21", "1e21", i64::MAX, i64::MAX),
+            ("-99999999999999999999Ki", "-9223372036854775807", -i64::MAX, i64::MIN),
             ("1Ki", "1Ki", 1024, 1_024_000),
             ("1024", "1024", 1024, 1_024_000),
             ("1000Ki", "1000Ki", 1_024_000, 1_024_000_000),
@@ -316,7 +362,7 @@ mod tests {
             ("1n", "1n", 1, 1),
             ("0.1n", "1n", 1, 1),
             ("1e-40", "1e-9", 1, 1),
-            ("1e400", "9223372036854775807", i64::MAX, i64::MAX),
+            ("1e400", "100e27", i64::MAX, i64::MAX),
             ("99999999999999999999Ei", "9223372036854775807", i64::MAX, i64::MAX),
             ("0e99", "0", 0, 0),
         ] {
@@ -326,6 +372,35 @@ mod tests {
         }
         for text in ["", ".", "1.2.3", "a", "1x", "1 ", "1Kii", "1e", "1e1.5", "--1", "1e99999999999", "é", "1é"] {
             assert!(text.parse::<Quantity>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_upstream_takes_for_canonical_stays() {
+        for (text, expected) in [
+            ("+5", "+5"),
+            ("005", "005"),
+            ("1.500", "1.500"),
+            ("0.500", "500m"),
+            ("1.5", "1500m"),
+            ("1.000", "1"),
+            ("1E3", "1E3"),
+            ("10E2", "1e3"),
+            ("1500m", "1500m"),
+            ("1000m", "1"),
+            ("1.500k", "1.500k"),
+            ("+3Ki", "+3Ki"),
+            ("1024Ki", "1Mi"),
+            ("+8Ki", "8Ki"),
+            ("01Ei", "1Ei"),
+            ("1.Ki", "1Ki"),
+            ("5.", "5."),
+            ("0", "0"),
+            ("-0", "0"),
+            ("1234567890123456789", "1234567890123456789"),
+            ("+1234567890123456789", "1234567890123456789"),
+        ] {
+            assert_eq!(stored(text).as_deref(), Ok(expected), "{text}");
         }
     }
 

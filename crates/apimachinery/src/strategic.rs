@@ -67,16 +67,6 @@ fn into_map(value: &mut Value) -> &mut Map<String, Value> {
     }
 }
 
-fn into_list(value: &mut Value) -> &mut Vec<Value> {
-    if !value.is_array() {
-        *value = Value::Array(Vec::new());
-    }
-    match value {
-        Value::Array(items) => items,
-        _ => unreachable!("made an array above"),
-    }
-}
-
 fn merge_maps(live: &mut Map<String, Value>, patch: &Map<String, Value>, at: At<'_>) -> Result<(), PatchError> {
     match patch.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
         None => {}
@@ -125,23 +115,51 @@ fn merge_member(
     at: At<'_>,
 ) -> Result<(), PatchError> {
     let (child, strategy) = at.child(key)?;
-    match change {
-        Value::Null => {
+    let order = patch.get(&format!("{ELEMENT_ORDER}{key}"));
+    match (live.get_mut(key), change) {
+        (_, Value::Null) => {
             live.remove(key);
         }
-        // Merging into an empty value rather than copying carries out the directives inside.
-        Value::Object(change) => {
-            merge_maps(into_map(live.entry(key).or_insert(Value::Null)), change, child)?;
+        (Some(Value::Object(live)), Value::Object(change)) => merge_maps(live, change, child)?,
+        (Some(Value::Array(live)), Value::Array(change)) if strategy.merge => {
+            lists::merge(live, change, order, strategy, child)?;
         }
-        Value::Array(change) if strategy.merge => {
-            let order = patch.get(&format!("{ELEMENT_ORDER}{key}"));
-            lists::merge(into_list(live.entry(key).or_insert(Value::Null)), change, order, strategy, child)?;
-        }
-        other => {
-            live.insert(key.to_owned(), other.clone());
+        // Taken as it is; what it says within is not looked at.
+        (Some(Value::Array(live)), Value::Array(change)) => live.clone_from(change),
+        (_, change) => {
+            if let (Value::Array(items), Some(order), true) = (change, order, strategy.merge) {
+                lists::check(items, order, strategy)?;
+            }
+            match taken(change) {
+                Some(mut change) => {
+                    if let (Value::Array(items), Some(Value::Array(order))) = (&mut change, order) {
+                        lists::put_in_order(items, order, strategy)?;
+                    }
+                    live.insert(key.to_owned(), change);
+                }
+                None => {
+                    live.remove(key);
+                }
+            }
         }
     }
     Ok(())
+}
+
+/// A part of a patch that meets nothing of its kind: without nulls and directives, and `None` where it is itself
+/// directed by `$patch`, for which there is nothing to do. Recursion is bounded by the decoder's depth.
+fn taken(change: &Value) -> Option<Value> {
+    let is_directive =
+        |key: &str| key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) || key.starts_with(DELETE_PRIMITIVES);
+    match change {
+        Value::Object(map) if map.contains_key(PATCH) => None,
+        Value::Object(map) => {
+            let members = map.iter().filter(|(key, value)| !value.is_null() && !is_directive(key));
+            Some(members.filter_map(|(key, value)| Some((key.clone(), taken(value)?))).collect())
+        }
+        Value::Array(items) => Some(items.iter().filter_map(taken).collect()),
+        scalar => Some(scalar.clone()),
+    }
 }
 
 /// `$retainKeys` names all keys that may stay, so that members of a union do not pile up.

@@ -1,10 +1,11 @@
 //! Lists that a strategic merge patch merges: by key, or as sets of primitives, and their order.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::{At, ELEMENT_ORDER, PATCH, merge_maps};
+use super::{At, ELEMENT_ORDER, PATCH, merge_maps, taken};
 use crate::go_json;
 use crate::patch::PatchError;
 use crate::schema::PatchStrategy;
@@ -55,31 +56,17 @@ fn merge_by_key(
 ) -> Result<(), PatchError> {
     let identity = |item: &Value| item.get(key).map(ToString::to_string);
     let before = live.clone();
-    let mut merged = Vec::with_capacity(patch.len());
-    let mut replace = false;
-    let mut gone = BTreeSet::new();
-    for item in patch {
-        let map = item.as_object().ok_or_else(|| {
-            PatchError::Directive(format!("an item of a list merged by {key:?} is not a map: {item}"))
-        })?;
-        match map.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
-            Some("replace") => replace = true,
-            Some("delete") => {
-                gone.insert(identity(item).ok_or_else(|| lacks_key(item, key))?);
-            }
-            None | Some("merge") => merged.push(map),
-            Some(other) => {
-                let text = format!("unknown patch type: {other} in map: {}", go_json::printed(item));
-                return Err(PatchError::Directive(text));
-            }
-        }
-    }
+    let Directed { items: patch_items, gone, replace } = directed(patch, key)?;
+    check_order(patch, order, &identity)?;
     if replace {
-        live.clear();
-    } else if !gone.is_empty() {
+        // What is left of the patch is the list, as it is.
+        *live = patch_items.into_iter().cloned().map(Value::Object).collect();
+        reorder(live, &before, order.unwrap_or(&[]), &identity);
+        return Ok(());
+    }
+    if !gone.is_empty() {
         live.retain(|item| identity(item).is_none_or(|name| !gone.contains(&name)));
     }
-    check_order(patch, order, &identity)?;
     let items = at.items()?;
     // Both lists may have as many items as a body holds, so none is looked for twice. Of equal ones the first counts.
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
@@ -88,20 +75,76 @@ fn merge_by_key(
             places.entry(name).or_insert(at);
         }
     }
-    for map in merged {
-        let change: Map<String, Value> =
-            map.iter().filter(|(k, _)| *k != PATCH).map(|(k, v)| (k.clone(), v.clone())).collect();
-        let name = map.get(key).map(ToString::to_string);
-        // An item that only carried a replace directive for the list has no key of its own.
-        let name = name.ok_or_else(|| lacks_key(&Value::Object(map.clone()), key))?;
-        let at = *places.entry(name).or_insert_with(|| {
-            live.push(Value::Object(Map::new()));
-            live.len() - 1
-        });
-        merge_maps(super::into_map(&mut live[at]), &change, items)?;
+    for map in patch_items {
+        let name = map.get(key).ok_or_else(|| lacks_key(&Value::Object(map.clone()), key))?.to_string();
+        match places.entry(name) {
+            Entry::Occupied(place) => merge_maps(super::into_map(&mut live[*place.get()]), map, items)?,
+            Entry::Vacant(place) => {
+                place.insert(live.len());
+                live.extend(taken(&Value::Object(map.clone())));
+            }
+        }
     }
     reorder(live, &before, order.unwrap_or(patch), &identity);
     Ok(())
+}
+
+/// What the items of a patch say: those to merge, the names of those to delete, and whether the list is replaced.
+struct Directed<'p> {
+    items: Vec<&'p Map<String, Value>>,
+    gone: BTreeSet<String>,
+    replace: bool,
+}
+
+fn directed<'p>(patch: &'p [Value], key: &str) -> Result<Directed<'p>, PatchError> {
+    let mut found = Directed { items: Vec::with_capacity(patch.len()), gone: BTreeSet::new(), replace: false };
+    for item in patch {
+        let map = item.as_object().ok_or_else(|| {
+            PatchError::Directive(format!("an item of a list merged by {key:?} is not a map: {item}"))
+        })?;
+        match map.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
+            None => found.items.push(map),
+            Some("replace") => found.replace = true,
+            Some("delete") => {
+                found.gone.insert(map.get(key).ok_or_else(|| lacks_key(item, key))?.to_string());
+            }
+            Some("merge") => {
+                return Err(PatchError::Directive("merging lists cannot yet be specified in the patch".to_owned()));
+            }
+            Some(other) => {
+                let text = format!("unknown patch type: {other} in map: {}", go_json::printed(item));
+                return Err(PatchError::Directive(text));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Checks a list that meets none against the order it comes with.
+pub(super) fn check(patch: &[Value], order: &Value, strategy: &PatchStrategy) -> Result<(), PatchError> {
+    check_order(patch, Some(read_order(order)?), &identity_of(strategy))
+}
+
+/// Puts the items of a list that met none into the order it came with.
+pub(super) fn put_in_order(
+    items: &mut Vec<Value>,
+    order: &[Value],
+    strategy: &PatchStrategy,
+) -> Result<(), PatchError> {
+    if let Some(key) = strategy.merge_key.as_deref()
+        && let Some(item) = items.iter().find(|item| item.get(key).is_none())
+    {
+        return Err(lacks_key(item, key));
+    }
+    reorder(items, &[], order, &identity_of(strategy));
+    Ok(())
+}
+
+fn identity_of(strategy: &PatchStrategy) -> impl Fn(&Value) -> Option<String> {
+    move |item| match &strategy.merge_key {
+        Some(key) => item.get(&**key).map(ToString::to_string),
+        None => Some(item.to_string()),
+    }
 }
 
 fn lacks_key(item: &Value, key: &str) -> PatchError {

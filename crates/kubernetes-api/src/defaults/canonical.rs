@@ -1,18 +1,18 @@
 //! The one way to write an amount or a time.
 
-use apimachinery::quantity::Quantity;
+use apimachinery::quantity::stored;
 use serde_json::Value;
 
 /// `1000m` is `1`, `1024Mi` is `1Gi`; a number becomes text. What is no amount stays, for validation to refuse.
 pub(super) fn quantity(value: &mut Value) {
     let parsed = match &*value {
         Value::String(text) if is_plain(text) => return,
-        Value::String(text) => text.parse::<Quantity>(),
-        Value::Number(number) => number.to_string().parse(),
+        Value::String(text) => stored(text),
+        Value::Number(number) => stored(&number.to_string()),
         _ => return,
     };
     if let Ok(amount) = parsed {
-        *value = amount.to_string().into();
+        *value = amount.into();
     }
 }
 
