@@ -312,6 +312,9 @@ fn measure(value: &Value) -> (usize, usize) {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;

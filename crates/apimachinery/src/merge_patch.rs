@@ -57,6 +57,9 @@ pub fn diff(from: &Value, to: &Value) -> Option<Value> {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -175,4 +175,6 @@ fn retain_keys(live: &mut Map<String, Value>, patch: &Map<String, Value>) -> Res
 }
 
 #[cfg(test)]
+mod model;
+#[cfg(test)]
 mod tests;

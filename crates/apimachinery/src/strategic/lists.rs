@@ -60,7 +60,7 @@ fn merge_by_key(
     check_order(patch, order, &identity)?;
     if replace {
         // What is left of the patch is the list, as it is.
-        *live = patch_items.into_iter().cloned().map(Value::Object).collect();
+        *live = patch_items.into_iter().filter_map(|map| taken(&Value::Object(map.clone()))).collect();
         reorder(live, &before, order.unwrap_or(&[]), &identity);
         return Ok(());
     }

@@ -97,14 +97,45 @@ fn element_order() {
 
 #[test]
 fn refused_patches() {
+    let live = json!({"data": {}, "spec": {"strategy": {}, "template": {"spec": {"containers": []}}}});
     for (patch, expected) in [
         (json!({"data": {"$patch": "frob"}}), "unknown patch type: frob in map: map[$patch:frob]"),
         (json!({"data": {"$patch": "merge", "s": "1"}}), "unknown patch type: merge in map: map[$patch:merge s:1]"),
         (pod(json!([{"image": "x"}])), "map: map[image:x] does not contain declared merge key: name"),
+        (
+            pod(json!([{"image": "x", "$patch": "delete"}])),
+            "map: map[$patch:delete image:x] does not contain declared merge key: name",
+        ),
+        (pod(json!([{"name": "x", "$patch": "merge"}])), "merging lists cannot yet be specified in the patch"),
         (pod(json!(["x"])), r#"an item of a list merged by "name" is not a map: "x""#),
         (json!({"spec": {"strategy": {"type": "R", "$retainKeys": []}}}), "invalid patch format of retainKeys"),
         (json!([]), "error decoding patch: a strategic merge patch is an object"),
     ] {
-        assert_eq!(run(&json!({}), &patch).map_err(|e| e.to_string()), Err(expected.to_owned()), "{patch}");
+        assert_eq!(run(&live, &patch).map_err(|e| e.to_string()), Err(expected.to_owned()), "{patch}");
+    }
+}
+
+/// What meets nothing of its kind is taken as it is, but for nulls, and what `$patch` directs is left out.
+#[test]
+fn patches_of_what_is_not_there() {
+    for (live, patch, expected) in [
+        (json!({}), json!({"data": {"$patch": "frob"}}), json!({})),
+        (json!({}), json!({"data": {"$patch": "replace", "a": "b"}}), json!({})),
+        (json!({"data": 1}), json!({"data": {"$patch": "delete"}}), json!({})),
+        (
+            json!({}),
+            json!({"data": {"a": null, "b": {"c": null, "d": [{"e": null}]}}}),
+            json!({"data": {"b": {"d": [{}]}}}),
+        ),
+        (json!({}), pod(json!([{"image": "x"}])), pod(json!([{"image": "x"}]))),
+        (json!({}), pod(json!([{"name": "a", "$patch": "delete"}, {"name": "b"}])), pod(json!([{"name": "b"}]))),
+        (
+            json!({}),
+            json!({"spec": {"strategy": {"type": "R", "$retainKeys": ["x"]}}}),
+            json!({"spec": {"strategy": {"type": "R"}}}),
+        ),
+        (json!({}), json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}), json!({"metadata": {}})),
+    ] {
+        assert_eq!(run(&live, &patch), Ok(expected), "{live} + {patch}");
     }
 }

@@ -1,0 +1,42 @@
+//! Merge patches by what the RFC says of single members: each place is decided on its own, from the two documents.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What a place of both documents comes to; `None` where there is nothing.
+fn decided(target: Option<&Value>, patch: Option<&Value>) -> Option<Value> {
+    let Some(patch) = patch else { return target.cloned() };
+    if !patch.is_object() {
+        return Some(patch.clone()).filter(|value| !value.is_null());
+    }
+    let members = |value: Option<&Value>| -> BTreeSet<String> {
+        value.and_then(Value::as_object).into_iter().flat_map(|map| map.keys().cloned()).collect()
+    };
+    let target = target.filter(|target| target.is_object());
+    let names = members(target).union(&members(Some(patch))).cloned().collect::<Vec<_>>();
+    let member = |name: &String| decided(target.and_then(|target| target.get(name)), patch.get(name));
+    Some(names.iter().filter_map(|name| Some((name.clone(), member(name)?))).collect())
+}
+
+fn document() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![Just(Value::Null), (0..3).prop_map(Value::from), "[ab]".prop_map(Value::from)];
+    leaf.prop_recursive(4, 32, 4, |inner| {
+        prop_oneof![
+            1 => prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            3 => prop::collection::btree_map("[a-d]", inner, 0..4).prop_map(|map| map.into_iter().collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn every_place_is_what_the_rfc_says(target in document(), patch in document()) {
+        let mut result = target.clone();
+        apply(&mut result, &patch);
+        // Only a member can be removed; a patch that is null as a whole is a null.
+        prop_assert_eq!(&result, &decided(Some(&target), Some(&patch)).unwrap_or_default(), "{} + {}", target, patch);
+    }
+}
