@@ -262,7 +262,8 @@ fn validate_selectable(version: &Version, path: &Path, errors: &mut ErrorList) {
 }
 
 fn validate_columns(version: &Version, path: &Path, errors: &mut ErrorList) {
-    const TYPES: [&str; 5] = ["integer", "number", "string", "boolean", "date"];
+    const TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
+    const FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
     for (index, column) in version.additional_printer_columns.iter().enumerate() {
         let path = path.index(index);
         if column.name.is_empty() {
@@ -275,6 +276,10 @@ fn validate_columns(version: &Version, path: &Path, errors: &mut ErrorList) {
                 errors.push(Error::invalid(&path.child("type"), type_, why));
             }
             _ => {}
+        }
+        if !column.format.is_empty() && !FORMATS.contains(&column.format.as_str()) {
+            let why = format!("must be one of {}", FORMATS.join(","));
+            errors.push(Error::invalid(&path.child("format"), column.format.as_str(), why));
         }
         let json_path = column.json_path.as_str();
         let path = path.child("jsonPath");

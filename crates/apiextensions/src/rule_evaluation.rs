@@ -306,12 +306,14 @@ fn type_name(schema: &Schema) -> &'static str {
 }
 
 /// What tells an item of a keyed list from the others. Items of other lists have no counterpart.
-fn identity(list_type: &ListType, item: &Value) -> Option<String> {
+/// What tells an item from the others of its list, where keys do.
+pub(crate) fn identity(list_type: &ListType, item: &Value) -> Option<String> {
     let ListType::Map(keys) = list_type else { return None };
     let keys: Vec<Option<&Value>> = keys.iter().map(|key| item.get(&**key)).collect();
     serde_json::to_string(&keys).ok()
 }
 
-fn by_identity<'v>(list_type: &ListType, items: &'v [Value]) -> BTreeMap<String, &'v Value> {
+/// The items of a list by [`identity`].
+pub(crate) fn by_identity<'v>(list_type: &ListType, items: &'v [Value]) -> BTreeMap<String, &'v Value> {
     items.iter().filter_map(|item| Some((identity(list_type, item)?, item))).collect()
 }

@@ -7,7 +7,7 @@ use apimachinery::field::{Error, ErrorKind, ErrorList, MAX_ERRORS, Path};
 use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf};
 use serde_json::Value;
 
-use crate::rule_evaluation::Rules;
+use crate::rule_evaluation::{Rules, by_identity, identity};
 use crate::{formats, re2};
 
 /// A schema with its patterns, which are compiled when first met: most are never needed.
@@ -37,27 +37,35 @@ impl Validator {
 
     /// Checks a whole object that has been pruned and defaulted.
     pub fn validate(&self, object: &Value) -> ErrorList {
-        let mut errors = self.structure(object);
+        let mut errors = ErrorList::new();
+        self.check(self.type_.node(), object, None, &Path::root(), &mut errors);
+        self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
         self.apply_rules(object, None, &mut errors);
         errors
     }
 
-    /// Checks an update. What was wrong before and is still wrong in the same way is tolerated, so that objects
-    /// written under an older schema can be edited.
+    /// Checks an update. A wrong value that was there before is tolerated, so that objects written under an older schema
+    /// can be edited; items are the same value only in lists that tell them apart by keys. Repeated items are tolerated
+    /// when there were any before.
     pub fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
-        let mut errors = self.structure(object);
-        if !errors.is_empty() {
-            let before = self.structure(old);
-            errors.retain(|error| !before.contains(error));
-        }
+        let mut errors = ErrorList::new();
+        self.check(self.type_.node(), object, Some(old), &Path::root(), &mut errors);
+        errors.extend(self.new_identity_errors(old, object));
         self.apply_rules(object, Some(old), &mut errors);
         errors
     }
 
-    fn structure(&self, object: &Value) -> ErrorList {
-        let mut errors = ErrorList::new();
-        self.check(self.type_.node(), object, &Path::root(), &mut errors);
-        self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+    fn new_identity_errors(&self, old: &Value, object: &Value) -> ErrorList {
+        let found = |object: &Value| {
+            let mut errors = ErrorList::new();
+            self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+            errors
+        };
+        let repeats = |error: &Error| matches!(error.kind, ErrorKind::Duplicate(_));
+        let mut errors = found(object);
+        if errors.iter().any(repeats) && found(old).iter().any(repeats) {
+            errors.retain(|error| !repeats(error));
+        }
         errors
     }
 
@@ -89,10 +97,19 @@ impl Validator {
         self.type_.schemas.get(id)
     }
 
-    fn check(&self, schema: &Schema, value: &Value, path: &Path, errors: &mut ErrorList) {
+    /// Adds what is wrong with a value, unless it is what `old` was, too.
+    fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
         if errors.len() >= MAX_ERRORS {
             return;
         }
+        let before = errors.len();
+        self.judge(schema, value, old, path, errors);
+        if errors.len() > before && old == Some(value) {
+            errors.truncate(before);
+        }
+    }
+
+    fn judge(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
         if let Some(error) = type_error(schema, value, path) {
             errors.push(error);
             return;
@@ -101,7 +118,7 @@ impl Validator {
             return;
         }
         if let Some(constraints) = &schema.constraints {
-            self.check_constraints(constraints, value, path, errors);
+            self.check_constraints(constraints, value, old, path, errors);
         }
         match value {
             Value::String(text) => {
@@ -109,43 +126,69 @@ impl Validator {
                 errors.extend(format.map(|format| wrong_type(path, format, text)));
             }
             Value::Number(_) => errors.extend(out_of_format(schema, value, path)),
-            Value::Object(map) => self.check_fields(schema, map, path, errors),
+            Value::Object(map) => self.check_fields(schema, map, old, path, errors),
             Value::Array(items) => {
-                if let Some(id) = schema.items {
-                    for (index, item) in items.iter().enumerate() {
-                        self.check(self.node(id), item, &path.index(index), errors);
-                    }
+                let Some(id) = schema.items else { return };
+                let before = old.and_then(Value::as_array).map(|old| by_identity(&schema.list_type, old));
+                for (index, item) in items.iter().enumerate() {
+                    let identity = before.as_ref().and_then(|_| identity(&schema.list_type, item));
+                    let old =
+                        before.as_ref().zip(identity).and_then(|(before, identity)| before.get(&identity).copied());
+                    self.check(self.node(id), item, old, &path.index(index), errors);
                 }
             }
             _ => {}
         }
     }
 
-    fn check_fields(&self, schema: &Schema, map: &serde_json::Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+    fn check_fields(
+        &self,
+        schema: &Schema,
+        map: &serde_json::Map<String, Value>,
+        old: Option<&Value>,
+        path: &Path,
+        errors: &mut ErrorList,
+    ) {
         let missing = schema.required.iter().filter(|name| !map.contains_key(&***name));
         errors.extend(missing.map(|name| Error::required(&path.child(name), "")));
         let holds_object = raw(path).is_empty() || schema.embedded_resource;
         for (name, child) in map {
             let known = schema.properties.get(name.as_str()).map(|property| property.schema);
             let Some(id) = known.or(schema.additional_properties) else { continue };
+            let old = old.and_then(|old| old.get(name));
             if holds_object && name == "metadata" {
                 // The API server checks metadata of every object; here are only the author's extra restrictions.
-                self.check_metadata(self.node(id), child, &path.child(name), errors);
+                self.check_metadata(self.node(id), child, old, &path.child(name), errors);
             } else {
-                self.check(self.node(id), child, &path.child(name), errors);
+                self.check(self.node(id), child, old, &path.child(name), errors);
             }
         }
     }
 
-    fn check_metadata(&self, schema: &Schema, metadata: &Value, path: &Path, errors: &mut ErrorList) {
+    fn check_metadata(
+        &self,
+        schema: &Schema,
+        metadata: &Value,
+        old: Option<&Value>,
+        path: &Path,
+        errors: &mut ErrorList,
+    ) {
         for name in ["name", "generateName"] {
             if let (Some(property), Some(value)) = (schema.properties.get(name), metadata.get(name)) {
-                self.check(self.node(property.schema), value, &path.child(name), errors);
+                let old = old.and_then(|old| old.get(name));
+                self.check(self.node(property.schema), value, old, &path.child(name), errors);
             }
         }
     }
 
-    fn check_constraints(&self, constraints: &Constraints, value: &Value, path: &Path, errors: &mut ErrorList) {
+    fn check_constraints(
+        &self,
+        constraints: &Constraints,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path,
+        errors: &mut ErrorList,
+    ) {
         if !constraints.enum_values.is_empty() && !constraints.enum_values.iter().any(|allowed| same(allowed, value)) {
             let supported = constraints.enum_values.iter().map(plain).collect();
             errors.push(Error::new(ErrorKind::NotSupported { value: value.clone(), supported }, path, ""));
@@ -161,7 +204,7 @@ impl Validator {
             Value::Object(map) => check_size(constraints, map.len(), value, path, errors),
             _ => {}
         }
-        self.check_junctors(constraints, value, path, errors);
+        self.check_junctors(constraints, value, old, path, errors);
     }
 
     fn check_text(&self, constraints: &Constraints, text: &str, value: &Value, path: &Path, errors: &mut ErrorList) {
@@ -184,9 +227,16 @@ impl Validator {
         cell.get_or_init(|| re2::compile(pattern).ok()).as_ref().is_none_or(|regex| regex.is_match(text))
     }
 
-    fn check_junctors(&self, constraints: &Constraints, value: &Value, path: &Path, errors: &mut ErrorList) {
+    fn check_junctors(
+        &self,
+        constraints: &Constraints,
+        value: &Value,
+        old: Option<&Value>,
+        path: &Path,
+        errors: &mut ErrorList,
+    ) {
         let try_each =
-            |ids: &[SchemaId]| -> Vec<ErrorList> { ids.iter().map(|id| self.attempt(*id, value, path)).collect() };
+            |ids: &[SchemaId]| -> Vec<ErrorList> { ids.iter().map(|id| self.attempt(*id, value, old, path)).collect() };
         if !constraints.any_of.is_empty() {
             let results = try_each(&constraints.any_of);
             if !results.iter().any(Vec::is_empty) {
@@ -218,15 +268,15 @@ impl Validator {
             }
         }
         if let Some(not) = constraints.not
-            && self.attempt(not, value, path).is_empty()
+            && self.attempt(not, value, None, path).is_empty()
         {
             errors.push(whole(path, "must not validate the schema (not)"));
         }
     }
 
-    fn attempt(&self, id: SchemaId, value: &Value, path: &Path) -> ErrorList {
+    fn attempt(&self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Path) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.check(self.node(id), value, path, &mut errors);
+        self.judge(self.node(id), value, old, path, &mut errors);
         errors
     }
 
@@ -522,8 +572,32 @@ mod tests {
     #[test]
     fn an_update_may_keep_what_was_wrong_before() {
         let validator = validator();
-        let old = json!({"spec": {"req": "x", "color": "green"}});
-        assert!(validator.validate_update(&old, &json!({"spec": {"req": "y", "color": "green"}})).is_empty());
-        assert_eq!(validator.validate_update(&old, &json!({"spec": {"req": "y", "color": "pink"}})).len(), 1);
+        for (old, new, expected) in [
+            (json!({"req": "x", "color": "green"}), json!({"req": "y", "color": "green"}), 0),
+            (json!({"req": "x", "color": "green"}), json!({"req": "y", "color": "pink"}), 1),
+            (json!({"req": "x", "replicas": -1}), json!({"req": "y", "replicas": -1}), 0),
+            (json!({"req": "x", "replicas": -1}), json!({"req": "x", "replicas": -2}), 1),
+            // What an object lacks is wrong with the object, which has changed.
+            (json!({"name": "ab"}), json!({"name": "ab"}), 0),
+            (json!({"name": "ab"}), json!({"name": "abc"}), 1),
+            (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "y", "one": {"a": "", "b": ""}}), 0),
+            (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "x", "one": {"a": "", "b": "c"}}), 1),
+            (json!({"req": "x", "none": "bad"}), json!({"req": "y", "none": "bad"}), 0),
+            // Entries of maps are told apart by their keys, and so are items of keyed lists, wherever they stand.
+            (json!({"req": "x", "m": {"k": "v"}}), json!({"req": "x", "m": {"k": "v", "l": 1}}), 1),
+            (json!({"req": "x", "m": {"k": "v"}}), json!({"req": "y", "m": {"k": "v"}}), 0),
+            (json!({"req": "x", "lm": [{"k": 1}]}), json!({"req": "x", "lm": [{"k": "a"}, {"k": 1}]}), 0),
+            (json!({"req": "x", "lm": [{"k": 1}]}), json!({"req": "x", "lm": [{"k": "a"}, {"k": 2}]}), 1),
+            // Items of other lists are the same only with the whole list.
+            (json!({"req": "x", "set": [1]}), json!({"req": "y", "set": [1]}), 0),
+            (json!({"req": "x", "set": [1]}), json!({"req": "x", "set": [1, "b"]}), 1),
+            // Repeated items are let through once there were any.
+            (json!({"req": "x", "set": ["a", "a"]}), json!({"req": "x", "set": ["b", "b"]}), 0),
+            (json!({"req": "x", "set": ["a"]}), json!({"req": "x", "set": ["b", "b"]}), 1),
+            (json!({"req": "x"}), json!({"req": "x", "color": "pink"}), 1),
+        ] {
+            let errors = validator.validate_update(&json!({"spec": old}), &json!({"spec": new}));
+            assert_eq!(errors.len(), expected, "{old} -> {new}: {errors:?}");
+        }
     }
 }

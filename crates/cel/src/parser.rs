@@ -39,7 +39,7 @@ pub(crate) const PRIMARY: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
 /// Words that are no identifiers in an expression, and fields only after escaping.
-pub const RESERVED: [&str; 18] = [
+pub(crate) const RESERVED: [&str; 18] = [
     "as",
     "break",
     "const",

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::parser::RESERVED;
+
 /// A static type. Printed as cel-go prints it.
 #[derive(Clone, Debug)]
 pub enum Type {
@@ -167,31 +169,9 @@ impl Shape {
 
 /// The name under which expressions see a property, or `None` if they cannot see it.
 pub fn escape(name: &str) -> Option<String> {
-    /// Words an expression cannot select; `true`, `false`, `null` and `in` are no identifiers at all.
-    const KEYWORDS: [&str; 21] = [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ];
-    if KEYWORDS.contains(&name) {
+    /// These are no identifiers at all; the others are reserved.
+    const LITERALS: [&str; 3] = ["true", "false", "null"];
+    if LITERALS.contains(&name) || RESERVED.contains(&name) {
         return Some(format!("__{name}__"));
     }
     if name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
