@@ -97,7 +97,9 @@ async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interru
     let Ok(binding) = Binding::decode(object) else { return Ok(done) };
     // It may have changed hands while it waited.
     match triggers::left_alone(object, &binding, &shared.options.name) {
-        None => {}
+        // Cluster changes concern what no policy claims any more as well (as upstream): a cluster that is being deleted
+        // stays until nothing is assigned to it.
+        None | Some(LeftAlone::Unclaimed) => {}
         Some(LeftAlone::Deleting) => {
             let metadata = &binding.metadata;
             let text = outcome::deleting_event(binding.scope, &metadata.namespace, &metadata.name);

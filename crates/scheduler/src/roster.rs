@@ -88,7 +88,10 @@ impl Roster {
             self.removed(&key);
             return Step::Remove;
         };
-        if self.enter(key, wants, group, priority) >= version {
+        let handled = self.enter(key, wants, group, priority);
+        // What no policy claims keeps its result; clusters that change bring it back, or may have while nobody looked.
+        let unclaimed = !triggers::is_claimed(new) && (old.is_some() || !triggers::was_placed(new));
+        if handled >= version || unclaimed {
             return Step::Nothing;
         }
         Step::Push { priority, version }
@@ -96,15 +99,12 @@ impl Roster {
 
     /// What is needed of a binding that passes; `group` names all that want the same.
     fn admit(&self, object: &Object) -> Option<(Wants, String, i32)> {
-        if !triggers::is_claimed(object) {
-            return None;
-        }
         let binding = Binding::decode(object)
             .inspect_err(|error| tracing::warn!(%error, "binding cannot be understood"))
             .ok()
             .filter(|binding| match triggers::left_alone(object, binding, &self.scheduler) {
                 // Its last pass says that it is being deleted.
-                None | Some(LeftAlone::Deleting) => true,
+                None | Some(LeftAlone::Deleting | LeftAlone::Unclaimed) => true,
                 Some(_) => false,
             })?;
         let wants = Wants::of(&binding)?;
@@ -260,6 +260,26 @@ mod tests {
         let other = binding("x", 7, 5, json!({"schedulerName": "other"}));
         assert_eq!(roster.changed(Some(&seen), &other), Step::Remove);
         assert_eq!((roster.len(), roster.groups.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_nobody_claims_is_looked_at_once_and_when_a_cluster_changes() {
+        let mut roster = Roster::new(DEFAULT_SCHEDULER);
+        let unclaimed = |version: u64, generation: i64| {
+            let mut value = binding("x", version, generation, json!({})).to_value().expect("an object");
+            value["metadata"]["labels"] = json!({});
+            value["metadata"]["annotations"] = json!({"policy.karmada.io/applied-placement": "{}"});
+            Object::from_value(&value).expect("an object")
+        };
+        let first = unclaimed(1, 1);
+        assert_eq!(roster.changed(None, &first), Step::Push { priority: 0, version: 1 });
+        assert_eq!(roster.changed(Some(&first), &unclaimed(2, 2)), Step::Nothing);
+        let cluster = |value: Value| -> Cluster { serde_json::from_value(value).expect("a cluster") };
+        let old = cluster(json!({"metadata": {"name": "m1", "generation": 1}}));
+        let new =
+            cluster(json!({"metadata": {"name": "m1", "generation": 2, "deletionTimestamp": "2026-11-21T00:00:00Z"}}));
+        let change = Change::between(Some(&old), Some(&new)).expect("a change");
+        assert_eq!(roster.cluster(&change).push, [(key("x"), 0)]);
     }
 
     #[test]

@@ -5,11 +5,16 @@
 
 use apimachinery::Object;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::constants::labels;
+use karmada_api::constants::{annotations, labels};
 use karmada_api::policy::v1alpha1::{ClusterAffinity, Placement, ReplicaSchedulingType};
 use karmada_api::scope::{Binding, Scope};
 
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// Whether a scheduler has placed it before.
+pub fn was_placed(binding: &Object) -> bool {
+    binding.annotations().get(annotations::APPLIED_PLACEMENT).is_some_and(|applied| !applied.is_empty())
+}
 
 /// Whether a policy or another controller made the binding. Those of dependencies have no such label: they follow what
 /// depends on them and are never scheduled.
@@ -41,11 +46,11 @@ pub fn left_alone(object: &Object, binding: &Binding, scheduler: &str) -> Option
     };
     let suspended = binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true);
     match () {
-        () if !is_claimed(object) => Some(LeftAlone::Unclaimed),
         () if named != scheduler => Some(LeftAlone::OtherScheduler(named.to_owned())),
         () if suspended => Some(LeftAlone::Suspended),
         () if object.is_deleting() => Some(LeftAlone::Deleting),
         () if binding.spec.placement.is_none() => Some(LeftAlone::Unplaced),
+        () if !is_claimed(object) => Some(LeftAlone::Unclaimed),
         () => None,
     }
 }
@@ -281,6 +286,7 @@ mod tests {
             (json!({"spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
             (json!({"metadata": {"deletionTimestamp": "2026-11-21T00:00:00Z"}}), Some(LeftAlone::Deleting)),
             (json!({"metadata": {"labels": null}}), Some(LeftAlone::Unclaimed)),
+            (json!({"metadata": {"labels": null}, "spec": {"placement": null}}), Some(LeftAlone::Unplaced)),
         ] {
             let mut value =
                 json!({"metadata": {"name": "a", "labels": {labels::POLICY_ID: "p"}}, "spec": {"placement": {}}});
