@@ -34,9 +34,9 @@ struct Detector {
     templates: Arc<WorkQueue<TemplateKey>>,
     policies: Arc<WorkQueue<ObjectKey>>,
     waiting: Waiting,
-    /// Bindings created a moment ago, until the cache has them: the claim on a template brings it back at once, and
-    /// that pass should find its binding.
-    created: Mutex<HashMap<ObjectKey, Arc<Object>>>,
+    /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
+    /// pass should find its binding; so should a policy that changes now.
+    written: Mutex<HashMap<ObjectKey, Arc<Object>>>,
 }
 
 pub(crate) async fn run(context: Context) {
@@ -45,7 +45,7 @@ pub(crate) async fn run(context: Context) {
         templates: Arc::new(WorkQueue::new()),
         policies: Arc::new(WorkQueue::new()),
         waiting: Waiting::default(),
-        created: Mutex::default(),
+        written: Mutex::default(),
     });
     // Before anything is matched, all policies must be known: else objects would go to weaker ones first.
     if !context.synced().await {
@@ -70,7 +70,10 @@ pub(crate) async fn run(context: Context) {
         let followed = Arc::downgrade(&detector);
         context.bindings(scope).subscribe(move |event| {
             if let Some(detector) = followed.upgrade() {
-                detector.created.lock().remove(&event.object().key());
+                let (mut written, seen) = (detector.written.lock(), event.object());
+                if written.get(&seen.key()).is_some_and(|ours| version(ours) <= version(seen)) {
+                    written.remove(&seen.key());
+                }
             }
         });
     }
@@ -91,4 +94,9 @@ pub(crate) async fn run(context: Context) {
     };
     let discovery = async { stop.run_until_cancelled(detector.watch_resources()).await };
     let _ = tokio::join!(templates, policies, discovery);
+}
+
+/// Revisions of one server, which grow with every write.
+fn version(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or_default()
 }

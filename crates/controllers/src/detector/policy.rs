@@ -50,16 +50,37 @@ impl Detector {
             let namespace = (!namespace.is_empty()).then_some(namespace);
             for key in self.claimed(&resource, namespace, scope, id).await? {
                 let binding = propagation_binding_key(&resource, &key);
-                let cleaned = async {
-                    self.clean_binding(&binding, scope, id).await?;
-                    self.clean_template(&resource, &key, scope, id).await
-                };
-                if let Err(error) = cleaned.await {
+                if let Err(error) = self.release(&binding, &resource, &key, scope, id).await {
                     errors.push(error.to_string());
                 }
             }
         }
+        // What it selected before its last change, which may have come after its deletion.
+        for object in Scope::ALL.into_iter().flat_map(|of| self.bindings_of(of, scope, id)) {
+            let released = async {
+                let binding = Binding::decode(&object)?;
+                match templates::locate(&self.context, &binding.spec.resource).await? {
+                    Some((resource, key)) => self.release(&binding.key(), &resource, &key, scope, id).await,
+                    None => self.clean_binding(&binding.key(), scope, id).await,
+                }
+            };
+            if let Err(error) = released.await {
+                errors.push(error.to_string());
+            }
+        }
         all(errors)
+    }
+
+    async fn release(
+        &self,
+        binding: &ObjectKey,
+        resource: &ApiResource,
+        template: &ObjectKey,
+        scope: Scope,
+        id: &str,
+    ) -> Result<()> {
+        self.clean_binding(binding, scope, id).await?;
+        self.clean_template(resource, template, scope, id).await
     }
 
     async fn claimed(
@@ -109,13 +130,23 @@ impl Detector {
             if scope == Scope::Namespaced && of == Scope::Cluster {
                 continue;
             }
-            for object in self.context.bindings(of).cache().by_index(scope.policy_id_label(), id) {
+            for object in self.bindings_of(of, scope, id) {
                 if let Err(error) = self.refresh_binding(policy, &object, lazy).await {
                     errors.push(error.to_string());
                 }
             }
         }
         all(errors)
+    }
+
+    /// Those of the cache, and those it does not have yet.
+    fn bindings_of(&self, of: Scope, scope: Scope, id: &str) -> Vec<Arc<Object>> {
+        let label = scope.policy_id_label();
+        let mut bindings = self.context.bindings(of).cache().by_index(label, id);
+        let written = self.written.lock();
+        let ours = written.values().filter(|object| Scope::of(&object.key()) == of && object.label(label) == Some(id));
+        bindings.extend(ours.cloned());
+        bindings
     }
 
     async fn refresh_binding(&self, policy: &Policy, object: &Object, lazy: bool) -> Result<()> {

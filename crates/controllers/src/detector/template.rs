@@ -14,7 +14,7 @@ use propagation::selection;
 use propagation::template::Template;
 use serde_json::{Value, json};
 
-use super::{Detector, TemplateKey};
+use super::{Detector, TemplateKey, version};
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
@@ -64,8 +64,8 @@ impl Detector {
                 let live = self.context.client.get_opt(&resource, &claim.policy).await;
                 match live.during(|| format!("reading {} {}", resource.kind, claim.policy))? {
                     Some(live) => Arc::new(Policy::decode(&live)?),
+                    // The cleaned template comes back as an update and is matched anew.
                     None => {
-                        // The cleaned template comes back as an update and is matched anew.
                         let (scope, id) = (claim.scope(), claim.policy_id.as_str());
                         self.clean_binding(&binding::key(Template(tree)), scope, id).await?;
                         self.clean_template(&key.resource, &key.key, scope, id).await?;
@@ -78,10 +78,23 @@ impl Detector {
             return Err(Error::Wait(format!("policy({}) is being deleted", claim.policy)));
         }
         if selection::strongest(&policy.spec.resource_selectors, Template(tree)).is_none() {
-            return Ok(Next::Done);
+            return self.end_claim(key, tree, claim, &policy).await;
         }
         self.check_dependent_overrides(&policy)?;
         self.apply(key, object, tree, &policy).await
+    }
+
+    /// A claim whose policy does not select the template any more is the policy's to release, unless the policy is another
+    /// one of the same name, or the claim never came to a binding: such a claim would hold the template for ever.
+    async fn end_claim(&self, key: &TemplateKey, tree: &Value, claim: &Claim, policy: &Policy) -> Result<Next> {
+        let (at, scope, id) = (binding::key(Template(tree)), claim.scope(), claim.policy_id.as_str());
+        if policy.permanent_id() != id {
+            self.clean_binding(&at, scope, id).await?;
+        } else if templates::fetch(&self.context, &Binding::api_resource(Scope::of(&at)), &at).await?.is_some() {
+            return Ok(Next::Done);
+        }
+        self.clean_template(&key.resource, &key.key, scope, id).await?;
+        Ok(Next::Done)
     }
 
     pub(super) fn check_dependent_overrides(&self, policy: &Policy) -> Result<()> {
@@ -153,7 +166,19 @@ impl Detector {
                 return Err(error.into());
             }
         };
-        self.write_binding(built).await
+        let written = self.write_binding(built).await?;
+        self.look_again(key, policy);
+        Ok(written)
+    }
+
+    /// A policy that changed while it was applied may have been looked at before there was anything of it to find.
+    fn look_again(&self, key: &TemplateKey, policy: &Policy) {
+        let identity = |policy: &Policy| (policy.metadata.uid.clone(), policy.metadata.generation);
+        let now = self.context.policies.get(&policy.key());
+        if now.is_none_or(|now| identity(&now) != identity(policy)) {
+            self.policies.add(policy.key());
+            self.templates.add(key.clone());
+        }
     }
 
     async fn schedule_priority(&self, policy: &Policy) -> Result<Option<i32>> {
@@ -172,11 +197,13 @@ impl Detector {
         let resource = Binding::api_resource(scope);
         let writing = || format!("writing {} {key}", resource.kind);
         let cached = self.context.bindings(scope).cache().get(&key);
-        let existing = match cached.or_else(|| self.created.lock().get(&key).cloned()) {
+        let ours = self.written.lock().get(&key).cloned();
+        let newest = cached.into_iter().chain(ours).max_by_key(|object| version(object));
+        let existing = match newest {
             Some(existing) => existing,
             None => match self.context.client.create(&resource, &built).await {
                 Ok(created) => {
-                    self.created.lock().insert(key, created);
+                    self.written.lock().insert(key, created);
                     return Ok(true);
                 }
                 // The cache lags behind, or another pass was faster.
@@ -187,9 +214,10 @@ impl Detector {
             },
         };
         let Some(merged) = binding::merge(&Binding::decode(&existing)?, built)? else { return Ok(false) };
-        // Whatever comes of it, what was created before is no longer the newest.
-        self.created.lock().remove(&key);
-        self.context.client.update(&resource, &merged).await.during(writing)?;
+        // Whatever comes of it, what was written before is no longer the newest.
+        self.written.lock().remove(&key);
+        let updated = self.context.client.update(&resource, &merged).await.during(writing)?;
+        self.written.lock().insert(key, updated);
         Ok(true)
     }
 
