@@ -1,9 +1,8 @@
 //! A control plane with members, controllers and the scheduler.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::convert::Infallible;
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, Status};
@@ -16,23 +15,26 @@ use karmada_api::ApiType;
 use karmada_api::admission::{self, Options};
 use karmada_api::cluster::v1alpha1::Cluster;
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
-pub const MEMBERS: [&str; 2] = ["m1", "m2"];
+use crate::network::{CONTROL, Network};
 
-type Away = Arc<Mutex<BTreeSet<String>>>;
+pub const MEMBERS: [&str; 2] = ["m1", "m2"];
 
 pub struct Plane {
     pub client: Client,
     /// The same server; what the controllers ask of it is counted here.
     controlled: Client,
-    world: World,
+    pub world: World,
     members: BTreeMap<String, ApiService>,
-    /// Members that refuse everything the controllers ask.
-    away: Away,
+    /// Between the controllers and all servers.
+    pub network: Arc<Network>,
+    settings: Settings,
     stop: CancellationToken,
+    running: Vec<JoinHandle<()>>,
     servers: Vec<ApiServer>,
     pub context: Context,
 }
@@ -111,43 +113,51 @@ async fn server(world: &World, karmada: bool) -> ApiServer {
 impl Plane {
     /// Two members joined and ready, namespace `demo` everywhere.
     pub async fn start() -> Self {
-        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 11);
-        let mut servers = vec![server(&world, true).await];
-        let client = Client::in_process(servers[0].service(), Identity::system("test"));
-        let mut members = BTreeMap::new();
-        for name in MEMBERS {
-            let member = server(&world, false).await;
-            members.insert(format!("https://{name}"), member.service());
-            servers.push(member);
-        }
-        let stop = CancellationToken::new();
-        let away = Away::default();
-        let controlled = client.with_limit(None);
-        let context = controllers(&controlled, &world, &members, &away, &stop);
-        let plane = Self { client, controlled, world, members, away, stop, servers, context };
-        plane
-            .create(
-                namespaces(),
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-cluster"}}),
-            )
-            .await;
-        plane
-            .create(namespaces(), json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}}))
-            .await;
+        let plane = Self::of(&MEMBERS, Settings::default()).await;
         for name in MEMBERS {
             plane.join(name).await;
+            plane.until_ready(name).await;
         }
         plane
     }
 
-    async fn join(&self, name: &str) {
-        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "karmada-cluster"},
-            "data": {"token": "dA==", "caBundle": "Y2E="}});
-        self.create(ApiResource::namespaced("", "v1", "Secret", "secrets"), secret).await;
+    /// Members that are not joined yet, namespace `demo` in the control plane.
+    pub async fn of(names: &[&str], settings: Settings) -> Self {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 11);
+        let mut servers = vec![server(&world, true).await];
+        let client = Client::in_process(servers[0].service(), Identity::system("test"));
+        let mut members = BTreeMap::new();
+        for name in names {
+            let member = server(&world, false).await;
+            members.insert((*name).to_owned(), member.service());
+            servers.push(member);
+        }
+        let network = Arc::new(Network::default());
+        let control = network.wrap(CONTROL, servers[0].service());
+        let controlled = Client::in_process(control, Identity::system("controllers"));
+        let stop = CancellationToken::new();
+        let (context, running) = controllers(&controlled, &world, &members, &network, &settings, &stop);
+        let plane = Self { client, controlled, world, members, network, settings, stop, running, servers, context };
+        for name in ["karmada-cluster", "demo"] {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            plane.create(namespaces(), namespace).await;
+        }
+        for name in names {
+            let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "karmada-cluster"},
+                "data": {"token": "dA==", "caBundle": "Y2E="}});
+            plane.create(ApiResource::namespaced("", "v1", "Secret", "secrets"), secret).await;
+        }
+        plane
+    }
+
+    pub async fn join(&self, name: &str) {
         let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
             "spec": {"syncMode": "Push", "apiEndpoint": format!("https://{name}"), "insecureSkipTLSVerification": true,
             "secretRef": {"namespace": "karmada-cluster", "name": name}}});
         self.create(Cluster::api_resource(), cluster).await;
+    }
+
+    pub async fn until_ready(&self, name: &str) {
         self.until(&format!("cluster {name} ready"), async || {
             let cluster = self.get(&Cluster::api_resource(), &ObjectKey::cluster(name)).await?;
             cluster["status"]["conditions"]
@@ -162,19 +172,17 @@ impl Plane {
     /// Stops the controllers and starts new ones that know nothing.
     pub async fn restart_controllers(&mut self) {
         self.stop.cancel();
+        for controller in self.running.drain(..) {
+            controller.await.expect("no controller panics");
+        }
         self.stop = CancellationToken::new();
-        self.context = controllers(&self.controlled, &self.world, &self.members, &self.away, &self.stop);
+        (self.context, self.running) =
+            controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
     }
 
-    /// Cuts a member off from the controllers, or lets them through again.
-    pub fn cut(&self, name: &str, away: bool) {
-        let endpoint = format!("https://{name}");
-        let mut set = self.away.lock().expect("not poisoned");
-        if away {
-            set.insert(endpoint)
-        } else {
-            set.remove(&endpoint)
-        };
+    /// A client of the control plane behind the network.
+    pub fn controlled(&self) -> &Client {
+        &self.controlled
     }
 
     /// What controllers and scheduler sent to the control plane, by verb and resource, without events.
@@ -186,7 +194,7 @@ impl Plane {
     }
 
     pub fn member(&self, name: &str) -> Client {
-        Client::in_process(self.members[&format!("https://{name}")].clone(), Identity::system("test"))
+        Client::in_process(self.members[name].clone(), Identity::system("test"))
     }
 
     pub async fn create(&self, resource: ApiResource, object: Value) -> Arc<Object> {
@@ -243,28 +251,18 @@ fn controllers(
     client: &Client,
     world: &World,
     members: &BTreeMap<String, ApiService>,
-    away: &Away,
+    network: &Arc<Network>,
+    settings: &Settings,
     stop: &CancellationToken,
-) -> Context {
-    let (services, away) = (members.clone(), away.clone());
+) -> (Context, Vec<JoinHandle<()>>) {
+    let (services, network) = (members.clone(), network.clone());
     let connector: controllers::Connector = Arc::new(move |endpoint: &client::Endpoint| {
-        let service = services.get(&endpoint.server)?.clone();
-        let (endpoint, away) = (endpoint.server.clone(), away.clone());
-        let gate = tower::service_fn(move |request: Request| {
-            let refused = away.lock().expect("not poisoned").contains(&endpoint);
-            let answer: BoxFuture<'static, Result<Response, Infallible>> = if refused {
-                let mut response = Response::new(transport::empty());
-                *response.status_mut() = http::StatusCode::SERVICE_UNAVAILABLE;
-                Box::pin(std::future::ready(Ok(response)))
-            } else {
-                Box::pin(tower::ServiceExt::oneshot(service.clone(), request))
-            };
-            answer
-        });
-        Some(Client::in_process(ApiService::new(gate), Identity::system("karmada")))
+        let name = endpoint.server.strip_prefix("https://")?;
+        let service = network.wrap(name, services.get(name)?.clone());
+        Some(Client::in_process(service, Identity::system("karmada")))
     });
-    let context = Context::new(client.clone(), world.clone(), connector, Settings::default(), stop.clone());
-    controllers::start(&context, &[]).expect("the controllers start");
+    let context = Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone());
+    let running = controllers::start(&context, &[]).expect("the controllers start");
     scheduler::start(context.informers(), client, world.clone(), scheduler::Options::default(), stop.clone());
-    context
+    (context, running)
 }

@@ -219,7 +219,7 @@ async fn a_policy_that_goes_leaves_everything_running() {
 async fn works_wait_for_a_cluster_that_is_away_and_follow_when_it_is_back() {
     let plane = Plane::start().await;
     create_application(&plane).await;
-    plane.cut("m1", true);
+    plane.network.cut("m1");
     let m1 = ObjectKey::cluster("m1");
     let ready = async |wanted: &str| {
         let cluster = plane.get(&Cluster::api_resource(), &m1).await?;
@@ -244,7 +244,7 @@ async fn works_wait_for_a_cluster_that_is_away_and_follow_when_it_is_back() {
     let m1_client = plane.member("m1");
     assert!(replicas(&m1_client, 1).await.is_some(), "m1 keeps what it has");
 
-    plane.cut("m1", false);
+    plane.network.heal("m1");
     plane.until("m1 is ready again", async || ready("True").await).await;
     plane.until("m1 follows", async || replicas(&m1_client, 5).await).await;
     plane.shutdown();

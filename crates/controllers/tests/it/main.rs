@@ -3,3 +3,5 @@
 mod dependencies;
 mod harness;
 mod journey;
+mod network;
+mod simulation;

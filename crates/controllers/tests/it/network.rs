@@ -1,0 +1,166 @@
+//! What stands between the controllers and the servers: it can cut a server off, delay requests, refuse them or lose
+//! their answers, and shows every write to a guard before it arrives.
+
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use http::{Method, StatusCode};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use transport::{ApiService, Payload, Request, Response};
+
+/// The server that the members are joined to.
+pub const CONTROL: &str = "control";
+
+/// A write on its way.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub server: String,
+    pub method: Method,
+    pub path: String,
+}
+
+/// Looks at a write before the server does.
+pub type Guard = Arc<dyn Fn(Asked) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Bad luck, by the seed: the same request in the same place of a history has the same fate.
+#[derive(Clone, Copy, Debug)]
+pub struct Weather {
+    pub seed: u64,
+    /// Of a thousand requests, how many are refused; as many are carried out and their answers lost.
+    pub lost: u64,
+}
+
+type Answer = BoxFuture<'static, Result<Response, Infallible>>;
+
+#[derive(Default)]
+pub struct Network {
+    cut: watch::Sender<BTreeSet<String>>,
+    weather: Mutex<Option<Weather>>,
+    repeats: Mutex<HashMap<u64, u64>>,
+    guard: Mutex<Option<Guard>>,
+    writes: Mutex<BTreeMap<String, u64>>,
+}
+
+enum Fate {
+    Arrives,
+    Refused,
+    AnswerLost,
+}
+
+impl Network {
+    /// Cuts a server off: requests are refused, and watches end.
+    pub fn cut(&self, server: &str) {
+        self.cut.send_if_modified(|cut| cut.insert(server.to_owned()));
+    }
+
+    pub fn heal(&self, server: &str) {
+        self.cut.send_if_modified(|cut| cut.remove(server));
+    }
+
+    pub fn is_cut(&self, server: &str) -> bool {
+        self.cut.borrow().contains(server)
+    }
+
+    pub fn set_weather(&self, weather: Option<Weather>) {
+        *self.weather.lock() = weather;
+        self.repeats.lock().clear();
+    }
+
+    pub fn set_guard(&self, guard: Guard) {
+        *self.guard.lock() = Some(guard);
+    }
+
+    /// Writes that arrived, by server, method and path, without what beats for itself: events, leases and the status of
+    /// clusters.
+    pub fn writes(&self) -> BTreeMap<String, u64> {
+        self.writes.lock().clone()
+    }
+
+    pub fn wrap(self: &Arc<Self>, server: &str, service: ApiService) -> ApiService {
+        let (network, server) = (self.clone(), server.to_owned());
+        ApiService::new(tower::service_fn(move |request: Request| {
+            let asked = Asked {
+                server: server.clone(),
+                method: request.method().clone(),
+                path: request.uri().path().to_owned(),
+            };
+            let answer: Answer = Box::pin(tower::ServiceExt::oneshot(service.clone(), request));
+            let network = network.clone();
+            let carried: Answer = Box::pin(async move { Ok(network.carry(asked, answer).await) });
+            carried
+        }))
+    }
+
+    /// `answer` is not asked for before it is awaited.
+    async fn carry(&self, asked: Asked, answer: Answer) -> Response {
+        let server = &asked.server;
+        let fate = self.delay(&asked).await;
+        if self.is_cut(server) || matches!(fate, Fate::Refused) {
+            return unavailable();
+        }
+        if asked.method != Method::GET {
+            let guard = self.guard.lock().clone();
+            if let Some(guard) = guard {
+                guard(asked.clone()).await;
+            }
+        }
+        let Ok(mut response) = answer.await;
+        let beats = asked.path.ends_with("/status") && asked.path.contains("/clusters/");
+        let is_write = asked.method != Method::GET && response.status().is_success();
+        if is_write && !beats && !asked.path.contains("/events") && !asked.path.contains("/leases") {
+            let line = format!("{server} {} {}", asked.method, asked.path);
+            *self.writes.lock().entry(line).or_default() += 1;
+        }
+        if matches!(fate, Fate::AnswerLost) {
+            return unavailable();
+        }
+        if let Some(Payload::Watch(stream)) = response.extensions().get::<Payload>() {
+            let stream = stream.lock().take();
+            if let Some(stream) = stream {
+                let (mut cut, server) = (self.cut.subscribe(), server.to_owned());
+                let end = async move { drop(cut.wait_for(|cut| cut.contains(&server)).await) };
+                response.extensions_mut().insert(Payload::watch(Box::pin(stream.take_until(Box::pin(end)))));
+            }
+        }
+        response
+    }
+
+    async fn delay(&self, asked: &Asked) -> Fate {
+        let Some(weather) = *self.weather.lock() else { return Fate::Arrives };
+        let request = hash(&(weather.seed, &asked.server, asked.method.as_str(), &asked.path));
+        let repeat = {
+            let mut repeats = self.repeats.lock();
+            let count = repeats.entry(request).or_default();
+            *count += 1;
+            *count
+        };
+        let luck = hash(&(request, repeat));
+        if luck % 4 != 0 {
+            tokio::time::sleep(Duration::from_millis(luck / 4 % 60)).await;
+        }
+        match luck / 1_000 % 1_000 {
+            n if n < weather.lost => Fate::Refused,
+            n if n < 2 * weather.lost => Fate::AnswerLost,
+            _ => Fate::Arrives,
+        }
+    }
+}
+
+fn unavailable() -> Response {
+    let mut response = Response::new(transport::empty());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
