@@ -7,6 +7,7 @@ use apimachinery::gvk::ApiResource;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, Resource, ResourceInfo, Strategy, Subresource};
 use apimachinery::schema::TypeOf;
+use apimachinery::versions::compare_versions;
 use apimachinery::{Object, Status};
 use serde_json::Value;
 
@@ -107,8 +108,19 @@ fn selectable_fields(version: &Version) -> Vec<String> {
     version.selectable_fields.iter().map(|field| field.json_path.trim_start_matches('.').to_owned()).collect()
 }
 
+/// The definition's own words, or which version to use instead: the best that is preferred to this one.
 fn deprecation(crd: &CustomResourceDefinition, version: &Version) -> Option<String> {
-    let text = || format!("{}/{} {} is deprecated", crd.spec.group, version.name, crd.spec.names.kind);
+    let named = |name: &str| format!("{}/{name} {}", crd.spec.group, crd.spec.names.kind);
+    let text = || {
+        let better =
+            crd.spec.versions.iter().filter(|other| {
+                other.served && !other.deprecated && compare_versions(&other.name, &version.name).is_lt()
+            });
+        match better.min_by(|a, b| compare_versions(&a.name, &b.name)) {
+            Some(better) => format!("{} is deprecated; use {}", named(&version.name), named(&better.name)),
+            None => format!("{} is deprecated", named(&version.name)),
+        }
+    };
     version.deprecated.then(|| version.deprecation_warning.clone().unwrap_or_else(text))
 }
 
@@ -211,8 +223,8 @@ impl Strategy for CustomStrategy {
         self.validator.validate_update(old, object)
     }
 
-    fn warnings(&self, _object: &Value) -> Vec<String> {
-        self.warning.iter().cloned().collect()
+    fn deprecation(&self) -> Option<&str> {
+        self.warning.as_deref()
     }
 
     /// Everything but metadata counts; status too, unless it has an endpoint of its own.
@@ -320,7 +332,7 @@ mod tests {
         let mut object = other.to_value().expect("valid");
         v2.strategy.to_stored(&mut object).expect("no converter");
         assert_eq!(object["apiVersion"], "g.example/v1");
-        assert_eq!(v2.strategy.warnings(&object), ["g.example/v2 Widget is deprecated"]);
+        assert_eq!(v2.strategy.deprecation(), Some("g.example/v2 Widget is deprecated"));
     }
 
     #[test]

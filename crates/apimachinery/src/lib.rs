@@ -27,6 +27,7 @@ pub mod selector;
 pub mod status;
 pub mod strategic;
 pub mod strict;
+pub mod versions;
 pub mod yaml;
 
 #[cfg(test)]

@@ -155,6 +155,11 @@ pub trait Strategy: Send + Sync {
         MetadataChecks { changes: true, whole: false }
     }
 
+    /// What clients of an outdated version are told with every answer.
+    fn deprecation(&self) -> Option<&str> {
+        None
+    }
+
     /// Texts for `Warning` headers.
     fn warnings(&self, _object: &Value) -> Vec<String> {
         Vec::new()

@@ -73,4 +73,10 @@ pub trait Admission: Send + Sync + 'static {
     fn validate<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    /// What it validated was not stored after all: another plugin refused, or somebody else was first. Takes back what
+    /// validation wrote down.
+    fn undo<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }

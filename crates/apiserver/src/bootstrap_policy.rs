@@ -44,45 +44,85 @@ pub fn cluster_roles() -> Vec<Value> {
 }
 
 pub fn cluster_role_bindings() -> Vec<Value> {
-    let binding = |(name, role, subjects): &(&str, &str, roles::Pairs)| {
-        let subjects: Vec<Value> = subjects
-            .iter()
-            .map(|(kind, name)| json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}))
-            .collect();
-        json!({
+    let binding = |name: &str, role: &str, subjects: Vec<Value>| {
+        let mut binding = json!({
             "apiVersion": API_VERSION, "kind": "ClusterRoleBinding", "metadata": metadata(name, &[]),
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-            "subjects": subjects,
-        })
+        });
+        if !subjects.is_empty() {
+            binding["subjects"] = subjects.into();
+        }
+        binding
     };
-    let controllers = roles::CONTROLLERS.iter().map(|controller| {
-        let name = format!("system:controller:{controller}");
-        json!({
-            "apiVersion": API_VERSION, "kind": "ClusterRoleBinding", "metadata": metadata(&name, &[]),
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": controller, "namespace": "kube-system"}],
-        })
+    let fixed = roles::BINDINGS.iter().map(|(name, role, subjects)| {
+        binding(name, role, subjects.iter().map(|(kind, name)| subject(kind, name)).collect())
     });
-    roles::BINDINGS.iter().map(binding).chain(controllers).collect()
+    let plain = roles::plain();
+    let controllers = plain.iter().filter_map(|(role, ..)| {
+        let account = role.strip_prefix(roles::CONTROLLER)?;
+        Some(binding(role, role, vec![subject("ServiceAccount", account)]))
+    });
+    fixed.chain(controllers).collect()
 }
 
-/// What the controllers of bootstrap tokens may do, where the tokens and `cluster-info` are: namespace, controller, rules.
-fn token_roles() -> Vec<(&'static str, &'static str, Vec<PolicyRule>)> {
+/// Service accounts are those of `kube-system`.
+fn subject(kind: &str, name: &str) -> Value {
+    if kind == "ServiceAccount" {
+        return json!({"kind": kind, "name": name, "namespace": "kube-system"});
+    }
+    json!({"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name})
+}
+
+/// What single components may do in a namespace: namespace, name of the role and of its binding, who bears it, rules.
+type NamespacedRole = (&'static str, &'static str, &'static [(&'static str, &'static str)], Vec<PolicyRule>);
+
+fn namespaced_roles() -> Vec<NamespacedRole> {
     let core = |verbs: &[&str], resource: &str| PolicyRule::new(verbs, &[""], &[resource]);
     let events = PolicyRule::new(&["create", "patch", "update"], &["", "events.k8s.io"], &["events"]);
     let read = ["get", "list", "watch"];
+    let locks =
+        |holder: &str| vec![core(&["watch"], "configmaps"), core(&["get", "update"], "configmaps").named(&[holder])];
     vec![
-        ("kube-system", "bootstrap-signer", vec![core(&read, "secrets")]),
-        ("kube-system", "token-cleaner", vec![core(&["delete", "get", "list", "watch"], "secrets"), events.clone()]),
+        (
+            "kube-system",
+            "system::leader-locking-kube-controller-manager",
+            &[("User", "system:kube-controller-manager"), ("ServiceAccount", "kube-controller-manager")],
+            locks("kube-controller-manager"),
+        ),
+        (
+            "kube-system",
+            "system::leader-locking-kube-scheduler",
+            &[("User", "system:kube-scheduler"), ("ServiceAccount", "kube-scheduler")],
+            locks("kube-scheduler"),
+        ),
+        (
+            "kube-system",
+            "system:controller:bootstrap-signer",
+            &[("ServiceAccount", "bootstrap-signer")],
+            vec![core(&read, "secrets")],
+        ),
+        (
+            "kube-system",
+            "system:controller:cloud-provider",
+            &[("ServiceAccount", "cloud-provider")],
+            vec![core(&["create", "get", "list", "watch"], "configmaps")],
+        ),
+        (
+            "kube-system",
+            "system:controller:token-cleaner",
+            &[("ServiceAccount", "token-cleaner")],
+            vec![core(&["delete", "get", "list", "watch"], "secrets"), events.clone()],
+        ),
         (
             "kube-public",
-            "bootstrap-signer",
+            "system:controller:bootstrap-signer",
+            &[("ServiceAccount", "bootstrap-signer")],
             vec![core(&read, "configmaps"), core(&["update"], "configmaps").named(&["cluster-info"]), events],
         ),
     ]
 }
 
-/// Roles and role bindings in `kube-system` that aggregated servers and controllers need.
+/// Roles and role bindings in `kube-system` and `kube-public` that aggregated servers and controllers need.
 pub fn namespaced() -> Vec<Value> {
     const NAME: &str = "extension-apiserver-authentication-reader";
     let mut role = json!({
@@ -102,15 +142,15 @@ pub fn namespaced() -> Vec<Value> {
     });
     binding["metadata"]["namespace"] = "kube-system".into();
     let mut objects = vec![role, binding];
-    for (namespace, controller, rules) in token_roles() {
-        let name = format!("system:controller:{controller}");
-        let mut metadata = metadata(&name, &[]);
+    for (namespace, name, bearers, rules) in namespaced_roles() {
+        let mut metadata = metadata(name, &[]);
         metadata["namespace"] = namespace.into();
+        let subjects: Vec<Value> = bearers.iter().map(|(kind, name)| subject(kind, name)).collect();
         objects.push(json!({"apiVersion": API_VERSION, "kind": "Role", "metadata": metadata, "rules": rules}));
         objects.push(json!({
             "apiVersion": API_VERSION, "kind": "RoleBinding", "metadata": metadata,
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": controller, "namespace": "kube-system"}],
+            "subjects": subjects,
         }));
     }
     objects

@@ -3,6 +3,7 @@
 pub mod admission;
 pub mod authn;
 pub mod authz;
+pub mod bootstrap_flow;
 pub mod bootstrap_objects;
 pub mod bootstrap_policy;
 pub mod cache;

@@ -320,10 +320,34 @@ impl Shared {
         if let Some(rbac) = &self.rbac {
             authz::escalation::check(rbac, request)?;
         }
-        for plugin in self.plugins(request) {
-            plugin.validate(request).await?;
+        let new = !self.repeats(request);
+        for (place, plugin) in self.plugins(request).enumerate() {
+            if let Err(refusal) = plugin.validate(request).await {
+                for plugin in self.plugins(request).take(place).filter(|_| new) {
+                    plugin.undo(request).await;
+                }
+                return Err(refusal);
+            }
         }
         Ok(())
+    }
+
+    /// Whether it is to create what is known to exist. Validation writes nothing down for that.
+    pub(crate) fn repeats(&self, request: &AdmissionRequest<'_>) -> bool {
+        let named = &request.info.resource;
+        let place = crate::keys::group_resource(&named.group, &named.plural);
+        request.operation == crate::admission::Operation::Create
+            && self.cache.resource(&place).get(request.key).is_some()
+    }
+
+    /// What was validated is not stored.
+    pub(crate) async fn undo(&self, request: &AdmissionRequest<'_>) {
+        if request.dry_run {
+            return;
+        }
+        for plugin in self.plugins(request) {
+            plugin.undo(request).await;
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use apiserver::bootstrap_objects::Front;
-use apiserver::{bootstrap_objects, bootstrap_policy};
+use apiserver::{bootstrap_flow, bootstrap_objects, bootstrap_policy};
 use client::{Client, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
@@ -51,6 +51,11 @@ fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
     let classes = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
     let mut wanted: Vec<(ApiResource, Value)> =
         bootstrap_objects::priority_classes().into_iter().map(|class| (classes.clone(), class)).collect();
+    let flow = "flowcontrol.apiserver.k8s.io";
+    let levels = ApiResource::cluster(flow, "v1", "PriorityLevelConfiguration", "prioritylevelconfigurations");
+    let schemas = ApiResource::cluster(flow, "v1", "FlowSchema", "flowschemas");
+    wanted.extend(bootstrap_flow::priority_levels().into_iter().map(|level| (levels.clone(), level)));
+    wanted.extend(bootstrap_flow::flow_schemas().into_iter().map(|schema| (schemas.clone(), schema)));
     let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     wanted.push((config_maps, bootstrap_objects::authentication(server.client_ca)));
     wanted.extend(bootstrap_objects::front(server.front).into_iter().map(|object| {

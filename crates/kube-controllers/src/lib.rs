@@ -1,9 +1,10 @@
-//! What kube-controller-manager does that others notice: service accounts and their tokens, the deletion of namespaces,
-//! garbage collection, aggregated roles, certificates, finished Jobs.
+//! What kube-controller-manager does that others notice: service accounts and their tokens, the root CA, the deletion of
+//! namespaces, garbage collection, aggregated roles, certificates, quotas, bootstrap tokens, finished Jobs, and claims and
+//! volumes that are still in use. [`CONTROLLERS`] lists them all.
 //!
 //! Every controller works through a [`client::Client`] and shared informers, so the control plane and each simulated
 //! member run the same code, beside their API server or far from it. What a controller decides is a function over data
-//! in a module of its own; nothing here knows Karmada, pods or nodes.
+//! in a module of its own; nothing here knows Karmada, and nothing makes pods.
 
 mod bootstrap_tokens;
 mod certificates;
@@ -20,6 +21,7 @@ mod running;
 mod table;
 mod timing;
 mod tokens;
+mod volume_protection;
 
 pub use context::{Context, Settings};
 pub use running::{Running, Starting};

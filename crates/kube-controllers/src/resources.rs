@@ -20,3 +20,8 @@ pub(crate) static CERTIFICATE_REQUESTS: LazyLock<ApiResource> = LazyLock::new(||
 pub(crate) static RESOURCE_QUOTAS: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas"));
 pub(crate) static JOBS: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("batch", "v1", "Job", "jobs"));
+pub(crate) static PODS: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("", "v1", "Pod", "pods"));
+pub(crate) static CLAIMS: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"));
+pub(crate) static VOLUMES: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::cluster("", "v1", "PersistentVolume", "persistentvolumes"));

@@ -109,6 +109,20 @@ pub const CONTROLLERS: &[Controller] = &[
         start: |context, starting| Box::pin(crate::bootstrap_tokens::run_cleaner(context, starting)),
     },
     Controller {
+        name: "persistentvolumeclaim-protection-controller",
+        alias: "pvc-protection",
+        watches: &["persistentvolumeclaims", "pods"],
+        writes: &["persistentvolumeclaims"],
+        start: |context, starting| Box::pin(crate::volume_protection::run_claims(context, starting)),
+    },
+    Controller {
+        name: "persistentvolume-protection-controller",
+        alias: "pv-protection",
+        watches: &["persistentvolumes"],
+        writes: &["persistentvolumes"],
+        start: |context, starting| Box::pin(crate::volume_protection::run_volumes(context, starting)),
+    },
+    Controller {
         name: "ttl-after-finished-controller",
         alias: "ttl-after-finished",
         watches: &["jobs"],

@@ -1,5 +1,6 @@
-//! The bootstrap roles as data. Facts from the Kubernetes documentation of default roles and of RBAC bootstrapping;
-//! roles of components that a control plane without kubelets has no use for are left out.
+//! The bootstrap roles as data. Facts from the Kubernetes documentation of default roles and of RBAC bootstrapping. What
+//! users and the server's own controllers need is here; the roles of the other parts of a cluster are in
+//! `components.txt`.
 
 use crate::authz::PolicyRule;
 
@@ -18,20 +19,11 @@ type Labels = Vec<(&'static str, &'static str)>;
 pub(super) const AGGREGATED: &[(&str, &str, Pairs)] =
     &[("admin", TO_ADMIN, &[]), ("edit", TO_EDIT, &[(TO_ADMIN, "true")]), ("view", TO_VIEW, &[(TO_EDIT, "true")])];
 
-/// Controllers of kube-controller-manager that act with service accounts of their own, in `kube-system`. Each is bound to
-/// the role `system:controller:NAME`.
-pub(super) const CONTROLLERS: [&str; 10] = [
-    "certificate-controller",
-    "clusterrole-aggregation-controller",
-    "generic-garbage-collector",
-    "namespace-controller",
-    "pv-protection-controller",
-    "pvc-protection-controller",
-    "resourcequota-controller",
-    "root-ca-cert-publisher",
-    "service-account-controller",
-    "ttl-after-finished-controller",
-];
+/// Roles of parts that do not run here.
+const COMPONENTS: &str = include_str!("components.txt");
+
+/// What the role of a controller is called before its own name, which is that of its service account in `kube-system`.
+pub(super) const CONTROLLER: &str = "system:controller:";
 
 /// Name, role, subjects.
 pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
@@ -50,6 +42,12 @@ pub(super) const BINDINGS: &[(&str, &str, Pairs)] = &[
         &[("Group", "system:serviceaccounts")],
     ),
     ("system:kube-controller-manager", "system:kube-controller-manager", &[("User", "system:kube-controller-manager")]),
+    ("system:kube-dns", "system:kube-dns", &[("ServiceAccount", "kube-dns")]),
+    ("system:kube-scheduler", "system:kube-scheduler", &[("User", "system:kube-scheduler")]),
+    // Nodes are authorized one by one; the role shows what they may.
+    ("system:node", "system:node", &[]),
+    ("system:node-proxier", "system:node-proxier", &[("User", "system:kube-proxy")]),
+    ("system:volume-scheduler", "system:volume-scheduler", &[("User", "system:kube-scheduler")]),
 ];
 
 /// What an aggregated role amounts to with the bootstrap roles alone, as the controller that keeps it would have it: the
@@ -82,7 +80,37 @@ pub(super) fn plain() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
     roles.extend(public());
     roles.extend(components());
     roles.extend(controllers());
+    roles.extend(others());
     roles
+}
+
+/// The roles of [`COMPONENTS`].
+fn others() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
+    let mut roles: Vec<(&'static str, Labels, Vec<PolicyRule>)> = Vec::new();
+    for line in COMPONENTS.lines().filter(|line| !line.starts_with('#')) {
+        match (line.strip_prefix(' '), roles.last_mut()) {
+            (Some(rule), Some((.., rules))) => rules.extend(listed(rule)),
+            _ => roles.push((line, vec![], Vec::new())),
+        }
+    }
+    roles
+}
+
+/// A line of [`COMPONENTS`]; `None` for one that cannot be read, which a test finds.
+fn listed(line: &str) -> Option<PolicyRule> {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.trim().split(',').filter(|word| !word.is_empty());
+        words.map(|word| if word == "core" { String::new() } else { word.to_owned() }).collect()
+    };
+    let mut parts = line.split('|');
+    let mut rule = PolicyRule {
+        verbs: words(parts.next()?),
+        api_groups: words(parts.next()?),
+        resources: words(parts.next()?),
+        ..PolicyRule::default()
+    };
+    rule.resource_names = parts.next().map(words).unwrap_or_default();
+    Some(rule)
 }
 
 fn public() -> Vec<(&'static str, Labels, Vec<PolicyRule>)> {
@@ -332,4 +360,30 @@ fn view() -> Vec<PolicyRule> {
             &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"],
         ),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_components_is_a_rule() {
+        let lines = COMPONENTS.lines().filter(|line| line.starts_with(' ')).count();
+        let roles = others();
+        assert_eq!(roles.iter().map(|(.., rules)| rules.len()).sum::<usize>(), lines);
+        for (name, _, rules) in &roles {
+            assert!(name.starts_with("system:") && !rules.is_empty(), "{name}");
+            for rule in rules {
+                assert!(
+                    ![&rule.verbs, &rule.api_groups, &rule.resources].into_iter().any(Vec::is_empty),
+                    "{name} {rule:?}"
+                );
+            }
+        }
+        let mut names: Vec<&str> = plain().into_iter().map(|(name, ..)| name).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all, "every role once");
+    }
 }

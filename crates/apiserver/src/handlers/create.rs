@@ -10,7 +10,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::{Owners, unique_owners};
+use super::ownership::{Owners, odd_finalizers, unique_owners};
 use crate::admission::Operation;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -95,9 +95,14 @@ impl Call<'_> {
         }
         wrong.extend(strategy.validate_create(&object));
         self.refuse_invalid(&name, &wrong)?;
-        self.server.validate(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await?;
+        let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
+        let repeats = self.server.repeats(&request);
+        self.server.validate(&request).await?;
         let mut warnings = strategy.warnings(&object);
         warnings.extend(duplicates);
+        if self.resource.info.custom {
+            warnings.extend(odd_finalizers(None, &object));
+        }
         strategy.to_stored(&mut object)?;
         let encoded = keys::encode(&object).map_err(Status::internal)?;
         if dry_run {
@@ -107,7 +112,14 @@ impl Call<'_> {
             let object = Object::parse(encoded).map_err(errors::document)?;
             return Ok((self.served(object.shared())?, warnings));
         }
-        let object = self.store_new(&key, &encoded).await?;
+        let object = match self.store_new(&key, &encoded).await {
+            // Whether a store that fails has stored it is not known.
+            Err(status) if status.code < 500 && !repeats => {
+                self.server.undo(&self.admission(operation, &key, None, Some(&mut object), dry_run)).await;
+                return Err(status);
+            }
+            other => other?,
+        };
         Ok((self.served(object.shared())?, warnings))
     }
 

@@ -77,10 +77,12 @@ pub(crate) async fn handle(
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
     };
-    let mut response = call.answer(body).await?;
-    if let Some(text) = call.deprecation() {
-        respond::warn(&mut response, &[text.to_owned()]);
-    }
+    let answer = call.answer(body).await;
+    let Some(text) = call.deprecation() else { return answer };
+    // Refusals come with the warning too.
+    let mut response =
+        answer.unwrap_or_else(|status| respond::failure_as(&status, negotiate::error_encoding(&parts.headers)));
+    respond::warn(&mut response, &[text.to_owned()]);
     Ok(response)
 }
 
@@ -141,15 +143,15 @@ impl Call<'_> {
         }
     }
 
-    /// What clients of an outdated built-in kind are told with every answer.
-    fn deprecation(&self) -> Option<&'static str> {
+    /// What clients of an outdated kind are told with every answer.
+    fn deprecation(&self) -> Option<&str> {
         let named = &self.resource.info.resource;
         match named.plural.as_str() {
             "endpoints" if named.group.is_empty() => {
                 Some("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
             }
             "componentstatuses" if named.group.is_empty() => Some("v1 ComponentStatus is deprecated in v1.19+"),
-            _ => None,
+            _ => self.resource.strategy.deprecation(),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! Who owns which field: the bridge from a request to `apimachinery::managed_fields`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
 
 use apimachinery::managed_fields::{self, FieldSet, ManagerContext, NO_FIELDS};
+use apimachinery::names;
 use http::header::USER_AGENT;
 use serde_json::Value;
 
@@ -82,11 +83,47 @@ pub(super) fn unique_owners(object: &mut Value) -> Option<String> {
     ))
 }
 
+/// What the writer of a custom resource is told of finalizers it adds: names of built-in kinds are judged, those of others
+/// only commented on.
+pub(super) fn odd_finalizers(old: Option<&Value>, new: &Value) -> Vec<String> {
+    let of = |object: &Value| -> BTreeSet<String> {
+        let listed = object["metadata"]["finalizers"].as_array().into_iter().flatten();
+        listed.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let known = old.map(of).unwrap_or_default();
+    let mut warnings = Vec::new();
+    for name in of(new).difference(&known) {
+        let mut tell = |why: &str| warnings.push(format!("metadata.finalizers: {name:?}: {why}"));
+        names::is_qualified_name(name).iter().for_each(|why| tell(why));
+        if !name.contains('/') && !matches!(name.as_str(), "orphan" | "foregroundDeletion" | "kubernetes") {
+            tell(
+                "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other \
+                 finalizer writers",
+            );
+        }
+    }
+    warnings
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn finalizers_without_a_domain_are_told() {
+        let object = |names: &[&str]| json!({"metadata": {"finalizers": names}});
+        let prefer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name including a path (/) to avoid \
+                      accidental conflicts with other finalizer writers";
+        for (old, new, expected) in [
+            (None, object(&["x", "orphan", "a.example/b"]), vec![prefer]),
+            (Some(object(&["x"])), object(&["x", "kubernetes"]), vec![]),
+            (Some(object(&[])), object(&["x"]), vec![prefer]),
+        ] {
+            assert_eq!(odd_finalizers(old.as_ref(), &new), expected, "{new}");
+        }
+    }
 
     #[test]
     fn equal_owners_are_one() {

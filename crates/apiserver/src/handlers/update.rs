@@ -10,7 +10,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::{Owners, unique_owners};
+use super::ownership::{Owners, odd_finalizers, unique_owners};
 use crate::admission::Operation;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -212,6 +212,9 @@ impl Call<'_> {
         self.server.validate(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
         let mut warnings = strategy.warnings(&new);
         warnings.extend(duplicates);
+        if self.resource.info.custom {
+            warnings.extend(odd_finalizers(Some(old), &new));
+        }
         strategy.to_stored(&mut new)?;
         let encoded = keys::encode(&new).map_err(Status::internal)?;
         if dry_run {
@@ -231,7 +234,10 @@ impl Call<'_> {
                 let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
                 Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }))
             }
-            TxnOutcome::Failed { current, .. } => Ok(Written::Raced(raced(current)?)),
+            TxnOutcome::Failed { current, .. } => {
+                self.server.undo(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await;
+                Ok(Written::Raced(raced(current)?))
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! Resource quotas: an object that would use more than its namespace may is refused, and what it uses is written down
-//! before it is stored. A controller counts again, so what was written for an object that then was not stored goes.
+//! before it is stored. What was written for an object that then was not stored is taken back; a controller also counts
+//! everything again.
 
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey, Status};
 use futures::future::BoxFuture;
 use kubernetes_api::admission::quota;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use storage::{Guard, Op, Txn, TxnOutcome};
 
 use super::table::Table;
@@ -29,32 +30,67 @@ impl Default for ResourceQuotas {
 
 impl ResourceQuotas {
     async fn charge_all(&self, request: &AdmissionRequest<'_>, names: &[ObjectKey]) -> Result<(), Status> {
-        let info = &request.info.resource;
         // What exists already is refused later, and uses nothing more.
-        let place = keys::group_resource(&info.group, &info.plural);
-        if request.operation == Operation::Create && request.server.cache.resource(&place).get(request.key).is_some() {
+        if request.server.repeats(request) {
             return Ok(());
         }
-        for name in names {
-            self.charge(request, name).await?;
+        for (place, name) in names.iter().enumerate() {
+            if let Err(refusal) = self.charge(request, name).await {
+                self.refund_all(request, &names[..place]).await;
+                return Err(refusal);
+            }
         }
         Ok(())
     }
 
+    /// The quotas that count this write.
+    fn names(&self, request: &AdmissionRequest<'_>) -> Vec<ObjectKey> {
+        let counted = request.operation != Operation::Delete && request.subresource.is_empty();
+        let Some(namespace) = request.key.namespace().filter(|_| counted) else { return Vec::new() };
+        let quotas = self.quotas.in_namespace(namespace);
+        let names = quotas.iter().filter_map(|quota| quota["metadata"]["name"].as_str());
+        names.map(|name| ObjectKey::namespaced(namespace, name)).collect()
+    }
+
+    async fn refund_all(&self, request: &AdmissionRequest<'_>, names: &[ObjectKey]) {
+        for name in names.iter().filter(|_| !request.dry_run) {
+            if let Err(status) = self.refund(request, name).await {
+                tracing::warn!(quota = %name, error = %status.message, "a quota counts what was not stored until it is \
+                    counted again");
+            }
+        }
+    }
+
     async fn charge(&self, request: &AdmissionRequest<'_>, key: &ObjectKey) -> Result<(), Status> {
-        let server = request.server;
         let Some(object) = request.object.as_deref() else { return Ok(()) };
         let info = &request.info.resource;
+        let charge = |quota: &Value| {
+            quota::charge(quota, &info.group, &info.plural, request.old, object).map_err(|why| request.forbidden(&why))
+        };
+        self.rewrite(request, key, charge).await
+    }
+
+    async fn refund(&self, request: &AdmissionRequest<'_>, key: &ObjectKey) -> Result<(), Status> {
+        let Some(object) = request.object.as_deref() else { return Ok(()) };
+        let info = &request.info.resource;
+        let refund = |quota: &Value| Ok(quota::refund(quota, &info.group, &info.plural, request.old, object));
+        self.rewrite(request, key, refund).await
+    }
+
+    /// Writes what `used` makes of a quota, unless that is nothing new.
+    async fn rewrite(
+        &self,
+        request: &AdmissionRequest<'_>,
+        key: &ObjectKey,
+        used: impl Fn(&Value) -> Result<Option<Map<String, Value>>, Status>,
+    ) -> Result<(), Status> {
+        let server = request.server;
         let mut stored = server.cache.resource(&keys::group_resource("", "resourcequotas")).get(key);
         let place = bytes::Bytes::from(format!("{}core/resourcequotas/{key}", keys::ROOT));
         for _ in 0..TRIES {
             let Some(current) = stored.take() else { return Ok(()) };
             let mut quota = current.to_value().map_err(errors::document)?;
-            let charged = quota::charge(&quota, &info.group, &info.plural, request.old, object);
-            let Some(used) = charged.map_err(|why| request.forbidden(&why))? else { return Ok(()) };
-            if request.dry_run {
-                return Ok(());
-            }
+            let Some(used) = used(&quota)?.filter(|_| !request.dry_run) else { return Ok(()) };
             quota["status"]["used"] = Value::Object(used);
             let value = keys::encode(&quota).map_err(Status::internal)?;
             let revision = current.resource_version().parse().unwrap_or(0);
@@ -78,16 +114,16 @@ fn newest(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Arc<Object>>
 
 impl Admission for ResourceQuotas {
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
-        let counted = request.operation != Operation::Delete && request.subresource.is_empty();
-        let namespace = request.key.namespace().filter(|_| counted);
-        let quotas = namespace.map(|namespace| self.quotas.in_namespace(namespace)).unwrap_or_default();
-        if quotas.is_empty() {
+        let names = self.names(request);
+        if names.is_empty() {
             return Box::pin(std::future::ready(Ok(())));
         }
-        let namespace = namespace.unwrap_or_default();
-        let names = quotas.iter().filter_map(|quota| quota["metadata"]["name"].as_str());
-        let names: Vec<ObjectKey> = names.map(|name| ObjectKey::namespaced(namespace, name)).collect();
         Box::pin(async move { self.charge_all(request, &names).await })
+    }
+
+    fn undo<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
+        let names = self.names(request);
+        Box::pin(async move { self.refund_all(request, &names).await })
     }
 
     fn observe(&self, place: &str, event: &Event) {

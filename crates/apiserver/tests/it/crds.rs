@@ -22,7 +22,7 @@ fn widgets(version: &str) -> ApiResource {
     ApiResource::namespaced("g.example", version, "Widget", "widgets")
 }
 
-async fn start(store: &Arc<MemoryStore>, crds: Vec<Value>) -> Result<(ApiServer, Client), StartError> {
+pub(crate) async fn start(store: &Arc<MemoryStore>, crds: Vec<Value>) -> Result<(ApiServer, Client), StartError> {
     let server = ApiServer::start(ServerConfig {
         store: Arc::clone(store) as Arc<dyn Store>,
         world: World::system(),

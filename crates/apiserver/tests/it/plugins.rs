@@ -130,3 +130,48 @@ async fn a_quota_holds_however_many_ask_at_once() {
     let quota = client.get(&quotas, &key).await.expect("the quota").to_value().expect("json");
     assert_eq!(quota["status"]["used"], json!({"configmaps": "5"}));
 }
+
+/// Refuses ConfigMaps of one name, after everybody else has been asked.
+struct Last;
+
+impl apiserver::Admission for Last {
+    fn validate<'a>(
+        &'a self,
+        request: &'a apiserver::AdmissionRequest<'_>,
+    ) -> futures::future::BoxFuture<'a, Result<(), apimachinery::Status>> {
+        let refused = request.key.name == "refused";
+        let status = apimachinery::Status::forbidden("", "configmaps", &request.key.name, "it comes last");
+        Box::pin(async move { if refused { Err(status) } else { Ok(()) } })
+    }
+}
+
+#[tokio::test]
+async fn what_was_counted_for_an_object_that_is_not_stored_is_given_back() {
+    let switches = Switches { enable: Vec::new(), disable: vec!["ServiceAccount".into()] };
+    let mut plugins = plugins::built_in(Default::default(), &World::system(), &switches).expect("known names");
+    plugins.push(std::sync::Arc::new(Last));
+    let (_server, client) = server_with(MemoryStore::new(), plugins).await;
+    for name in ["q", "r"] {
+        create(&client, object("v1", "ResourceQuota", name, json!({"spec": {"hard": {"configmaps": "5"}}})))
+            .await
+            .expect("a quota");
+        let key = ObjectKey::namespaced("default", name);
+        let counted = json!({"status": {"hard": {"configmaps": "5"}, "used": {"configmaps": "0"}}});
+        let status = PatchOptions::status();
+        client.patch(&resource("v1", "ResourceQuota"), &key, &Patch::Merge(counted), &status).await.expect("a status");
+    }
+    let used = async |name: &str| {
+        let key = ObjectKey::namespaced("default", name);
+        let quota = client.get(&resource("v1", "ResourceQuota"), &key).await.expect("the quota");
+        quota.to_value().expect("json")["status"]["used"]["configmaps"].clone()
+    };
+    create(&client, object("v1", "ConfigMap", "a", json!({}))).await.expect("within the quota");
+    for name in ["refused", "a"] {
+        create(&client, object("v1", "ConfigMap", name, json!({}))).await.expect_err("refused, or there already");
+        assert_eq!((used("q").await, used("r").await), (json!("1"), json!("1")), "{name}");
+    }
+    // Of two that are created at once under one name, one is stored and one is counted.
+    let twins = (0..8).map(|_| create(&client, object("v1", "ConfigMap", "twin", json!({}))));
+    let stored = futures::future::join_all(twins).await.into_iter().filter(Result::is_ok).count();
+    assert_eq!((stored, used("q").await, used("r").await), (1, json!("2"), json!("2")));
+}

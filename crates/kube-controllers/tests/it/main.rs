@@ -7,3 +7,4 @@ mod harness;
 mod namespaces;
 mod roles_and_jobs;
 mod tokens_and_quotas;
+mod volumes;

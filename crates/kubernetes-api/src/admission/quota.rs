@@ -232,16 +232,7 @@ pub fn charge(
     {
         return Err(format!("failed quota: {name}: {why}"));
     }
-    let before = old.map(|old| usage(group, plural, old)).unwrap_or_default();
-    let more: Amounts = usage(group, plural, new)
-        .into_iter()
-        .filter(|(name, _)| hard.contains_key(name))
-        .map(|(name, amount)| {
-            let delta = before.get(&name).map_or(amount, |before| amount - *before);
-            (name, delta)
-        })
-        .filter(|(_, delta)| !delta.is_zero() && !delta.is_negative())
-        .collect();
+    let more = increase(hard, group, plural, old, new);
     if more.is_empty() {
         return Ok(None);
     }
@@ -276,6 +267,40 @@ pub fn charge(
         used.insert(name, whole.to_string().into());
     }
     Ok(Some(used))
+}
+
+/// How much more of what is limited an object uses than before.
+fn increase(hard: &Map<String, Value>, group: &str, plural: &str, old: Option<&Value>, new: &Value) -> Amounts {
+    let before = old.map(|old| usage(group, plural, old)).unwrap_or_default();
+    let now = usage(group, plural, new).into_iter().filter(|(name, _)| hard.contains_key(name));
+    let deltas = now.map(|(name, amount)| {
+        let delta = before.get(&name).map_or(amount, |before| amount - *before);
+        (name, delta)
+    });
+    deltas.filter(|(_, delta)| !delta.is_zero() && !delta.is_negative()).collect()
+}
+
+/// What is used without what [`charge`] added for an object that was not stored; `None` when that was nothing.
+pub fn refund(
+    quota: &Value,
+    group: &str,
+    plural: &str,
+    old: Option<&Value>,
+    new: &Value,
+) -> Option<Map<String, Value>> {
+    let hard = quota["status"]["hard"].as_object()?;
+    let charged =
+        if matches(quota, group, plural, new) { increase(hard, group, plural, old, new) } else { return None };
+    let mut used = quota["status"]["used"].as_object()?.clone();
+    let before = used.clone();
+    for (name, delta) in charged {
+        let held = used.get(&name).and_then(Value::as_str).and_then(|text| text.parse::<Quantity>().ok());
+        // A count in between has taken it out already.
+        if let Some(left) = held.map(|held| held - delta).filter(|left| !left.is_negative()) {
+            used.insert(name, left.to_string().into());
+        }
+    }
+    (used != before).then_some(used)
 }
 
 #[cfg(test)]

@@ -25,7 +25,8 @@ fn row_is_known(line: &'static str) -> bool {
 
 #[test]
 fn every_kind_is_one() {
-    let resources = crate::resources();
+    let mut resources = crate::resources();
+    resources.extend(crate::scale(true));
     for (group, kind) in table().keys() {
         let known = resources.iter().any(|resource| {
             let named = &resource.info.resource;

@@ -6,6 +6,7 @@ mod pages;
 mod patches;
 mod paths;
 mod scale;
+mod warnings;
 mod watches;
 
 use apiserver::ApiServer;
