@@ -1,29 +1,9 @@
 local FIELDS = { "artifact", "conditions", "observedGeneration", "observedIgnore", "observedRecurseSubmodules" }
+local LAST = { "artifact" }
+local READY = { "Succeeded" }
 
-function InterpretHealth(obj)
-  return ready_because(obj, "Succeeded")
+local function name_all(spec, secret)
+  secret(spec.secretRef)
+  secret((spec.verify or {}).secretRef)
 end
 
-function AggregateStatus(obj, items)
-  local status = start(obj)
-  last(status, items, { "artifact" })
-  status.conditions = merged_conditions(items)
-  observe(obj, items)
-  return obj
-end
-
-function Retain(desired, observed)
-  return keep_suspend(desired, observed)
-end
-
-function ReflectStatus(obj)
-  return reflected(obj, FIELDS)
-end
-
-function GetDependencies(obj)
-  local list, add = references(obj)
-  local spec = obj.spec
-  if spec.secretRef then add("Secret", spec.secretRef.name) end
-  if spec.verify and spec.verify.secretRef then add("Secret", spec.verify.secretRef.name) end
-  return list
-end

@@ -3,34 +3,3 @@ local COUNTERS = {
 }
 local NAMES = { "currentRevision", "updateRevision", "labelSelector" }
 
-function GetReplicas(obj)
-  return obj.spec.replicas or 0, kube.accuratePodRequirements(obj.spec.template)
-end
-
-function ReviseReplica(obj, replicas)
-  obj.spec.replicas = replicas
-  return obj
-end
-
-function AggregateStatus(obj, items)
-  local status = start(obj)
-  sum(status, items, COUNTERS)
-  last(status, items, NAMES)
-  observe(obj, items)
-  return obj
-end
-
-function ReflectStatus(obj)
-  local status = reflected(obj, COUNTERS)
-  for name, value in pairs(picked(obj.status, NAMES)) do status[name] = value end
-  status.observedGeneration = (obj.status or {}).observedGeneration
-  return status
-end
-
-function InterpretHealth(obj)
-  return rolled_out(obj)
-end
-
-function GetDependencies(obj)
-  return pod_dependencies(obj.spec.template, obj)
-end

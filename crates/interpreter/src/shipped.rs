@@ -1,5 +1,6 @@
-//! Customizations that come with the program: kinds of other projects. Each is a file of Lua in `lua/`, written against
-//! what scripts of users may do, with `lua/shared.lua` in front; the operations are the functions it defines.
+//! Customizations that come with the program: kinds of other projects. Each is one or more files of Lua in `lua/`,
+//! written against what scripts of users may do, with `lua/shared.lua` in front; the operations are the functions they
+//! define.
 
 use crate::lua::Engine;
 use crate::{Operation, Scripts};
@@ -16,24 +17,24 @@ pub struct Shipped {
 }
 
 macro_rules! shipped {
-    ($($api_version:literal $kind:literal $file:literal,)*) => {
+    ($($api_version:literal $kind:literal $($file:literal)+,)*) => {
         &[$(Shipped {
             api_version: $api_version,
             kind: $kind,
-            source: concat!(include_str!("../lua/shared.lua"), include_str!(concat!("../lua/", $file, ".lua"))),
+            source: concat!(include_str!("../lua/shared.lua"), $(include_str!(concat!("../lua/", $file, ".lua"))),+),
         },)*]
     };
 }
 
-/// A new kind is a file and a row.
+/// A new kind is a file and a row; what several have in common is a file of its own behind theirs.
 pub const SHIPPED: &[Shipped] = shipped! {
     "apps.kruise.io/v1alpha1" "AdvancedCronJob" "kruise-advancedcronjob",
     "apps.kruise.io/v1alpha1" "BroadcastJob" "kruise-broadcastjob",
-    "apps.kruise.io/v1alpha1" "CloneSet" "kruise-cloneset",
+    "apps.kruise.io/v1alpha1" "CloneSet" "kruise-cloneset" "kruise-replicated",
     "apps.kruise.io/v1alpha1" "DaemonSet" "kruise-daemonset",
     "apps.kruise.io/v1alpha1" "SidecarSet" "kruise-sidecarset",
     "apps.kruise.io/v1alpha1" "UnitedDeployment" "kruise-uniteddeployment",
-    "apps.kruise.io/v1beta1" "StatefulSet" "kruise-statefulset",
+    "apps.kruise.io/v1beta1" "StatefulSet" "kruise-statefulset" "kruise-replicated",
     "argoproj.io/v1alpha1" "Workflow" "argo-workflow",
     "batch.volcano.sh/v1alpha1" "Job" "volcano-job",
     "flink.apache.org/v1beta1" "FlinkDeployment" "flink-deployment",
@@ -48,11 +49,11 @@ pub const SHIPPED: &[Shipped] = shipped! {
     "ray.io/v1" "RayCluster" "ray-cluster",
     "ray.io/v1" "RayJob" "ray-job",
     "ray.io/v1" "RayService" "ray-service",
-    "source.toolkit.fluxcd.io/v1" "GitRepository" "flux-gitrepository",
-    "source.toolkit.fluxcd.io/v1beta2" "Bucket" "flux-bucket",
-    "source.toolkit.fluxcd.io/v1beta2" "HelmChart" "flux-helmchart",
-    "source.toolkit.fluxcd.io/v1beta2" "HelmRepository" "flux-helmrepository",
-    "source.toolkit.fluxcd.io/v1beta2" "OCIRepository" "flux-ocirepository",
+    "source.toolkit.fluxcd.io/v1" "GitRepository" "flux-gitrepository" "flux-source",
+    "source.toolkit.fluxcd.io/v1beta2" "Bucket" "flux-bucket" "flux-source",
+    "source.toolkit.fluxcd.io/v1beta2" "HelmChart" "flux-helmchart" "flux-source",
+    "source.toolkit.fluxcd.io/v1beta2" "HelmRepository" "flux-helmrepository" "flux-source",
+    "source.toolkit.fluxcd.io/v1beta2" "OCIRepository" "flux-ocirepository" "flux-source",
     "sparkoperator.k8s.io/v1beta2" "SparkApplication" "spark-application",
 };
 
