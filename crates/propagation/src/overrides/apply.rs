@@ -7,7 +7,7 @@ use karmada_api::policy::v1alpha1::{
 };
 use serde_json::{Value, json};
 
-use super::ordered::Node;
+use super::ordered::{self, Node};
 use super::{OverrideError, image};
 
 /// Kinds whose containers are known, and where.
@@ -53,15 +53,18 @@ fn words(overrider: &CommandArgsOverrider, field: &str, object: &mut Value) {
         if container["name"] != overrider.container_name.as_str() {
             continue;
         }
-        let mut list = container[field].as_array().cloned().unwrap_or_default();
+        let mut list: Vec<String> = container[field].as_array().into_iter().flatten().map(word).collect();
         match overrider.operator {
-            ContainerOperator::Add => list.extend(overrider.value.iter().map(|word| json!(word))),
-            ContainerOperator::Remove => {
-                list.retain(|word| !word.as_str().is_some_and(|word| overrider.value.iter().any(|it| it == word)));
-            }
+            ContainerOperator::Add => list.extend(overrider.value.iter().cloned()),
+            ContainerOperator::Remove => list.retain(|word| !overrider.value.contains(word)),
         }
-        container[field] = Value::Array(list);
+        container[field] = json!(list);
     }
+}
+
+/// A word of a command line, which a careless template may have written as a number or a boolean.
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 fn metadata(overrider: &LabelAnnotationOverrider, field: &str, object: &mut Value) {
@@ -147,13 +150,38 @@ fn patch(
         OverriderOperator::Replace => "replace",
     };
     let fail = |detail: String| OverrideError::Patch { operation, path: path.to_owned(), detail };
-    if operator == OverriderOperator::Replace && target.pointer(path).is_none() {
+    let (settled, exists) = settled(target, path, operator == OverriderOperator::Add);
+    if operator == OverriderOperator::Replace && !exists {
         return Err(fail(format!("replace operation does not apply: doc is missing key: {path}: missing value")));
     }
     let value = value.cloned().unwrap_or_default();
-    let document = json!([{ "op": operation, "path": path, "value": value }]);
+    let document = json!([{ "op": operation, "path": settled, "value": value }]);
     let patch = json_patch::from_value(&document).map_err(|error| fail(error.to_string()))?;
     patch.apply(target).map_err(|error| fail(error.to_string()))
+}
+
+/// The path with indexes from the start of a list instead of negative ones, which count from its end; and whether it
+/// leads to something. `inserting`: the last index may be one past the end.
+fn settled(target: &Value, path: &str, inserting: bool) -> (String, bool) {
+    let Some(rest) = path.strip_prefix('/') else { return (path.to_owned(), path.is_empty()) };
+    let (mut place, mut settled) = (Some(target), String::new());
+    let last = rest.split('/').count() - 1;
+    for (at, token) in rest.split('/').enumerate() {
+        settled.push('/');
+        let list = place.and_then(Value::as_array).filter(|_| token.starts_with('-'));
+        let length = list.map_or(0, |list| list.len() + usize::from(inserting && at == last));
+        match ordered::index(token, length) {
+            Some(index) => settled += &index.to_string(),
+            None => settled += token,
+        }
+        let own = settled.rsplit('/').next().unwrap_or_default();
+        place = match place {
+            Some(Value::Object(map)) => map.get(&own.replace("~1", "/").replace("~0", "~")),
+            Some(Value::Array(list)) => own.parse().ok().and_then(|at: usize| list.get(at)),
+            _ => None,
+        };
+    }
+    (settled, place.is_some())
 }
 
 #[cfg(test)]
@@ -202,6 +230,40 @@ mod tests {
     }
 
     #[test]
+    fn edges() {
+        let list = |list: Value| json!({"kind": "X", "l": list});
+        for (operator, path, value, expected) in [
+            ("add", "/l/-", json!(3), json!([1, 2, 3])),
+            ("add", "/l/-1", json!(3), json!([1, 2, 3])),
+            ("add", "/l/0", json!(3), json!([3, 1, 2])),
+            ("replace", "/l/-1", json!(3), json!([1, 3])),
+            ("replace", "/l/-2", json!(3), json!([3, 2])),
+            ("remove", "/l/-1", json!(null), json!([1])),
+        ] {
+            let overriders = json!({"plaintext": [{"path": path, "operator": operator, "value": value}]});
+            check(overriders, list(json!([1, 2])), list(expected));
+        }
+        let pod = |container: Value| json!({"kind": "Pod", "spec": {"containers": [container]}});
+        for (operator, before, after) in [
+            ("add", json!([1, true, "x"]), json!(["1", "true", "x", "1"])),
+            ("remove", json!([1, true, "x"]), json!(["true", "x"])),
+            ("remove", json!(null), json!([])),
+        ] {
+            check(
+                json!({"argsOverrider": [{"containerName": "a", "operator": operator, "value": ["1"]}]}),
+                pod(json!({"name": "a", "args": before})),
+                pod(json!({"name": "a", "args": after})),
+            );
+        }
+        // Escapes of a pointer are decoded where an image is read, too.
+        check(
+            json!({"imageOverrider": [{"predicate": {"path": "/spec/a~1b"}, "component": "Tag", "operator": "replace", "value": "2"}]}),
+            json!({"kind": "X", "spec": {"a/b": "nginx:1"}}),
+            json!({"kind": "X", "spec": {"a/b": "nginx:2"}}),
+        );
+    }
+
+    #[test]
     fn what_cannot_be_applied_fails() {
         for overriders in [
             json!({"plaintext": [{"path": "/absent", "operator": "replace", "value": 1}]}),
@@ -210,9 +272,16 @@ mod tests {
             json!({"plaintext": [{"path": "/kind", "operator": "remove"}]}),
             json!({"fieldOverrider": [{"fieldPath": "/absent", "json": [{"subPath": "/a", "operator": "remove"}]}]}),
             json!({"imageOverrider": [{"predicate": {"path": "/spec/image"}, "component": "Tag", "operator": "remove"}]}),
+            json!({"plaintext": [{"path": "/l/-3", "operator": "replace", "value": 1}]}),
+            json!({"plaintext": [{"path": "/l/2", "operator": "remove"}]}),
         ] {
             let parsed: Overriders = serde_json::from_value(overriders.clone()).unwrap();
-            assert!(apply_overriders(&parsed, &mut json!({"kind": "X"})).is_err(), "{overriders}");
+            assert!(apply_overriders(&parsed, &mut json!({"kind": "X", "l": [1, 2]})).is_err(), "{overriders}");
         }
+        // A container without an image has none that could be changed.
+        let image = json!({"imageOverrider": [{"component": "Tag", "operator": "replace", "value": "1"}]});
+        let image: Overriders = serde_json::from_value(image).unwrap();
+        let mut pod = json!({"kind": "Pod", "spec": {"containers": [{"name": "a"}]}});
+        assert!(apply_overriders(&image, &mut pod).is_err());
     }
 }

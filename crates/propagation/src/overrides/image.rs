@@ -17,8 +17,10 @@ pub(super) fn apply(overrider: &ImageOverrider, object: &mut Value) -> Result<()
     }
     let containers = containers_path(object).and_then(|path| object.pointer_mut(path)).and_then(Value::as_array_mut);
     for container in containers.into_iter().flatten() {
-        if let Some(Value::String(image)) = container.get_mut("image") {
-            edit(overrider, image)?;
+        match container.get_mut("image") {
+            Some(Value::String(image)) => edit(overrider, image)?,
+            // The text of an image that is not there is empty, and an empty text is no image.
+            _ => edit(overrider, &mut String::new())?,
         }
     }
     Ok(())

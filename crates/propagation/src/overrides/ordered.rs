@@ -191,7 +191,7 @@ impl Node {
 }
 
 /// An index below `length`; a negative one counts from the end.
-fn index(token: &str, length: usize) -> Option<usize> {
+pub(super) fn index(token: &str, length: usize) -> Option<usize> {
     let index: i64 = token.parse().ok()?;
     let index = if index < 0 { index.checked_add(i64::try_from(length).ok()?)? } else { index };
     usize::try_from(index).ok().filter(|index| *index < length)
