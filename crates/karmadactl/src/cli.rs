@@ -136,8 +136,13 @@ enum Command {
         #[command(flatten)]
         schedule: Box<ScheduleArgs>,
     },
-    /// Validate, test and run interpreter customizations on files.
-    Interpret(Box<interpret::InterpretArgs>),
+    /// Validate, test and run interpreter customizations on files; or edit one.
+    Interpret {
+        #[command(flatten)]
+        control_plane: ControlPlane,
+        #[command(flatten)]
+        interpret: Box<interpret::InterpretArgs>,
+    },
     /// Print the version information.
     Version,
 }
@@ -248,11 +253,8 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
             placement::explain(&context(control_plane), &explain).await
         }
         Command::Schedule { control_plane, schedule } => placement::forecast(&context(control_plane), &schedule).await,
-        Command::Interpret(args) => {
-            let outcome = interpret::run(&args, &world::World::system())?;
-            Context::default().print(&outcome.out);
-            Context::default().log(&outcome.err);
-            if outcome.failed { Err(Error::Silent) } else { Ok(()) }
+        Command::Interpret { control_plane, interpret } => {
+            interpret::execute_command(&context(control_plane), &interpret, &world::World::system()).await
         }
         Command::Version => {
             Context::default().print(&version::line(program));

@@ -1,4 +1,7 @@
-//! `interpret`: try the scripts of a ResourceInterpreterCustomization on files, without a control plane.
+//! `interpret`: try the scripts of a ResourceInterpreterCustomization on files, without a control plane; or edit those
+//! of the control plane.
+
+mod edit;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,6 +57,52 @@ pub struct InterpretArgs {
     /// The replicas to revise to.
     #[arg(long, default_value_t = 0)]
     desired_replica: i32,
+    /// How results are printed: yaml or json.
+    #[arg(short = 'o', long, default_value = "yaml", value_parser = ["yaml", "json"])]
+    output: String,
+    /// Keep metadata.managedFields in objects that are printed.
+    #[arg(long)]
+    show_managed_fields: bool,
+    /// Edit the scripts of the customization in the control plane, in $KUBE_EDITOR or $EDITOR.
+    #[arg(long)]
+    edit: bool,
+    /// With --edit: say what each script is asked.
+    #[arg(long)]
+    show_doc: bool,
+}
+
+impl InterpretArgs {
+    /// The customization to edit, if that is what is asked.
+    ///
+    /// # Errors
+    /// When it is asked together with something else, or for several.
+    fn edits(&self) -> Result<Option<String>, Error> {
+        match (self.edit, self.check) {
+            (false, _) => return Ok(None),
+            (true, true) => return Err(Error::message("you can't set both --check and --edit options")),
+            (true, false) => {}
+        }
+        match customizations(self)?.as_slice() {
+            [one] => Ok(Some(one.metadata.name.clone())),
+            several => Err(Error::message(format!("--edit takes one customization, -f has {}", several.len()))),
+        }
+    }
+}
+
+/// Does what the command says, with what it prints.
+pub async fn execute_command(context: &crate::Context, args: &InterpretArgs, world: &World) -> Result<(), Error> {
+    if let Some(name) = args.edits()? {
+        return edit::run(context, &name, args.show_doc, &engine(world)).await;
+    }
+    let outcome = run(args, world)?;
+    context.print(&outcome.out);
+    context.log(&outcome.err);
+    if outcome.failed { Err(Error::Silent) } else { Ok(()) }
+}
+
+fn engine(world: &World) -> Engine {
+    let clock = world.clone();
+    Engine::new(Arc::new(move || clock.now()), Budget::default())
 }
 
 /// What stands on stdout and on stderr, and whether the command failed.
@@ -66,8 +115,7 @@ pub struct Outcome {
 
 /// Runs the command; the files are all it reads, the time all it asks for.
 pub fn run(args: &InterpretArgs, world: &World) -> Result<Outcome, Error> {
-    let clock = world.clone();
-    let engine = Engine::new(Arc::new(move || clock.now()), Budget::default());
+    let engine = engine(world);
     let customizations = customizations(args)?;
     if args.check {
         return Ok(check(&engine, &customizations));
@@ -82,7 +130,7 @@ pub fn run(args: &InterpretArgs, world: &World) -> Result<Outcome, Error> {
         return Err(Error::message(text));
     };
     Ok(match execute(args, operation, &engine, &customizations, world) {
-        Ok(results) => Outcome { out: printed(&results)?, ..Outcome::default() },
+        Ok(results) => Outcome { out: printed(results, args)?, ..Outcome::default() },
         // As upstream: the scripts' errors are results, not failures of the command.
         Err(text) => Outcome { err: format!("Execute {operation:?} error: {text}\n"), ..Outcome::default() },
     })
@@ -246,11 +294,20 @@ fn items(path: Option<&Path>) -> Result<Vec<AggregatedStatusItem>, String> {
     documents.iter().map(decode).collect()
 }
 
-fn printed(results: &[(&'static str, Value)]) -> Result<String, Error> {
-    let mut out = String::new();
-    for (index, (name, value)) in results.iter().enumerate() {
-        let text = serde_saphyr::to_string(value).map_err(|error| Error::message(error.to_string()))?;
-        out += &format!("---\n# [{}/{}] {name}:\n{}\n", index + 1, results.len(), text.trim_end());
+fn printed(results: Vec<(&'static str, Value)>, args: &InterpretArgs) -> Result<String, Error> {
+    let (mut out, count) = (String::new(), results.len());
+    for (index, (name, mut value)) in results.into_iter().enumerate() {
+        if !args.show_managed_fields
+            && let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("managedFields");
+        }
+        let text = match args.output.as_str() {
+            "json" => serde_json::to_string_pretty(&value).map_err(|error| error.to_string()),
+            _ => serde_saphyr::to_string(&value).map_err(|error| error.to_string()),
+        };
+        let text = text.map_err(Error::message)?;
+        out += &format!("---\n# [{}/{count}] {name}:\n{}\n", index + 1, text.trim_end());
     }
     Ok(out)
 }
@@ -307,7 +364,7 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
         let line = ["interpret".to_owned()].into_iter().chain(args.iter().map(place));
         let args = <Line as clap::Parser>::parse_from(line).args;
         let world = World::simulated("2026-11-21T00:00:00Z".parse().unwrap(), 1);
-        let text = match run(&args, &world) {
+        let text = match args.edits().and_then(|_| run(&args, &world)) {
             Ok(outcome) => format!("{}{}{}", outcome.out, outcome.err, if outcome.failed { "(failed)\n" } else { "" }),
             Err(error) => error.render(),
         };
@@ -369,6 +426,32 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
             &["-f", "ric.yaml", "--operation", "AggregateStatus", "--desired-file", "desired.yaml"],
             &expect![[r#"
             Execute AggregateStatus error: rule is not enabled
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml", "--operation", "InterpretReplica", "--desired-file", "desired.yaml", "-o", "json"],
+            &expect![[r#"
+            ---
+            # [1/2] replica:
+            3
+            ---
+            # [2/2] requires:
+            {
+              "nodeClaim": {
+                "nodeSelector": {
+                  "foo": "bar"
+                }
+              },
+              "resourceRequest": {
+                "cpu": "100m"
+              }
+            }
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml", "--check", "--edit"],
+            &expect![[r#"
+            error: you can't set both --check and --edit options
         "#]],
         );
         check(
