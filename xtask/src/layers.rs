@@ -32,7 +32,7 @@ pub const LAYERS: &[Layer] = &[
     shell("pki", &["world"]),
     shell("transport", &["apimachinery"]),
     shell("storage", &[]),
-    shell("client", &["apimachinery", "transport", "world"]),
+    shell("client", &["apimachinery", "metrics", "transport", "world"]),
     shell(
         "apiserver",
         &["apimachinery", "metrics", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
@@ -103,6 +103,7 @@ pub const LAYERS: &[Layer] = &[
             "karmada-api",
             "kubernetes-api",
             "interpreter",
+            "propagation",
             "transport",
             "storage",
             "client",

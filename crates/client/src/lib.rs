@@ -9,6 +9,7 @@ mod discovery;
 mod error;
 mod limits;
 mod mapper;
+pub mod metrics;
 mod options;
 mod remote;
 mod verbs;
@@ -57,6 +58,9 @@ struct Inner {
     prefix: String,
     /// With every request.
     headers: http::HeaderMap,
+    /// The server's name and port as numbers show it.
+    host: Arc<str>,
+    counted: Option<::metrics::Counters>,
 }
 
 #[derive(Clone)]
@@ -76,7 +80,7 @@ enum Caller {
 impl Client {
     /// Talks to an API server of this process as `identity`.
     pub fn in_process(service: ApiService, identity: Identity) -> Self {
-        Self::over(Transport::InProcess { service, caller: Caller::Known(identity) })
+        Self::over(Transport::InProcess { service, caller: Caller::Known(identity) }, metrics::IN_PROCESS)
     }
 
     /// Talks to an API server of this process as whoever the server finds behind a bearer token.
@@ -87,10 +91,10 @@ impl Client {
         let mut value = http::HeaderValue::from_str(&format!("Bearer {token}"))
             .map_err(|_| Error::Config("the token holds characters that no header can".into()))?;
         value.set_sensitive(true);
-        Ok(Self::over(Transport::InProcess { service, caller: Caller::Token(value) }))
+        Ok(Self::over(Transport::InProcess { service, caller: Caller::Token(value) }, metrics::IN_PROCESS))
     }
 
-    fn over(transport: Transport) -> Self {
+    fn over(transport: Transport, host: &str) -> Self {
         Self(Arc::new(Inner {
             transport,
             limit: None,
@@ -99,6 +103,8 @@ impl Client {
             user_agent: http::HeaderValue::from_static(concat!("karmada/", env!("CARGO_PKG_VERSION"))),
             prefix: String::new(),
             headers: http::HeaderMap::new(),
+            host: host.into(),
+            counted: None,
         }))
     }
 
@@ -106,6 +112,12 @@ impl Client {
     #[must_use]
     pub fn with_limit(&self, limit: Option<Arc<TokenBucket>>) -> Self {
         self.changed(|inner| inner.limit = limit)
+    }
+
+    /// The same connection, whose requests `registry` shows, with its own counters.
+    #[must_use]
+    pub fn counted_in(&self, registry: &::metrics::Registry) -> Self {
+        self.changed(|inner| inner.counted = Some(registry.counters(&metrics::REQUESTS)))
     }
 
     /// The same connection with another time-out (see [`DEFAULT_TIMEOUT`]), and its own counters.
@@ -161,6 +173,8 @@ impl Client {
             user_agent: self.0.user_agent.clone(),
             prefix: self.0.prefix.clone(),
             headers: self.0.headers.clone(),
+            host: self.0.host.clone(),
+            counted: self.0.counted.clone(),
         };
         change(&mut inner);
         Self(Arc::new(inner))
@@ -197,6 +211,17 @@ impl Client {
         }
         request.headers_mut().extend(self.0.headers.clone());
         request.headers_mut().entry(http::header::USER_AGENT).or_insert_with(|| self.0.user_agent.clone());
+        let method = self.0.counted.as_ref().map(|_| request.method().clone());
+        let response = self.transported(request).await;
+        if let (Some(counted), Some(method)) = (&self.0.counted, method) {
+            let status = response.as_ref().map(|response| response.status());
+            let code = status.as_ref().map_or("<error>", |status| status.as_str());
+            counted.increment(&[code, method.as_str(), &self.0.host]);
+        }
+        response
+    }
+
+    async fn transported(&self, mut request: Request) -> Result<Response> {
         match &self.0.transport {
             Transport::InProcess { service, caller } => {
                 match caller {

@@ -70,15 +70,22 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] when certificates or credentials cannot be used.
     pub fn from_config(config: kube::Config) -> Result<Self> {
-        Ok(Self::over(Transport::Remote(dial::service(&config, HeaderMap::new())?)))
+        let host = host_of(&config);
+        Ok(Self::over(Transport::Remote(dial::service(&config, HeaderMap::new())?), &host))
     }
 
     /// # Errors
     /// [`Error::Config`] naming the part that cannot be used.
     pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
-        let service = dial::service(&config_of(endpoint)?, proxy_headers(&endpoint.proxy_headers)?)?;
-        Ok(Self::over(Transport::Remote(service)))
+        let config = config_of(endpoint)?;
+        let service = dial::service(&config, proxy_headers(&endpoint.proxy_headers)?)?;
+        Ok(Self::over(Transport::Remote(service), &host_of(&config)))
     }
+}
+
+/// The name and the port of the server.
+fn host_of(config: &kube::Config) -> String {
+    config.cluster_url.authority().map(ToString::to_string).unwrap_or_default()
 }
 
 fn config_of(endpoint: &Endpoint) -> Result<kube::Config> {

@@ -26,6 +26,22 @@ pub const WORK_DURATION: Description = Description::histogram(
     WORK,
     "How long a key was worked on.",
 );
+pub const QUEUE_DURATION: Description = Description::histogram(
+    "workqueue_queue_duration_seconds",
+    &["name", "controller"],
+    WORK,
+    "How long a key waited for a worker.",
+);
+pub const UNFINISHED: Description = Description::gauge(
+    "workqueue_unfinished_work_seconds",
+    &["name", "controller"],
+    "How long the keys being worked on have been, together.",
+);
+pub const LONGEST: Description = Description::gauge(
+    "workqueue_longest_running_processor_seconds",
+    &["name", "controller"],
+    "How long the one of them has been that began first.",
+);
 pub const RECONCILES: Description = Description::counter(
     "controller_runtime_reconcile_total",
     &["controller", "result"],
@@ -48,8 +64,21 @@ pub const MAX_WORKERS: Description =
     Description::gauge("controller_runtime_max_concurrent_reconciles", &["controller"], "Passes that may run at once.");
 pub const ACTIVE: Description =
     Description::gauge("controller_runtime_active_workers", &["controller"], "Passes that run.");
-pub const ALL: &[Description] =
-    &[RECONCILES, ERRORS, PANICS, TIME, MAX_WORKERS, ACTIVE, DEPTH, ADDS, RETRIES, WORK_DURATION];
+pub const ALL: &[Description] = &[
+    RECONCILES,
+    ERRORS,
+    PANICS,
+    TIME,
+    MAX_WORKERS,
+    ACTIVE,
+    DEPTH,
+    ADDS,
+    RETRIES,
+    QUEUE_DURATION,
+    WORK_DURATION,
+    UNFINISHED,
+    LONGEST,
+];
 
 tokio::task_local! {
     static REGISTRY: Registry;
@@ -67,6 +96,7 @@ pub(crate) struct Counted {
     errors: Counters,
     panics: Counters,
     time: Histograms,
+    waited: Histograms,
     work: Histograms,
     active: Gauges,
 }
@@ -96,6 +126,8 @@ impl Counted {
             samples.gauge(&DEPTH, &[name, name, ""], depth);
             samples.counter(&ADDS, &[name, name], numbers.adds);
             samples.counter(&RETRIES, &[name, name], numbers.retries);
+            samples.gauge(&UNFINISHED, &[name, name], numbers.unfinished.as_secs_f64());
+            samples.gauge(&LONGEST, &[name, name], numbers.longest_running.as_secs_f64());
             true
         });
         let most = f64::from(u32::try_from(workers).unwrap_or(u32::MAX));
@@ -106,12 +138,15 @@ impl Counted {
             errors: registry.counters(&ERRORS),
             panics: registry.counters(&PANICS),
             time: registry.histograms(&TIME),
+            waited: registry.histograms(&QUEUE_DURATION),
             work: registry.histograms(&WORK_DURATION),
             active: registry.gauges(&ACTIVE),
         }))
     }
 
-    pub fn begin(&self) {
+    /// `waited`: how long the key was in the queue.
+    pub fn begin(&self, waited: Duration) {
+        self.waited.took(&[self.name, self.name], waited);
         self.active.add(&[self.name], 1.0);
     }
 

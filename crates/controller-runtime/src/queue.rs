@@ -29,27 +29,38 @@ pub struct QueueMetrics {
     pub depth: usize,
     pub in_flight: usize,
     pub delayed: usize,
+    /// How long the passes under way have run, together, and the one of them that has run longest.
+    pub unfinished: Duration,
+    pub longest_running: Duration,
 }
 
 /// The number of keys is bounded by the number of objects they name; keys hold no objects.
 pub struct WorkQueue<K> {
     state: Mutex<State<K>>,
     changed: Notify,
+    /// Whether a low priority counts.
+    priorities: bool,
 }
 
 struct State<K> {
     normal: VecDeque<K>,
     low: VecDeque<K>,
-    /// A key found in a list at another priority than here is a leftover of a raise.
-    queued: BTreeMap<K, Priority>,
-    /// Being processed, with the priority of an add that came meanwhile.
-    processing: BTreeMap<K, Option<Priority>>,
+    /// A key found in a list at another priority than here is a leftover of a raise. With the time since when it waits.
+    queued: BTreeMap<K, (Priority, Instant)>,
+    processing: BTreeMap<K, Processing>,
     failures: BTreeMap<K, u32>,
     delayed: BTreeSet<(Instant, K)>,
     due: BTreeMap<K, Instant>,
     adds: u64,
     retries: u64,
     closed: bool,
+}
+
+struct Processing {
+    since: Instant,
+    waited: Duration,
+    /// The priority of an add that came meanwhile.
+    again: Option<Priority>,
 }
 
 impl<K: Ord + Clone> Default for WorkQueue<K> {
@@ -66,7 +77,7 @@ impl<K: Ord + Clone> Default for WorkQueue<K> {
             retries: 0,
             closed: false,
         };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        Self { state: Mutex::new(state), changed: Notify::new(), priorities: true }
     }
 }
 
@@ -75,11 +86,17 @@ impl<K: Ord + Clone> WorkQueue<K> {
         Self::default()
     }
 
+    /// A queue in which every key has the same priority.
+    pub fn without_priorities() -> Self {
+        Self { priorities: false, ..Self::default() }
+    }
+
     pub fn add(&self, key: K) {
         self.add_with(key, Priority::Normal);
     }
 
     pub fn add_with(&self, key: K, priority: Priority) {
+        let priority = if self.priorities { priority } else { Priority::Normal };
         self.state.lock().add(key, priority);
         self.changed.notify_one();
     }
@@ -136,11 +153,16 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// Ends the processing of a key; it is queued again if it was added meanwhile.
     pub fn done(&self, key: &K) {
         let mut state = self.state.lock();
-        if let Some(Some(priority)) = state.processing.remove(key) {
+        if let Some(Processing { again: Some(priority), .. }) = state.processing.remove(key) {
             state.enqueue(key.clone(), priority);
             drop(state);
             self.changed.notify_one();
         }
+    }
+
+    /// How long a key that is being processed had waited for that.
+    pub fn waited(&self, key: &K) -> Duration {
+        self.state.lock().processing.get(key).map_or(Duration::ZERO, |processing| processing.waited)
     }
 
     /// Lets every [`WorkQueue::get`] return `None`.
@@ -152,7 +174,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     pub fn metrics(&self) -> QueueMetrics {
         let state = self.state.lock();
+        let now = Instant::now();
+        let running = || state.processing.values().map(|processing| now - processing.since);
         QueueMetrics {
+            unfinished: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
             adds: state.adds,
             retries: state.retries,
             depth: state.queued.len(),
@@ -168,18 +194,20 @@ impl<K: Ord + Clone> State<K> {
             return;
         }
         self.adds += 1;
-        if let Some(again) = self.processing.get_mut(&key) {
-            *again = (*again).max(Some(priority));
+        if let Some(processing) = self.processing.get_mut(&key) {
+            processing.again = processing.again.max(Some(priority));
             return;
         }
         self.enqueue(key, priority);
     }
 
     fn enqueue(&mut self, key: K, priority: Priority) {
-        if self.queued.get(&key).is_some_and(|at| *at >= priority) {
+        let queued = self.queued.get(&key).copied();
+        if queued.is_some_and(|(at, _)| at >= priority) {
             return;
         }
-        self.queued.insert(key.clone(), priority);
+        let since = queued.map_or_else(Instant::now, |(_, since)| since);
+        self.queued.insert(key.clone(), (priority, since));
         match priority {
             Priority::Normal => self.normal.push_back(key),
             Priority::Low => self.low.push_back(key),
@@ -190,12 +218,14 @@ impl<K: Ord + Clone> State<K> {
         let next = match self.normal.pop_front() {
             Some(key) => Some(key),
             None => {
-                std::iter::from_fn(|| self.low.pop_front()).find(|key| self.queued.get(key) == Some(&Priority::Low))
+                let is_low = |key: &K| self.queued.get(key).is_some_and(|(priority, _)| *priority == Priority::Low);
+                std::iter::from_fn(|| self.low.pop_front()).find(is_low)
             }
         };
         let key = next?;
-        self.queued.remove(&key);
-        self.processing.insert(key.clone(), None);
+        let now = Instant::now();
+        let waited = self.queued.remove(&key).map_or(Duration::ZERO, |(_, since)| now - since);
+        self.processing.insert(key.clone(), Processing { since: now, waited, again: None });
         Some(key)
     }
 
@@ -248,6 +278,15 @@ mod tests {
         }
         queue.close();
         assert_eq!(queue.get().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn without_priorities_the_order_of_arrival_counts() {
+        for (queue, first) in [(WorkQueue::new(), 2), (WorkQueue::without_priorities(), 1)] {
+            queue.add_with(1, Priority::Low);
+            queue.add(2);
+            assert_eq!(queue.get().await, Some(first));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -63,7 +63,7 @@ where
 {
     let started = tokio::time::Instant::now();
     if let Some(counted) = counted {
-        counted.begin();
+        counted.begin(queue.waited(&key));
     }
     let outcome = AssertUnwindSafe(async { reconcile(key.clone()).await }).catch_unwind().await;
     if let Some(counted) = counted {
@@ -131,7 +131,13 @@ mod tests {
             assert_eq!(reconciles.value(&["test", result]), count, "{result}");
         }
         assert_eq!(registry.counters(&crate::metrics::PANICS).value(&["test"]), 1);
-        assert!(registry.text().contains("workqueue_retries_total{name=\"test\",controller=\"test\"} 2\n"));
+        let text = registry.text();
+        assert!(
+            text.contains("workqueue_queue_duration_seconds_count{name=\"test\",controller=\"test\"} 4\n"),
+            "{text}"
+        );
+        assert!(text.contains("workqueue_unfinished_work_seconds{name=\"test\",controller=\"test\"} 0\n"), "{text}");
+        assert!(text.contains("workqueue_retries_total{name=\"test\",controller=\"test\"} 2\n"));
         assert_eq!(passes.load(Ordering::SeqCst), 4);
         assert_eq!(queue.metrics().in_flight, 0);
     }

@@ -68,6 +68,7 @@ struct Inner {
     qps: f64,
     burst: u32,
     stop: CancellationToken,
+    metrics: metrics::Registry,
     connected: Mutex<HashMap<String, Arc<Member>>>,
 }
 
@@ -82,7 +83,8 @@ impl Members {
     ) -> Self {
         let (qps, burst) = (settings.member_qps, settings.member_burst);
         let cluster_informer = control.informer(&Cluster::api_resource());
-        let inner = Inner { control, clusters, connector, world, qps, burst, stop, connected: Mutex::default() };
+        let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
+        let inner = Inner { control, clusters, connector, world, qps, burst, stop, metrics, connected };
         let members = Self(Arc::new(inner));
         let weak = Arc::downgrade(&members.0);
         cluster_informer.subscribe(move |event| {
@@ -112,6 +114,7 @@ impl Members {
             None => Client::from_endpoint(&endpoint)
                 .map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })?,
         };
+        let client = client.counted_in(&self.0.metrics);
         let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
         let informers = InformerSet::until(client.clone(), self.0.world.clone(), self.0.stop.child_token());
         let member = Arc::new(Member { name: name.to_owned(), client, informers, endpoint, watched: Mutex::default() });

@@ -69,6 +69,13 @@ pub const UPDATES: Description = Description::counter(
     &["result", "apiversion", "kind", "member_cluster", "operationResult"],
     "Objects updated in members; operationResult is none, unchanged or updated.",
 );
+pub const DELETES: Description = Description::counter(
+    "delete_resource_from_cluster",
+    &["result", "apiversion", "kind", "member_cluster"],
+    "Objects deleted in members.",
+);
+pub const PREEMPTIONS: Description =
+    Description::counter("policy_preemption_total", &["result"], "Templates taken from a weaker policy.");
 pub const ALL: &[Description] = &[
     READY,
     NODES,
@@ -87,6 +94,8 @@ pub const ALL: &[Description] = &[
     SYNC_WORKLOAD,
     CREATES,
     UPDATES,
+    DELETES,
+    PREEMPTIONS,
 ];
 
 /// Families that go with a member.
@@ -113,6 +122,8 @@ pub struct Metrics {
     pub sync_workload: Histograms,
     pub creates: Counters,
     pub updates: Counters,
+    pub deletes: Counters,
+    pub preemptions: Counters,
     pub sync_status: Histograms,
     clusters: Vec<Gauges>,
 }
@@ -132,6 +143,8 @@ impl Metrics {
             sync_workload: registry.histograms(&SYNC_WORKLOAD),
             creates: registry.counters(&CREATES),
             updates: registry.counters(&UPDATES),
+            deletes: registry.counters(&DELETES),
+            preemptions: registry.counters(&PREEMPTIONS),
             sync_status: registry.histograms(&SYNC_STATUS),
             clusters: OF_CLUSTERS.iter().map(|family| registry.gauges(family)).collect(),
             registry,

@@ -1,4 +1,4 @@
-//! What the store of an API server has done, among the server's numbers.
+//! Numbers that belong to no component: what the store of an API server has done, what was built, what the process takes.
 
 use metrics::{Description, Registry, Samples};
 use storage::embedded::{EmbeddedStore, Stats};
@@ -24,9 +24,103 @@ fn count(samples: &mut Samples, stats: &Stats) {
     }
 }
 
+pub const BUILD: Description = Description::gauge(
+    "karmada_build_info",
+    &[
+        "git_version",
+        "git_commit",
+        "git_short_commit",
+        "git_tree_state",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    ],
+    "1, with what was built; go_version is Rust's.",
+);
+const CPU: Description = Description::sum("process_cpu_seconds_total", &[], "Seconds of cpu, user and system.");
+const RESIDENT: Description = Description::gauge("process_resident_memory_bytes", &[], "Resident memory.");
+const VIRTUAL: Description = Description::gauge("process_virtual_memory_bytes", &[], "Virtual memory.");
+const STARTED: Description =
+    Description::gauge("process_start_time_seconds", &[], "When the process began, in seconds since 1970.");
+const OPEN_FILES: Description = Description::gauge("process_open_fds", &[], "Open file descriptors.");
+const MAX_FILES: Description = Description::gauge("process_max_fds", &[], "How many there may be.");
+pub const PROCESS: &[Description] = &[BUILD, CPU, RESIDENT, VIRTUAL, STARTED, OPEN_FILES, MAX_FILES];
+
+/// The clock of `/proc`: 100 ticks a second on every architecture Linux offers to programs today.
+const TICKS: f64 = 100.0;
+
+/// Shows what this process is and takes; nothing but the build where there is no `/proc`.
+pub fn of_process(registry: &Registry) {
+    registry.gauges(&BUILD).set(&karmadactl::version::Build::default().fields(), 1.0);
+    registry.collect(|samples| {
+        let texts = ["self/stat", "stat", "self/status", "self/limits"]
+            .map(|path| std::fs::read_to_string(format!("/proc/{path}")).unwrap_or_default());
+        let Some(usage) = usage(&texts) else { return true };
+        samples.sum(&CPU, &[], usage.cpu);
+        samples.gauge(&RESIDENT, &[], usage.resident);
+        samples.gauge(&VIRTUAL, &[], usage.virtual_memory);
+        samples.gauge(&STARTED, &[], usage.started);
+        if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
+            samples.gauge(&OPEN_FILES, &[], f64::from(u32::try_from(open.count()).unwrap_or(u32::MAX)));
+        }
+        if let Some(most) = usage.max_files {
+            samples.gauge(&MAX_FILES, &[], most);
+        }
+        true
+    });
+}
+
+#[derive(Debug, PartialEq)]
+struct Usage {
+    cpu: f64,
+    resident: f64,
+    virtual_memory: f64,
+    started: f64,
+    max_files: Option<f64>,
+}
+
+/// From the texts of `/proc/self/stat`, `/proc/stat`, `/proc/self/status` and `/proc/self/limits`; see proc(5).
+fn usage([stat, system, status, limits]: &[String; 4]) -> Option<Usage> {
+    // The name of the program, in parentheses, may hold blanks.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    // The field that proc(5) numbers 3 is the first after the name.
+    let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
+    let after = |text: &str, name: &str| {
+        let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_whitespace().next()?.parse::<f64>().ok()
+    };
+    Some(Usage {
+        cpu: (field(14)? + field(15)?) / TICKS,
+        resident: after(status, "VmRSS:")? * 1024.0,
+        virtual_memory: after(status, "VmSize:")? * 1024.0,
+        started: after(system, "btime ")? + field(22)? / TICKS,
+        max_files: after(limits, "Max open files"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_takes_is_read() {
+        let texts = [
+            "77 (a (b) c) S 1 1 1 0 -1 4194560 9 0 0 0 250 50 0 0 20 0 9 0 1200 4096000 100 18446744073709551615 1",
+            "cpu 1 2\nbtime 1000\n",
+            "Name: a\nVmSize:\t    4000 kB\nVmRSS:\t     400 kB\n",
+            "Limit Soft Limit Hard Limit Units\nMax open files            1024                 4096    files\n",
+        ];
+        let expected = Usage {
+            cpu: 3.0,
+            resident: 409_600.0,
+            virtual_memory: 4_096_000.0,
+            started: 1012.0,
+            max_files: Some(1024.0),
+        };
+        assert_eq!(usage(&texts.map(str::to_owned)), Some(expected));
+        assert_eq!(usage(&Default::default()), None);
+    }
 
     #[test]
     fn every_counter_has_its_type() {

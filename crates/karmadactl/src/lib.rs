@@ -18,7 +18,7 @@ mod servers;
 mod table;
 mod template;
 mod unjoin;
-mod version;
+pub mod version;
 
 pub use cli::run;
 use context::Context;

@@ -30,7 +30,7 @@ pub(crate) struct Series {
 /// The numbers of a series: one, or per bucket and a sum.
 #[derive(Debug)]
 pub(crate) struct Cells {
-    /// Counters count in whole numbers, gauges keep the bits of a float, histograms the sum's.
+    /// Counters count in whole numbers, gauges and sums keep the bits of a float, histograms the sum's.
     pub main: AtomicU64,
     /// Observations per bucket (not cumulated), the last above all bounds.
     pub buckets: Box<[AtomicU64]>,

@@ -15,6 +15,8 @@ pub use registry::{Collector, Registry, Samples};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Counter,
+    /// A counter of a sum that is not whole, such as seconds.
+    Sum,
     Gauge,
     /// Upper bounds of the buckets, ascending.
     Histogram(Buckets),
@@ -60,6 +62,10 @@ impl Description {
         Self { name, kind: Kind::Counter, labels, help }
     }
 
+    pub const fn sum(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
+        Self { name, kind: Kind::Sum, labels, help }
+    }
+
     pub const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Self {
         Self { name, kind: Kind::Gauge, labels, help }
     }
@@ -76,7 +82,7 @@ impl Description {
     /// The word of the `# TYPE` line.
     pub fn type_name(&self) -> &'static str {
         match self.kind {
-            Kind::Counter => "counter",
+            Kind::Counter | Kind::Sum => "counter",
             Kind::Gauge => "gauge",
             Kind::Histogram(_) => "histogram",
         }

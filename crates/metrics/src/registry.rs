@@ -86,6 +86,11 @@ impl Samples {
         Counters(self.family(description)).add(values, count);
     }
 
+    /// Of a family of sums.
+    pub fn sum(&mut self, description: &Description, values: &[&str], sum: f64) {
+        Gauges(self.family(description)).add(values, sum);
+    }
+
     pub fn gauge(&mut self, description: &Description, values: &[&str], value: f64) {
         Gauges(self.family(description)).add(values, value);
     }

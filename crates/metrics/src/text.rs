@@ -31,7 +31,7 @@ fn one(out: &mut String, family: &Family, labels: &[(&str, &str)], cells: &Cells
     let main = cells.main.load(Ordering::Relaxed);
     match family.description.kind {
         Kind::Counter => line(out, name, "", labels, None, &main.to_string()),
-        Kind::Gauge => line(out, name, "", labels, None, &f64::from_bits(main).to_string()),
+        Kind::Gauge | Kind::Sum => line(out, name, "", labels, None, &f64::from_bits(main).to_string()),
         Kind::Histogram(_) => {
             let mut count = 0;
             let bounds = family.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);

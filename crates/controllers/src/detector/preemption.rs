@@ -14,6 +14,7 @@ use propagation::{claim, selection};
 use super::Detector;
 use super::template::involved;
 use crate::error::{During, Error, Result, all, decoded};
+use crate::metrics::result;
 
 fn always(policy: &Policy) -> bool {
     policy.spec.preemption == Some(PreemptionBehavior::Always)
@@ -79,7 +80,9 @@ impl Detector {
         let Some(edits) = claim::claim(policy, template) else { return Ok(()) };
         let recorder = self.context.recorder.for_component("resource-detector");
         let (ours, theirs) = (words(&policy.key(), true), words(&held.policy, false));
-        match self.edit(&resource, template, &edits).await {
+        let edited = self.edit(&resource, template, &edits).await;
+        self.context.metrics.preemptions.increment(&[result(&edited)]);
+        match edited {
             Ok(_) => {
                 let message = format!("{ours} preempted {theirs} successfully");
                 recorder.normal(involved(template), events::PREEMPT_POLICY_SUCCEED, message);

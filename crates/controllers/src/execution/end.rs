@@ -13,6 +13,7 @@ use super::apply::Manifest;
 use crate::Context;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
+use crate::metrics::result;
 
 /// What became of it.
 pub(super) enum End {
@@ -40,7 +41,7 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
                     let manifest = Manifest::read(context, raw).await?;
                     match plan {
                         Plan::Preserve => release(context, &member, manifest).await,
-                        _ => delete(&member, manifest).await,
+                        _ => delete(context, &member, manifest).await,
                     }
                 };
                 if let Err(error) = one.await {
@@ -54,7 +55,7 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
 }
 
 /// Only what is there now, is ours, and is the object that was looked at. The member is asked, not the cache.
-async fn delete(member: &Arc<Member>, manifest: Manifest) -> Result<()> {
+async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
     let reading = || format!("reading {} {key}", resource.kind);
     let Some(observed) = member.client.get_opt(&resource, &key).await.during(reading)? else { return Ok(()) };
@@ -63,7 +64,10 @@ async fn delete(member: &Arc<Member>, manifest: Manifest) -> Result<()> {
         return Ok(());
     }
     let options = DeleteOptions::background().only_uid(observed.uid());
-    match member.client.delete(&resource, &key, &options).await {
+    let deleted = member.client.delete(&resource, &key, &options).await;
+    let labels = [result(&deleted), &resource.api_version(), &resource.kind, &member.name];
+    context.metrics.deletes.increment(&labels);
+    match deleted {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.during(|| format!("deleting {} {key}", resource.kind)),
     }

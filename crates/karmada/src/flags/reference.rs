@@ -66,7 +66,7 @@ fn buckets(kind: Kind) -> String {
         Kind::Histogram(Buckets::Default) => "5 ms to 10 s, eleven".to_owned(),
         Kind::Histogram(Buckets::Exponential { start, factor, count }) => format!("{start} s × {factor}ⁱ, {count}"),
         Kind::Histogram(Buckets::Listed(bounds)) => format!("{} bounds", bounds.len()),
-        Kind::Counter | Kind::Gauge => String::new(),
+        Kind::Counter | Kind::Sum | Kind::Gauge => String::new(),
     }
 }
 
@@ -76,14 +76,16 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
     );
-    let parts: [(&str, &[Description]); 7] = [
+    let parts: [(&str, &[Description]); 9] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
         ("Queues and passes", controller_runtime::metrics::ALL),
+        ("Clients", client::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
         ("Store", crate::metrics::ALL),
         ("Webhook", crate::webhook::METRICS),
+        ("Process", crate::metrics::PROCESS),
     ];
     for (title, families) in parts {
         let _ = write!(page, "\n## {title}\n\n| name | type | labels | buckets | meaning |\n|---|---|---|---|---|\n");
