@@ -3,6 +3,7 @@
 //! Nothing is rendered before somebody asks; what was rendered is kept as long as its snapshot. The hashes in the v3
 //! index are of what goes into a document, so that the index does not cost the rendering of all of them.
 
+mod descriptions;
 mod paths;
 mod protobuf;
 mod schema;

@@ -5,6 +5,8 @@ use apimachinery::resource::Resource;
 use apimachinery::schema::{Constraints, ListType, Property, Schema, SchemaId, Type, TypeOf};
 use serde_json::{Map, Value, json};
 
+use super::descriptions;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     V2,
@@ -84,13 +86,13 @@ impl Renderer {
         let meta = self
             .define_kind_by_name("io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta")
             .map_or(json!({"type": "object"}), |name| self.reference_to(&name));
-        let text = json!({"type": "string"});
+        let text = |meaning: &str| json!({"type": "string", "description": meaning});
         let value = json!({
             "type": "object", "required": ["items"],
             "description": format!("{} is a list of {}", resource.info.list_kind, resource.info.resource.kind),
             "properties": {
-                "apiVersion": text, "kind": text, "metadata": meta,
-                "items": {"type": "array", "items": self.reference_to(item)},
+                "apiVersion": text("Group and version of the list."), "kind": text("Kind of the list."), "metadata": meta,
+                "items": {"type": "array", "description": "The objects.", "items": self.reference_to(item)},
             },
         });
         self.definitions.insert(list.to_owned(), value);
@@ -140,7 +142,8 @@ impl Renderer {
 
     fn body(&mut self, type_: &TypeOf, node: &Schema) -> Map<String, Value> {
         let mut map = Map::new();
-        set(&mut map, "description", node.description.as_deref());
+        let known = node.definition.as_deref().and_then(|name| descriptions::of(name, ""));
+        set(&mut map, "description", node.description.as_deref().or(known));
         if node.int_or_string {
             self.int_or_string(node, &mut map);
             return map;
@@ -195,7 +198,12 @@ impl Renderer {
         if !node.properties.is_empty() {
             let mut properties = Map::new();
             for (name, property) in &node.properties {
-                properties.insert(name.to_string(), Value::Object(self.property(type_, property)));
+                let mut shown = self.property(type_, property);
+                let known = node.definition.as_deref().and_then(|type_| descriptions::of(type_, name));
+                if let Some(text) = known {
+                    shown.entry("description").or_insert_with(|| text.into());
+                }
+                properties.insert(name.to_string(), Value::Object(shown));
             }
             map.insert("properties".into(), properties.into());
         }

@@ -131,6 +131,7 @@ pub struct LocalSecretReference {
     /// Namespace of the Secret.
     #[schemars(extend("x-required" = true))]
     pub namespace: String,
+    /// Name of the Secret.
     #[schemars(extend("x-required" = true))]
     pub name: String,
 }
@@ -151,6 +152,7 @@ pub struct ResourceModel {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceModelRange {
+    /// The resource, such as cpu or memory.
     #[schemars(extend("x-required" = true))]
     pub name: String,
     /// The least amount, inclusive.
@@ -203,6 +205,7 @@ pub struct EnabledResource {
     /// The plural of the URL.
     #[schemars(extend("x-required" = true))]
     pub name: String,
+    /// The kind of its objects.
     pub kind: String,
 }
 
