@@ -145,7 +145,7 @@ fn backend(backend: &Value, path: &Path) -> ErrorList {
     let (service, resource) = (&backend["service"], &backend["resource"]);
     match (service.is_object(), resource.is_object()) {
         (true, true) => vec![Error::invalid(path, "", "cannot set both resource and service backends")],
-        (false, false) => vec![Error::required(path, "resource or service backend is required")],
+        (false, false) => vec![Error::invalid(path, "", "resource or service backend is required")],
         (true, false) => service_backend(service, path),
         (false, true) => resource_backend(resource, &path.child("resource")),
     }

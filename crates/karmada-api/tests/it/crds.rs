@@ -2,34 +2,176 @@
 //! node of a schema or fact of a manifest, `PATH<TAB>FACTS`, after the API server filled in the names it defaults.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use apiextensions::{defaulting, structural};
+use serde_json::{Map, Value, json};
+
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
+}
+
+fn facts(crd: &str) -> BTreeMap<String, String> {
+    let facts = std::fs::read_to_string(data().join(format!("{crd}.tsv"))).unwrap();
+    facts.lines().filter_map(|line| line.split_once('\t')).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
+}
+
+/// What a definition says that the facts do not, and the other way round.
+fn differences(crd: &Value) -> Vec<String> {
+    let name = crd["metadata"]["name"].as_str().unwrap();
+    let (expected, actual) = (facts(name), flatten(crd));
+    assert!(expected.len() > 5, "{name} has no facts");
+    let paths = expected.keys().chain(actual.keys().filter(|path| !expected.contains_key(*path)));
+    let differing = paths.filter(|path| expected.get(*path) != actual.get(*path));
+    let shown = |path: &String| {
+        format!("{name} {path}\n  fact      {:?}\n  generated {:?}", expected.get(path), actual.get(path))
+    };
+    differing.map(shown).collect()
+}
 
 #[test]
 fn every_generated_definition_states_the_facts() {
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
-    let mut differences = Vec::new();
     let crds = karmada_api::crds();
-    for crd in &crds {
-        let name = crd["metadata"]["name"].as_str().unwrap();
-        let facts = std::fs::read_to_string(data.join(format!("{name}.tsv"))).unwrap();
-        let expected: BTreeMap<_, _> =
-            facts.lines().filter_map(|line| line.split_once('\t')).map(|(a, b)| (a.to_owned(), b.to_owned())).collect();
-        assert!(expected.len() > 5, "{name} has no facts");
-        let actual = flatten(crd);
-        for path in expected.keys().chain(actual.keys().filter(|path| !expected.contains_key(*path))) {
-            if expected.get(path) != actual.get(path) {
-                differences.push(format!(
-                    "{name} {path}\n  fact      {:?}\n  generated {:?}",
-                    expected.get(path),
-                    actual.get(path)
-                ));
+    let differences: Vec<String> = crds.iter().flat_map(differences).collect();
+    assert_eq!(crds.len(), std::fs::read_dir(data()).unwrap().count(), "a definition for each file of facts");
+    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+}
+
+/// Calls `change` on every object inside, outermost first, until it says that it changed one.
+fn change_one(node: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>) -> bool) -> bool {
+    match node {
+        Value::Object(map) => change(map) || map.values_mut().any(|child| change_one(child, change)),
+        Value::Array(list) => list.iter_mut().any(|child| change_one(child, change)),
+        _ => false,
+    }
+}
+
+/// A value that differs.
+fn other(value: &Value) -> Value {
+    match value {
+        Value::Bool(it) => json!(!it),
+        Value::Number(it) => json!(it.as_i64().unwrap() + 1),
+        Value::String(it) => json!(format!("{it}x")),
+        Value::Array(list) => json!(list[1..]),
+        Value::Object(_) | Value::Null => json!("x"),
+    }
+}
+
+/// The comparison is worth nothing where it does not look: one of each property is changed, taken away, and (where it
+/// is not everywhere) given to a node that has none.
+#[test]
+fn a_change_of_any_property_is_a_difference() {
+    const IN_SCHEMAS: &[&str] = &[
+        "type",
+        "format",
+        "required",
+        "enum",
+        "default",
+        "pattern",
+        "minimum",
+        "maximum",
+        "minLength",
+        "maxLength",
+        "minItems",
+        "anyOf",
+        "x-kubernetes-list-type",
+        "x-kubernetes-list-map-keys",
+        "x-kubernetes-map-type",
+        "x-kubernetes-int-or-string",
+        "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-embedded-resource",
+    ];
+    // The names, the scope, the versions and the columns, which are outside the schemas.
+    const OUTSIDE: &[&str] = &[
+        "group",
+        "scope",
+        "plural",
+        "singular",
+        "kind",
+        "listKind",
+        "shortNames",
+        "categories",
+        "served",
+        "storage",
+        "subresources",
+        "additionalPrinterColumns",
+        "jsonPath",
+    ];
+    let crds = karmada_api::crds();
+    for property in IN_SCHEMAS.iter().chain(OUTSIDE) {
+        let mut seen = 0;
+        for crd in &crds {
+            for taken_away in [false, true] {
+                let mut changed = crd.clone();
+                let did = change_one(&mut changed["spec"], &mut |map| {
+                    let Some(value) = map.get_mut(*property).filter(|value| **value != json!({})) else { return false };
+                    // A field may have the name of a property.
+                    if IN_SCHEMAS.contains(property) && value.is_object() {
+                        return false;
+                    }
+                    *value = other(value);
+                    if taken_away {
+                        map.remove(*property);
+                    }
+                    true
+                });
+                seen += usize::from(did);
+                let name = &crd["metadata"]["name"];
+                assert!(!did || !differences(&changed).is_empty(), "{property} of {name} (gone: {taken_away})");
             }
         }
+        // No definition embeds a whole resource: manifests are kept as they are.
+        let nowhere = *property == "x-kubernetes-embedded-resource";
+        assert_eq!(seen == 0, nowhere, "{property} is in {seen} places");
+        let mut given = crds[0].clone();
+        let schema = &mut given["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        schema[*property] = json!("x");
+        assert!(!differences(&given).is_empty(), "{property} given");
     }
-    assert_eq!(crds.len(), std::fs::read_dir(data).unwrap().count(), "a definition for each file of facts");
-    assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    let mut renamed = crds[0].clone();
+    assert!(change_one(&mut renamed["spec"]["versions"], &mut |map| {
+        map.get_mut("properties").and_then(Value::as_object_mut).is_some_and(|properties| {
+            properties.remove("spec").is_some_and(|spec| properties.insert("specs".to_owned(), spec).is_none())
+        })
+    }));
+    assert!(!differences(&renamed).is_empty(), "a name");
+    let mut versions = crds[0].clone();
+    versions["spec"]["versions"][0]["name"] = json!("v9");
+    assert!(!differences(&versions).is_empty(), "a version");
+}
+
+/// Every default of the facts, in an object that has nothing but what leads to it.
+#[test]
+fn every_default_is_filled_in() {
+    let mut count = 0;
+    for crd in karmada_api::crds() {
+        let name = crd["metadata"]["name"].as_str().unwrap();
+        for (path, fact) in facts(name) {
+            let Some((version, path)) = path.split_once('.') else { continue };
+            let fact: Value = serde_json::from_str(&fact).unwrap();
+            let Some(default) = fact.get("default") else { continue };
+            let versions = crd["spec"]["versions"].as_array().unwrap();
+            let version = versions.iter().find(|it| it["name"] == version).unwrap();
+            let type_ = structural::compile(Some(&version["schema"]["openAPIV3Schema"]), None);
+            let pointer = format!("/{}", path.replace("[]", "/0").replace('.', "/"));
+            let (parents, last) = path.rsplit_once('.').unwrap();
+            let mut object = json!({});
+            for parent in parents.rsplit('.') {
+                object = match parent.strip_suffix("[]") {
+                    Some(list) => json!({ list: [object] }),
+                    None => json!({ parent: object }),
+                };
+            }
+            defaulting::default(&mut object, &type_);
+            assert_eq!(object.pointer(&pointer), Some(default), "{name} {path}");
+            // What was sent stays, whatever validation will say of it.
+            *object.pointer_mut(&pointer).unwrap() = json!("sent");
+            defaulting::default(&mut object, &type_);
+            assert_eq!(object.pointer(&pointer), Some(&json!("sent")), "{name} {last}");
+            count += 1;
+        }
+    }
+    assert_eq!(count, 31);
 }
 
 #[test]

@@ -82,7 +82,9 @@ pub fn kinds() -> BTreeMap<String, Kind> {
         let type_ = structural::compile(Some(&version["schema"]["openAPIV3Schema"]), None);
         (spec["group"].as_str().unwrap().to_owned(), spec["names"]["kind"].as_str().unwrap().to_owned(), type_)
     });
-    let native = karmada_api::resources(None).into_iter().map(|resource| {
+    // What cannot be listed is a path and no object.
+    let objects = karmada_api::resources(None).into_iter().filter(|it| it.info.verbs.iter().any(|verb| verb == "list"));
+    let native = objects.map(|resource| {
         let named = &resource.info.resource;
         (named.group.to_string(), named.kind.to_string(), resource.info.schema.clone())
     });
