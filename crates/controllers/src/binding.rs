@@ -25,7 +25,7 @@ use crate::{Context, templates};
 const PURGE_POLL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) {
-    let queue = Arc::new(WorkQueue::new());
+    let queue = context.queue();
     for scope in Scope::ALL {
         let keys = queue.clone();
         context.bindings(scope).subscribe(move |event| {

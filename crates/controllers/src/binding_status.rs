@@ -1,11 +1,10 @@
 //! The state of the Works back into their binding, and from there into the template.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use controller_runtime::{Event, Next, run_workers};
 use karmada_api::constants::{conditions, events};
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
@@ -19,7 +18,7 @@ use crate::{Context, binding, templates};
 const BY_ID: &str = "permanent-id";
 
 pub(crate) async fn run(context: Context) {
-    let queue = Arc::new(WorkQueue::new());
+    let queue = context.queue();
     let settle = context.settings.settle;
     for scope in Scope::ALL {
         let informer = context.bindings(scope);

@@ -29,7 +29,7 @@ fn namespaces() -> ApiResource {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let queue: Arc<WorkQueue<String>> = context.queue();
     let keys = queue.clone();
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
         if !matches!(event, Event::Deleted(_)) {

@@ -9,7 +9,7 @@ use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Informer, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
-use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, SyncMode};
+use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel, SyncMode};
 use karmada_api::constants::finalizers;
 use parking_lot::Mutex;
 use propagation::cluster_status::{self, Observation, Probe};
@@ -32,7 +32,7 @@ struct Remembered {
 type Observations = Mutex<HashMap<String, Remembered>>;
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let queue: Arc<WorkQueue<String>> = context.queue();
     let observations: Arc<Observations> = Arc::default();
     let (keys, forget, metrics) = (queue.clone(), observations.clone(), context.metrics.clone());
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
@@ -88,7 +88,8 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     set_condition(&mut status.conditions, ready, now);
     if let Some(member) = member.filter(|_| collects) {
         collect(&member, &mut status, now).await;
-        sum_up(&member, &cluster, &mut status, observations).await;
+        let models = if context.settings.gates.resource_models { cluster.spec.resource_models.as_slice() } else { &[] };
+        sum_up(&member, models, &mut status, observations).await;
     }
     write(context, &cluster, &status).await?;
     let seen = Cluster { status, ..Cluster::clone(&cluster) };
@@ -141,7 +142,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
 const CACHE_WAIT: Duration = Duration::from_secs(2);
 
 /// Counts nodes and adds up what pods ask for, when any of them changed.
-async fn sum_up(member: &Member, cluster: &Cluster, status: &mut ClusterStatus, observations: &Observations) {
+async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterStatus, observations: &Observations) {
     let nodes = member.informers.informer(&ApiResource::cluster("", "v1", "Node", "nodes"));
     let pods = member.informers.informer(&ApiResource::namespaced("", "v1", "Pod", "pods"));
     let both = async { nodes.synced().await && pods.synced().await };
@@ -149,7 +150,7 @@ async fn sum_up(member: &Member, cluster: &Cluster, status: &mut ClusterStatus, 
         return;
     }
     let state = [nodes.cache().changes(), pods.cache().changes()];
-    let name = &cluster.metadata.name;
+    let name = &member.name;
     let known = observations.lock().get(name).and_then(|remembered| remembered.summed);
     if known == Some(state) && status.resource_summary.is_some() {
         return;
@@ -159,7 +160,7 @@ async fn sum_up(member: &Member, cluster: &Cluster, status: &mut ClusterStatus, 
     };
     let (nodes, pods) = (trees(&nodes), trees(&pods));
     status.node_summary = Some(cluster_status::node_summary(&nodes));
-    match resource_summary::summarize(&nodes, &pods, &cluster.spec.resource_models) {
+    match resource_summary::summarize(&nodes, &pods, models) {
         Ok(summary) => status.resource_summary = Some(summary),
         Err(error) => tracing::warn!(cluster = name, error, "what the nodes have left cannot be told"),
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apimachinery::ApiResource;
 use client::{Client, Mapper};
-use controller_runtime::{EventRecorder, Informer, InformerSet};
+use controller_runtime::{EventRecorder, Informer, InformerSet, WorkQueue};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
@@ -138,6 +138,12 @@ impl Context {
 
     pub(crate) fn bindings(&self, scope: Scope) -> Informer {
         self.control.informer(&Binding::api_resource(scope))
+    }
+
+    /// A queue for a controller's keys.
+    pub(crate) fn queue<K: Ord + Clone>(&self) -> Arc<WorkQueue<K>> {
+        let queue = if self.settings.gates.priority_queue { WorkQueue::new() } else { WorkQueue::without_priorities() };
+        Arc::new(queue)
     }
 
     /// The time as the API writes it.

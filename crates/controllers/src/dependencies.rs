@@ -35,7 +35,10 @@ struct Distributor {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue = Arc::new(WorkQueue::new());
+    if !context.settings.gates.propagate_deps {
+        return;
+    }
+    let queue = context.queue();
     let bindings = context.bindings(Scope::Namespaced);
     bindings.cache().add_index(BY_DEPENDENCY, |object| {
         let references = Binding::decode(object).ok().and_then(|binding| recorded(&binding).ok()).unwrap_or_default();

@@ -1,8 +1,16 @@
 //! The feature gates that reconcilers ask; `karmada_api::gates` has all of them, with names and defaults.
 
-/// What an administrator switched on; all of it is off by default, as upstream has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What an administrator switched on or off; the defaults are upstream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
+    /// `PropagateDeps`: the dependencies distributor runs.
+    pub propagate_deps: bool,
+    /// `PriorityBasedScheduling`: bindings carry the value of the PriorityClass their policy names.
+    pub schedule_priority: bool,
+    /// `CustomizedClusterResourceModeling`: nodes are counted by the models of their cluster.
+    pub resource_models: bool,
+    /// `ControllerPriorityQueue`: what a first list brings comes after changes.
+    pub priority_queue: bool,
     /// `PropagationPolicyPreemption`: policies with `preemption: Always` take templates from weaker ones.
     pub preemption: bool,
     /// `MultiplePodTemplatesScheduling`: bindings list the components of a workload instead of its replicas.
@@ -11,4 +19,44 @@ pub struct Gates {
     pub workload_affinity: bool,
     /// `ResourceQuotaEstimate`
     pub resource_quota_estimate: bool,
+}
+
+impl Default for Gates {
+    fn default() -> Self {
+        Self {
+            propagate_deps: true,
+            schedule_priority: true,
+            resource_models: true,
+            priority_queue: true,
+            preemption: false,
+            multiple_pod_templates: false,
+            workload_affinity: false,
+            resource_quota_estimate: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::gates;
+
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_table() {
+        let ours = Gates::default();
+        let upstreams = gates::Gates::default();
+        for (open, name) in [
+            (ours.propagate_deps, gates::PROPAGATE_DEPS),
+            (ours.schedule_priority, gates::PRIORITY_BASED_SCHEDULING),
+            (ours.resource_models, gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
+            (ours.priority_queue, gates::CONTROLLER_PRIORITY_QUEUE),
+            (ours.preemption, gates::PROPAGATION_POLICY_PREEMPTION),
+            (ours.multiple_pod_templates, gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+            (ours.workload_affinity, gates::WORKLOAD_AFFINITY),
+            (ours.resource_quota_estimate, gates::RESOURCE_QUOTA_ESTIMATE),
+        ] {
+            assert_eq!(open, upstreams.is_open(name), "{name}");
+        }
+    }
 }

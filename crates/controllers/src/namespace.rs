@@ -18,7 +18,7 @@ fn resource() -> ApiResource {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let queue: Arc<WorkQueue<String>> = context.queue();
     let informer = context.control.informer(&resource());
     let keys = queue.clone();
     informer.subscribe(move |event| {

@@ -27,7 +27,7 @@ fn role_bindings() -> ApiResource {
 }
 
 pub(crate) async fn run(context: Context) {
-    let queue: Arc<WorkQueue<String>> = Arc::new(WorkQueue::new());
+    let queue: Arc<WorkQueue<String>> = context.queue();
     let keys = queue.clone();
     context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
         if event.changes_generation() {

@@ -57,6 +57,7 @@ macro_rules! api_type {
                 &mut self.metadata
             }
 
+            #[allow(clippy::needless_update, reason = "some kinds have nothing else")]
             fn named(key: &apimachinery::ObjectKey) -> Self {
                 Self {
                     api_version: concat!($group, "/", $version).to_owned(),

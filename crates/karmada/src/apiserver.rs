@@ -10,7 +10,7 @@ use apiserver::bootstrap_objects::Front;
 use apiserver::crds::Converters;
 use apiserver::plugins::Switches;
 use apiserver::version::VersionInfo;
-use apiserver::{ApiServer, Authorization, ServerConfig};
+use apiserver::{ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use controllers::Connector;
 use karmada_api::cluster::ClusterStrategy;
@@ -26,6 +26,7 @@ use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::rules::Rules;
+use crate::search::Search;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -48,6 +49,7 @@ pub struct Opened {
     pub server: ApiServer,
     pub data: DataDir,
     engine: Engine,
+    search: Arc<Search>,
 }
 
 /// A serving API server.
@@ -62,10 +64,15 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let engine = Engine::open(options.store, &data.store()).await?;
     let rules = Rules::new(world.clone(), options.admission);
     let mut config = server_config(options, &data, engine.store(), &rules, world)?;
-    config.routes.push(Arc::new(ClusterProxy::new(connector)));
+    let proxy = Arc::new(ClusterProxy::new(connector));
+    let search = Arc::new(Search::new(Arc::clone(&proxy)));
+    config.routes.push(proxy);
+    config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
     let server = ApiServer::start(config).await.context("reading the store")?;
+    search.serve(server.service());
     engine.count_in(&server.shared().metrics);
-    let opened = Opened { server, data, engine };
+    crate::metrics::of_process(&server.shared().metrics);
+    let opened = Opened { server, data, engine, search };
     rules.connect(opened.client("karmada-webhook"));
     let client = opened.client("apiserver");
     let listen = &options.listen;
@@ -79,7 +86,13 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
 impl Opened {
     /// A client of this process, with every right.
     pub fn client(&self, component: &str) -> Client {
-        Client::in_process(self.server.service(), Identity::system(component))
+        let client = Client::in_process(self.server.service(), Identity::system(component));
+        client.counted_in(&self.server.shared().metrics)
+    }
+
+    /// Lets the search read what members hold.
+    pub fn search_in(&self, members: &controllers::Members) {
+        self.search.connect(members.clone());
     }
 
     /// Opens the socket and writes the kubeconfig for it.

@@ -275,6 +275,10 @@ fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
         status_frequency: given.duration("cluster-status-update-frequency")?,
         skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
         gates: controllers::Gates {
+            propagate_deps: given.gates.is_open(gates::PROPAGATE_DEPS),
+            schedule_priority: given.gates.is_open(gates::PRIORITY_BASED_SCHEDULING),
+            resource_models: given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
+            priority_queue: given.gates.is_open(gates::CONTROLLER_PRIORITY_QUEUE),
             preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
             multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
             workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
@@ -475,7 +479,9 @@ async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
     let kubeconfig =
         kubeconfig.context("--kubeconfig or KUBECONFIG must name the API server whose objects are judged")?;
     rules.connect(Client::from_kubeconfig(std::path::Path::new(kubeconfig), None).await?);
-    let running = webhook::start(rules, metrics::Registry::default(), &options).await?;
+    let registry = metrics::Registry::default();
+    crate::metrics::of_process(&registry);
+    let running = webhook::start(rules, registry, &options).await?;
     say(&format!("The webhooks are ready on https://{}\n", running.address));
     ended().await?;
     running.stop().await;

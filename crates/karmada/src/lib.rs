@@ -15,6 +15,7 @@ pub mod member;
 pub mod metrics;
 pub mod probes;
 pub mod rules;
+pub mod search;
 pub mod simulated;
 pub mod up;
 pub mod webhook;

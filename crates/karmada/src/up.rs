@@ -73,6 +73,7 @@ impl ControlPlane {
         let ready = opened.server.shared().health.ready_gate("controllers");
         let stop = CancellationToken::new();
         let context = context(&opened, members.connector(), &options.settings, world, &stop);
+        opened.search_in(context.members());
         let mut kube = kube_controllers(&opened, &context, options, &stop)?;
         let mut tasks = controllers::start(&context, &options.controllers).context("--controllers")?;
         let (scheduler, scheduling) = scheduler(&opened, &context, options, world, &stop)?;

@@ -7,8 +7,7 @@ use karmada_api::Scope;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::{
-    BindingSchedulePriority, BindingSuspension, ObjectReference, ReplicaRequirements, ResourceBindingSpec,
-    WorkloadAffinityGroups,
+    BindingSchedulePriority, BindingSuspension, ObjectReference, ResourceBindingSpec, WorkloadAffinityGroups,
 };
 
 use crate::claim;
@@ -46,6 +45,14 @@ pub fn key(template: Template<'_>) -> ObjectKey {
     ObjectKey::namespaced(template.namespace(), names::binding_name(template.kind(), template.name()))
 }
 
+/// How it is told how much a template asks for: by its components, by its replicas, or not at all.
+pub fn counted_by(template: Template<'_>, interpreter: &Interpreter, context: &Context) -> Option<Operation> {
+    let operations =
+        [(context.multiple_pod_templates, Operation::InterpretComponent), (true, Operation::InterpretReplica)];
+    let mut open = operations.into_iter().filter_map(|(open, operation)| open.then_some(operation));
+    open.find(|operation| interpreter.enabled_for(template.0, *operation))
+}
+
 /// The binding a policy wants for a template.
 pub fn build(
     policy: &Policy,
@@ -53,12 +60,12 @@ pub fn build(
     interpreter: &Interpreter,
     context: &Context,
 ) -> Result<Binding, Error> {
-    let by_components =
-        context.multiple_pod_templates && interpreter.enabled_for(template.0, Operation::InterpretComponent);
-    let (components, (replicas, mut requirements)) = if by_components {
-        (interpreter.get_components(template.0).map_err(Error::Components)?, (0, None))
-    } else {
-        (Vec::new(), replicas(template, interpreter)?)
+    let (components, (replicas, mut requirements)) = match counted_by(template, interpreter, context) {
+        Some(Operation::InterpretComponent) => {
+            (interpreter.get_components(template.0).map_err(Error::Components)?, (0, None))
+        }
+        Some(_) => (Vec::new(), interpreter.get_replicas(template.0).map_err(Error::Replicas)?),
+        None => (Vec::new(), (0, None)),
     };
     if let Some(requirements) = &mut requirements
         && context.resource_quota_estimate
@@ -103,13 +110,6 @@ pub fn build(
         ..ResourceBindingSpec::default()
     };
     Ok(binding)
-}
-
-fn replicas(template: Template<'_>, interpreter: &Interpreter) -> Result<(i32, Option<ReplicaRequirements>), Error> {
-    if !interpreter.enabled_for(template.0, Operation::InterpretReplica) {
-        return Ok((0, None));
-    }
-    interpreter.get_replicas(template.0).map_err(Error::Replicas)
 }
 
 /// The binding goes with its template.

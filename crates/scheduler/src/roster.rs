@@ -13,6 +13,7 @@ use crate::triggers::{self, Change, LeftAlone, Reaction, Wants};
 #[derive(Debug)]
 pub struct Roster {
     scheduler: String,
+    by_priority: bool,
     entries: HashMap<ObjectKey, Entry>,
     groups: HashMap<Arc<str>, Group>,
 }
@@ -62,8 +63,9 @@ pub struct Touched {
 }
 
 impl Roster {
-    pub fn new(scheduler: impl Into<String>) -> Self {
-        Self { scheduler: scheduler.into(), entries: HashMap::new(), groups: HashMap::new() }
+    /// `by_priority`: whether bindings have one.
+    pub fn new(scheduler: impl Into<String>, by_priority: bool) -> Self {
+        Self { scheduler: scheduler.into(), by_priority, entries: HashMap::new(), groups: HashMap::new() }
     }
 
     /// A binding that appeared or changed. Changes of status, and those this scheduler made, do not count.
@@ -112,7 +114,8 @@ impl Roster {
         let identity = (&resource.api_version, &resource.kind, binding.is_workload(), &binding.spec.placement);
         // Strings, integers and maps with string keys always have a JSON text.
         let group = serde_json::to_string(&identity).unwrap_or_default();
-        Some((wants, group, triggers::priority(&binding)))
+        let priority = if self.by_priority { triggers::priority(&binding) } else { 0 };
+        Some((wants, group, priority))
     }
 
     /// Returns up to which version there is nothing to do.
@@ -241,7 +244,7 @@ mod tests {
 
     #[test]
     fn only_what_is_new_and_foreign_is_pushed() {
-        let mut roster = Roster::new(DEFAULT_SCHEDULER);
+        let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let first = binding("x", 1, 1, json!({}));
         assert_eq!(roster.changed(None, &first), Step::Push { priority: 0, version: 1 });
         let result = binding("x", 2, 2, json!({"clusters": [{"name": "m1"}]}));
@@ -284,7 +287,7 @@ mod tests {
 
     #[test]
     fn a_cluster_touches_those_whose_placement_names_it() {
-        let mut roster = Roster::new(DEFAULT_SCHEDULER);
+        let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let named = |name: &str| json!({"placement": {"clusterAffinity": {"clusterNames": [name]}}});
         for (name, spec) in [("x", named("m1")), ("y", named("m1")), ("z", named("m2"))] {
             roster.changed(None, &binding(name, 1, 1, spec));

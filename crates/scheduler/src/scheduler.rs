@@ -41,6 +41,8 @@ pub struct Options {
     /// durable together.
     pub workers: usize,
     pub gates: Gates,
+    /// `PriorityBasedScheduling`: bindings of higher priority go first, and not those that came first.
+    pub by_priority: bool,
     /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
     pub overcommit_protection: bool,
     /// `--enable-scheduler-estimator`: whom to ask for more than clusters report themselves.
@@ -57,6 +59,7 @@ impl Default for Options {
             name: DEFAULT_SCHEDULER.to_owned(),
             workers: 64,
             gates: Gates::default(),
+            by_priority: true,
             overcommit_protection: false,
             estimators: None,
             spare_pull_estimators: false,
@@ -103,7 +106,7 @@ pub fn start(
         client: client.clone(),
         counted: Counted::new(&options.metrics),
         world,
-        roster: Mutex::new(Roster::new(options.name.as_str())),
+        roster: Mutex::new(Roster::new(options.name.as_str(), options.by_priority)),
         clusters: Mutex::default(),
         assumptions: Mutex::default(),
         queue: WaitingQueue::new(),

@@ -42,8 +42,8 @@ struct Detector {
 pub(crate) async fn run(context: Context) {
     let detector = Arc::new(Detector {
         context: context.clone(),
-        templates: Arc::new(WorkQueue::new()),
-        policies: Arc::new(WorkQueue::new()),
+        templates: context.queue(),
+        policies: context.queue(),
         waiting: Waiting::default(),
         written: Mutex::default(),
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Involved, Next};
+use interpreter::Operation;
 use karmada_api::constants::{events, labels};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use karmada_api::scope::{Binding, Policy, Scope};
@@ -146,18 +147,21 @@ impl Detector {
         }
         let gates = self.context.settings.gates;
         let context = binding::Context {
-            schedule_priority: self.schedule_priority(policy).await?,
+            schedule_priority: self.schedule_priority(policy, Template(tree)).await?,
             workload_affinity: gates.workload_affinity,
             resource_quota_estimate: gates.resource_quota_estimate,
             multiple_pod_templates: gates.multiple_pod_templates,
         };
         let template = Template(tree);
         let interpreting = &self.context.interpreting;
-        let decision = interpreting.decide(|interpreter| binding::build(policy, template, interpreter, &context));
-        let built = match decision.await {
+        let decision = interpreting.decide(|interpreter| {
+            let counted_by = binding::counted_by(template, interpreter, &context);
+            binding::build(policy, template, interpreter, &context).map(|built| (built, counted_by))
+        });
+        let recorder = self.context.recorder.for_component("resource-detector");
+        let (built, counted_by) = match decision.await {
             Ok(built) => built,
             Err(error) => {
-                let recorder = self.context.recorder.for_component("resource-detector");
                 let reason = match error {
                     binding::Error::Components(_) => events::GET_COMPONENTS_FAILED,
                     _ => events::GET_REPLICAS_FAILED,
@@ -167,6 +171,16 @@ impl Detector {
             }
         };
         let written = self.write_binding(built).await?;
+        let succeeded = match counted_by {
+            // Upstream says so with every pass; here it says something new.
+            _ if !written => None,
+            Some(Operation::InterpretComponent) => Some((events::GET_COMPONENTS_SUCCEED, "components")),
+            Some(_) => Some((events::GET_REPLICAS_SUCCEED, "replicas")),
+            None => None,
+        };
+        if let Some((reason, what)) = succeeded {
+            recorder.normal(involved(template), reason, format!("Get {what} of resource template successfully."));
+        }
         self.look_again(key, policy);
         Ok(written)
     }
@@ -181,8 +195,10 @@ impl Detector {
         }
     }
 
-    async fn schedule_priority(&self, policy: &Policy) -> Result<Option<i32>> {
-        let Some(wanted) = policy.spec.schedule_priority.as_ref() else { return Ok(None) };
+    /// The value of the PriorityClass that counts for the template; only bindings of a namespace have one.
+    async fn schedule_priority(&self, policy: &Policy, template: Template<'_>) -> Result<Option<i32>> {
+        let open = self.context.settings.gates.schedule_priority && !template.namespace().is_empty();
+        let Some(wanted) = policy.spec.schedule_priority.as_ref().filter(|_| open) else { return Ok(None) };
         let resource = ApiResource::cluster("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses");
         let key = ObjectKey::cluster(wanted.priority_class_name.as_str());
         let Some(class) = templates::fetch(&self.context, &resource, &key).await? else {

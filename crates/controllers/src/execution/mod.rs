@@ -116,7 +116,7 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
     if let Some(queue) = queues.get(cluster) {
         return Some(queue.clone());
     }
-    let queue = Arc::new(WorkQueue::new());
+    let queue = context.queue();
     queues.insert(cluster.to_owned(), queue.clone());
     let (stop, workers, context) = (context.stop.clone(), context.settings.workers, context.clone());
     let metrics = context.metrics.registry.clone();

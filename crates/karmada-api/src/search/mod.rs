@@ -2,6 +2,7 @@
 //! serves it; `search` and `proxying` are verbs on paths, not stored kinds.
 
 mod registry;
+mod verbs;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub mod v1alpha1 {
     pub use super::registry::{
         BackendStore, OpenSearch, RegistrySelector, RegistrySpec, RegistryStatus, ResourceRegistry,
     };
+    pub use super::verbs::{Proxying, Search};
 }
 
 /// The ResourceRegistry resource. `object_meta` is the type of `metadata`, so that apply knows its lists.
@@ -34,5 +36,31 @@ pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
         custom: false,
         schema: type_of::<registry::ResourceRegistry>(object_meta),
     };
-    vec![Resource { info: Arc::new(info), strategy: Arc::new(RegistryStrategy) }]
+    let connected = [
+        connected::<verbs::Search>("search", &["get"], object_meta),
+        connected::<verbs::Proxying>("proxying", &["create", "delete", "get", "patch", "update"], object_meta),
+    ];
+    let registry = Resource { info: Arc::new(info), strategy: Arc::new(RegistryStrategy) };
+    std::iter::once(registry).chain(connected).collect()
+}
+
+/// A resource that is no object: requests under its names are passed on.
+fn connected<T: ApiType + schemars::JsonSchema>(
+    singular: &str,
+    verbs: &[&str],
+    object_meta: Option<&TypeOf>,
+) -> Resource {
+    let info = ResourceInfo {
+        resource: T::api_resource(),
+        singular: singular.to_owned(),
+        list_kind: format!("{}List", T::KIND),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        verbs: verbs.iter().map(|verb| (*verb).to_owned()).collect(),
+        subresources: Vec::new(),
+        selectable_fields: Vec::new(),
+        custom: false,
+        schema: type_of::<T>(object_meta),
+    };
+    Resource { info: Arc::new(info), strategy: Arc::new(RegistryStrategy) }
 }

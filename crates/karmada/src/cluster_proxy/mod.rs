@@ -46,7 +46,8 @@ impl ClusterProxy {
         Self { connector, joins: upgrade::Joins::default(), connected: Mutex::default() }
     }
 
-    async fn forward(
+    /// Passes a request on to a member; its path is that of the proxy.
+    pub(crate) async fn forward(
         &self,
         server: &Shared,
         cluster: &str,

@@ -37,6 +37,7 @@ pub fn scheduler_options(given: &Given<'_>) -> anyhow::Result<Options> {
     options.gates.multiple_pod_templates = open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING);
     options.gates.workload_affinity = open(gates::WORKLOAD_AFFINITY);
     options.gates.resource_models = open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+    options.by_priority = open(gates::PRIORITY_BASED_SCHEDULING);
     options.overcommit_protection = open(gates::SCHEDULING_OVERCOMMIT_PROTECTION);
     options.spare_pull_estimators = given.is_true("disable-scheduler-estimator-in-pull-mode")?;
     Ok(options)

@@ -151,9 +151,12 @@ pub const EFFECTIVE_IN_WEBHOOK: &[&str] = &[
 
 /// Gates that change something when they are set to what is not their default.
 pub const EFFECTIVE_GATES: &[&str] = &[
+    gates::CONTROLLER_PRIORITY_QUEUE,
     gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING,
     gates::FEDERATED_QUOTA_ENFORCEMENT,
     gates::MULTIPLE_POD_TEMPLATES_SCHEDULING,
+    gates::PRIORITY_BASED_SCHEDULING,
+    gates::PROPAGATE_DEPS,
     gates::PROPAGATION_POLICY_PREEMPTION,
     gates::RESOURCE_QUOTA_ESTIMATE,
     gates::SCHEDULING_OVERCOMMIT_PROTECTION,

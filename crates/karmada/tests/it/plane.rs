@@ -21,11 +21,11 @@ pub struct Plane {
 impl Plane {
     /// Started and joined, with members `member1` to `member3`.
     pub async fn start() -> Self {
-        Self::start_with(None).await
+        Self::start_with(|_| ()).await
     }
 
-    /// The same where the scheduler asks the members' nodes.
-    async fn start_with(estimators: Option<estimator::Settings>) -> Self {
+    /// As [`Plane::start`], with changed options.
+    pub async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let listen = Listen {
@@ -44,7 +44,7 @@ impl Plane {
             admission: Default::default(),
             resource_models: true,
         };
-        let options = Options {
+        let mut options = Options {
             server,
             controllers: vec!["*".into()],
             kube_controllers: vec!["*".into()],
@@ -53,9 +53,10 @@ impl Plane {
             settings: Default::default(),
             scheduler: Default::default(),
             switches: Default::default(),
-            estimators,
+            estimators: None,
             descheduler: None,
         };
+        change(&mut options);
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await);
         plane.members().join(plane.client()).await.expect("the members join");
@@ -192,7 +193,7 @@ async fn a_policy_that_names_no_existing_cluster_says_so_and_waits_for_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_scheduler_asks_the_nodes_of_members_without_a_socket() {
-    let plane = Plane::start_with(Some(estimator::Settings::default())).await;
+    let plane = Plane::start_with(|options| options.estimators = Some(estimator::Settings::default())).await;
     let placement = json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
         "weightPreference": {"dynamicWeight": "AvailableReplicas"}}});
     plane.create(&policies(), policy(placement)).await;

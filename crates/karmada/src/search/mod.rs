@@ -1,0 +1,398 @@
+//! `search` and `proxying` of search.karmada.io: reads over members as if they were one cluster.
+//!
+//! What the ResourceRegistries name is answered from caches of the members, which a first question starts; everything
+//! else behind `proxying` goes to the control plane, in the name of the caller. Not here: watches over several members
+//! and other backends than memory.
+
+mod found;
+mod path;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use apimachinery::resource::ResourceInfo;
+use apimachinery::selector::{FieldSelector, Selector};
+use apimachinery::{ApiResource, Object, Status, StatusReason};
+use apiserver::server::Shared;
+use apiserver::{RequestInfo, Route, respond};
+use client::Client;
+use controllers::Members;
+use futures::StreamExt;
+use futures::future::{BoxFuture, join_all};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
+use karmada_api::search::v1alpha1::ResourceRegistry;
+use serde_json::{Value, json};
+use transport::{ApiService, Body, Identity, Request, Response};
+
+use crate::cluster_proxy::ClusterProxy;
+use found::{Found, list, restore};
+use path::{Native, native};
+
+const GROUP: &str = "search.karmada.io";
+
+/// A first question waits this long for the cache of a member; one that needs longer is left out of the answer.
+const SYNC: Duration = Duration::from_secs(3);
+
+/// Largest object that is changed through `proxying`, as kube-apiserver's own limit.
+const MAX_BODY: usize = 3 << 20;
+
+pub struct Search {
+    proxy: Arc<ClusterProxy>,
+    /// The server this is a part of; known once it has started.
+    own: OnceLock<ApiService>,
+    /// None where no controller runs: nothing is cached then.
+    members: OnceLock<Members>,
+}
+
+impl Search {
+    /// `proxy` is the way to a single member in the name of a user.
+    pub fn new(proxy: Arc<ClusterProxy>) -> Self {
+        Self { proxy, own: OnceLock::new(), members: OnceLock::new() }
+    }
+
+    /// Where requests go that no registry takes.
+    pub fn serve(&self, own: ApiService) {
+        // Only the first counts; there is one server.
+        let _ = self.own.set(own);
+    }
+
+    /// From now on members can be asked.
+    pub fn connect(&self, members: Members) {
+        let _ = self.members.set(members);
+    }
+
+    /// `search/CATEGORY/PATH`.
+    async fn search(&self, server: &Shared, info: &RequestInfo) -> Result<Response, Status> {
+        if info.verb != "get" {
+            return Err(not_allowed());
+        }
+        let tail = [info.subresource.as_str(), info.subpath.as_str()].join("/");
+        let tail = tail.trim_matches('/');
+        if tail.is_empty() {
+            return Err(Status::unclassified(format!("invalid requestInfo parts: [search {}]", info.name)));
+        }
+        match info.name.as_str() {
+            "cache" => {}
+            // Upstream asks no OpenSearch either; who wants its answers asks it.
+            "opensearch" => return Ok(Response::new(transport::empty())),
+            other => return Err(Status::unclassified(format!("connect with unrecognized search category {other}"))),
+        }
+        let wanted = native(tail).map_err(Status::unclassified)?;
+        let failure = |code, why: String| Ok(respond::value(code, &json!({ "error": why })));
+        let selector = match Selector::parse(info.query.get("labelSelector").unwrap_or_default()) {
+            Ok(selector) => selector,
+            Err(error) => return failure(StatusCode::BAD_REQUEST, error.to_string()),
+        };
+        let served = server.registry.snapshot();
+        let Some(resource) = served.get(&wanted.group, &wanted.version, &wanted.resource) else {
+            let version = if wanted.group.is_empty() { String::new() } else { format!("{}/", wanted.group) };
+            let why = format!("no matches for {version}{}, Resource={}", wanted.version, wanted.resource);
+            return failure(StatusCode::INTERNAL_SERVER_ERROR, why);
+        };
+        let found = self.cached(server, &resource.info, &wanted, &selector).await?;
+        let names = &resource.info.resource;
+        let list = list(&names.api_version(), &names.kind, &found).map_err(Status::internal)?;
+        Ok(respond::value(StatusCode::OK, &list))
+    }
+
+    /// What the caches of the members that registries name hold of this, by cluster, then by name.
+    async fn cached(
+        &self,
+        server: &Shared,
+        resource: &ResourceInfo,
+        wanted: &Native,
+        selector: &Selector,
+    ) -> Result<Vec<Found>, Status> {
+        server.cache.catch_up().await?;
+        let targets = targets(server, resource)?;
+        let Some(members) = self.members.get() else { return Ok(Vec::new()) };
+        let asked = targets.into_iter().map(|(cluster, namespaces)| {
+            let question = Question {
+                cluster,
+                namespaces,
+                resource: resource.resource.clone(),
+                wanted: wanted.clone(),
+                selector: selector.clone(),
+            };
+            question.ask(members.clone())
+        });
+        Ok(join_all(asked).await.into_iter().flatten().flatten().collect())
+    }
+
+    /// `proxying/ANY/proxy/PATH`.
+    async fn proxying(
+        &self,
+        server: &Shared,
+        info: &RequestInfo,
+        user: &Identity,
+        request: Request,
+    ) -> Result<Response, Status> {
+        if info.subresource != "proxy" {
+            return Err(Status::failure(StatusReason::NotFound, "the server could not find the requested resource"));
+        }
+        let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+        let target = format!("/{}{query}", info.subpath);
+        let uri: http::Uri = target.parse().map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
+        let tail = RequestInfo::parse(request.method(), &uri);
+        let served = server.registry.snapshot();
+        let resource = served.get(&tail.group, &tail.version, &tail.resource).filter(|_| tail.is_resource);
+        let registered = match resource {
+            Some(resource) => is_registered(server, &resource.info)?,
+            None => false,
+        };
+        match resource.filter(|_| registered) {
+            Some(resource) if tail.subresource.is_empty() && matches!(tail.verb, "get" | "list" | "watch") => {
+                self.read(server, &resource.info, &tail).await
+            }
+            Some(resource) => self.write(server, &resource.info, &tail, user, request, &target).await,
+            None => self.here(&tail, user, request, &target).await,
+        }
+    }
+
+    async fn read(&self, server: &Shared, resource: &ResourceInfo, tail: &RequestInfo) -> Result<Response, Status> {
+        if tail.verb == "watch" {
+            return Err(not_supported("watch", resource));
+        }
+        let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
+        let labels = Selector::parse(tail.query.get("labelSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
+        let fields = FieldSelector::parse(tail.query.get("fieldSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
+        let mut wanted = native_of(tail);
+        for (field, ..) in fields.requirements() {
+            match field.as_str() {
+                "metadata.name" | "metadata.namespace" => {}
+                other => {
+                    return Err(Status::bad_request(format!(
+                        "{other:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+                    )));
+                }
+            }
+        }
+        if tail.verb == "list" {
+            wanted.name.clear();
+        }
+        let mut found = self.cached(server, resource, &wanted, &labels).await?;
+        found.retain(|found| {
+            fields.matches_with(|field| match field {
+                "metadata.name" => Some(found.object.name().into()),
+                "metadata.namespace" => Some(found.object.namespace().unwrap_or_default().into()),
+                _ => None,
+            })
+        });
+        let names = &resource.resource;
+        let answer = match tail.verb {
+            "list" => list(&names.api_version(), &names.kind, &found),
+            _ => one(resource, &tail.name, &found)?.single(),
+        };
+        Ok(respond::value(StatusCode::OK, &answer.map_err(Status::internal)?))
+    }
+
+    /// Whatever else is asked of a registered resource, in the one member that has the object.
+    async fn write(
+        &self,
+        server: &Shared,
+        resource: &ResourceInfo,
+        tail: &RequestInfo,
+        user: &Identity,
+        request: Request,
+        target: &str,
+    ) -> Result<Response, Status> {
+        if tail.name.is_empty() {
+            return Err(not_supported(tail.verb, resource));
+        }
+        let found = self.cached(server, resource, &native_of(tail), &Selector::everything()).await?;
+        let cluster = one(resource, &tail.name, &found)?.cluster.clone();
+        let (mut parts, mut body) = request.into_parts();
+        if tail.verb == "update" && tail.subresource.is_empty() {
+            let bytes = whole(body).await?;
+            body = match serde_json::from_slice::<Value>(&bytes) {
+                Ok(mut object) => {
+                    restore(&mut object, &cluster);
+                    parts.headers.remove(http::header::CONTENT_LENGTH);
+                    transport::full(object.to_string())
+                }
+                // In another form than JSON it has no mark of ours to lose.
+                Err(_) => transport::full(bytes),
+            };
+        }
+        let uri = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{target}");
+        parts.uri = uri.parse().map_err(|error| Status::bad_request(format!("path {uri}: {error}")))?;
+        self.proxy.forward(server, &cluster, user, Request::from_parts(parts, body)).await
+    }
+
+    /// In the control plane, as the caller: upstream uses its own rights there.
+    async fn here(
+        &self,
+        tail: &RequestInfo,
+        user: &Identity,
+        request: Request,
+        target: &str,
+    ) -> Result<Response, Status> {
+        if tail.group == GROUP && tail.resource == "proxying" {
+            return Err(Status::bad_request("proxying leads to no other proxying"));
+        }
+        let own = self.own.get().ok_or_else(|| Status::unclassified("the server is starting"))?;
+        let (parts, body) = request.into_parts();
+        let mut request = http::Request::builder().method(parts.method).uri(target).body(body);
+        if let Ok(request) = &mut request {
+            *request.headers_mut() = parts.headers;
+            request.headers_mut().remove(http::header::AUTHORIZATION);
+        }
+        let request = request.map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
+        let answer = Client::in_process(own.clone(), user.clone()).send(request).await;
+        answer.map_err(|error| Status::unclassified(error.to_string()))
+    }
+}
+
+async fn whole(body: Body) -> Result<Vec<u8>, Status> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Status::bad_request(format!("reading the body: {error}")))?;
+        if bytes.len() + chunk.len() > MAX_BODY {
+            return Err(Status::failure(StatusReason::RequestEntityTooLarge, "Request body is too large"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// What one member is asked.
+struct Question {
+    cluster: String,
+    /// None are all.
+    namespaces: BTreeSet<String>,
+    resource: ApiResource,
+    wanted: Native,
+    selector: Selector,
+}
+
+impl Question {
+    /// None where the member cannot be reached or its cache is not complete: it is left out, as upstream does.
+    fn ask(self, members: Members) -> BoxFuture<'static, Option<Vec<Found>>> {
+        Box::pin(async move {
+            let member = members.get(&self.cluster).await.ok()?;
+            let informer = member.informers.informer(&self.resource);
+            if tokio::time::timeout(SYNC, informer.synced()).await != Ok(true) {
+                return None;
+            }
+            let namespace = Some(self.wanted.namespace.as_str()).filter(|namespace| !namespace.is_empty());
+            let mut objects = informer.cache().list(namespace);
+            objects.retain(|object| self.means(object));
+            objects.sort_by_key(|object| object.key());
+            Some(objects.into_iter().map(|object| Found { cluster: self.cluster.clone(), object }).collect())
+        })
+    }
+
+    fn means(&self, object: &Object) -> bool {
+        (self.namespaces.is_empty() || self.namespaces.contains(object.namespace().unwrap_or_default()))
+            && (self.wanted.name.is_empty() || object.name() == self.wanted.name)
+            && self.selector.matches_with(|key| object.label(key))
+    }
+}
+
+fn native_of(tail: &RequestInfo) -> Native {
+    Native {
+        group: tail.group.clone(),
+        version: tail.version.clone(),
+        namespace: tail.namespace.clone(),
+        resource: tail.resource.clone(),
+        name: tail.name.clone(),
+    }
+}
+
+/// The object, if one member alone has it.
+fn one<'a>(resource: &ResourceInfo, name: &str, found: &'a [Found]) -> Result<&'a Found, Status> {
+    let names = &resource.resource;
+    match found {
+        [] => Err(Status::not_found(&names.group, &names.plural, name)),
+        [one] => Ok(one),
+        several => {
+            let clusters: Vec<&str> = several.iter().map(|found| found.cluster.as_str()).collect();
+            let why = format!("ambiguous objects in clusters [{}]", clusters.join(", "));
+            Err(Status::conflict(&names.group, &names.plural, name, &why))
+        }
+    }
+}
+
+fn not_allowed() -> Status {
+    Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
+}
+
+fn not_supported(verb: &str, resource: &ResourceInfo) -> Status {
+    let resource = resource.resource.gvr().group_resource();
+    let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
+    Status::failure(StatusReason::MethodNotAllowed, message)
+}
+
+fn registries(server: &Shared) -> Result<Vec<ResourceRegistry>, Status> {
+    let (objects, _, _) = server.cache.resource("search.karmada.io/resourceregistries").list(None, None, 0, |_| true);
+    objects.iter().map(|object| object.decode().map_err(Status::internal)).collect()
+}
+
+fn names_resource(registry: &ResourceRegistry, resource: &ResourceInfo) -> bool {
+    let names = &resource.resource;
+    let selectors = &registry.spec.resource_selectors;
+    selectors.iter().any(|selector| selector.kind == names.kind && selector.api_version == names.api_version())
+}
+
+fn is_registered(server: &Shared, resource: &ResourceInfo) -> Result<bool, Status> {
+    Ok(registries(server)?.iter().any(|registry| names_resource(registry, resource)))
+}
+
+/// The clusters in which a resource is registered, by name, each with the namespaces; none are all of them.
+fn targets(server: &Shared, resource: &ResourceInfo) -> Result<Vec<(String, BTreeSet<String>)>, Status> {
+    let registries = registries(server)?;
+    let (clusters, _, _) = server.cache.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true);
+    let names = &resource.resource;
+    let mut targets = Vec::new();
+    for cluster in clusters {
+        let cluster: Cluster = cluster.decode().map_err(Status::internal)?;
+        let serves = cluster.api_enablement(&names.api_version(), &names.kind) != ApiEnablementStatus::Disabled;
+        if !serves || !cluster.is_ready() {
+            continue;
+        }
+        let mut namespaces: Option<BTreeSet<String>> = None;
+        let mut everywhere = false;
+        for registry in &registries {
+            if !propagation::cluster::matches(&registry.spec.target_cluster, &cluster) {
+                continue;
+            }
+            for selector in &registry.spec.resource_selectors {
+                if selector.kind == names.kind && selector.api_version == names.api_version() {
+                    everywhere |= selector.namespace.is_empty();
+                    namespaces.get_or_insert_default().insert(selector.namespace.clone());
+                }
+            }
+        }
+        if let Some(namespaces) = namespaces {
+            let namespaces = if everywhere { BTreeSet::new() } else { namespaces };
+            targets.push((cluster.metadata.name, namespaces));
+        }
+    }
+    Ok(targets)
+}
+
+impl Route for Search {
+    fn takes(&self, info: &RequestInfo) -> bool {
+        info.group == GROUP && matches!(info.resource.as_str(), "search" | "proxying")
+    }
+
+    fn call<'a>(
+        &'a self,
+        server: &'a Shared,
+        info: &'a RequestInfo,
+        user: &'a Identity,
+        request: Request,
+    ) -> BoxFuture<'a, Result<Response, Status>> {
+        Box::pin(async move {
+            match (info.resource.as_str(), info.name.is_empty()) {
+                (_, true) => Err(not_allowed()),
+                ("search", _) => self.search(server, info).await,
+                _ => self.proxying(server, info, user, request).await,
+            }
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! search.karmada.io as its clients see it: what is discovered, and which answers stand behind the paths.
+
+use apimachinery::ApiResource;
+use client::Client;
+use http::Method;
+use serde_json::{Value, json};
+use transport::Identity;
+
+use crate::plane::Plane;
+
+const SEARCH: &str = "/apis/search.karmada.io/v1alpha1/search";
+const PROXY: &str = "/apis/search.karmada.io/v1alpha1/proxying/karmada/proxy";
+
+async fn get(client: &Client, path: &str) -> Value {
+    let bytes = client.request(Method::GET, path, None).await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_slice(&bytes).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// Code and body of an answer.
+async fn answer(client: &Client, method: Method, path: &str) -> (u16, String) {
+    let request = http::Request::builder().method(method).uri(path).body(transport::empty()).expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    let code = response.status().as_u16();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("a body in memory").to_bytes();
+    (code, String::from_utf8_lossy(&body).into_owned())
+}
+
+fn names(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().expect("a list").iter();
+    let name = |item: &Value| {
+        let cluster = item["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"].as_str();
+        format!("{}/{}", cluster.unwrap_or("?"), item["metadata"]["name"].as_str().unwrap_or("?"))
+    };
+    items.map(name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn members_are_read_as_if_they_were_one() {
+    let plane = Plane::start().await;
+    let client = plane.client();
+    let discovered = get(client, "/apis/search.karmada.io/v1alpha1").await;
+    let resources: Vec<String> = discovered["resources"]
+        .as_array()
+        .expect("resources")
+        .iter()
+        .map(|it| {
+            let verbs: Vec<&str> = it["verbs"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            format!("{} {} {} {}", it["name"], it["kind"], it["namespaced"], verbs.join(",")).replace('"', "")
+        })
+        .collect();
+    assert_eq!(
+        resources,
+        [
+            "proxying Proxying false create,delete,get,patch,update",
+            "resourceregistries ResourceRegistry false create,delete,deletecollection,get,list,patch,update,watch",
+            "resourceregistries/status ResourceRegistry false get,patch,update",
+            "search Search false get",
+        ]
+    );
+
+    for (path, code, text) in [
+        ("/cache", 500, "invalid requestInfo parts: [search cache]"),
+        ("/bogus/api/v1/nodes", 500, "connect with unrecognized search category bogus"),
+        ("/cache/version/x/y", 500, "k8s native Request URL(version/x/y) is not a resource request"),
+        ("/cache/apis/foo.io/v1/bars", 500, "{\"error\":\"no matches for foo.io/v1, Resource=bars\"}"),
+        ("/cache/api/v1/nodes?labelSelector=a%3D%3D%3Db", 400, "{\"error\":"),
+        ("/opensearch/api/v1/nodes", 200, ""),
+        ("/cache/api/v1/nodes", 200, "\"items\":[]"),
+        ("", 405, "the server does not allow this method on the requested resource"),
+    ] {
+        let (found, body) = answer(client, Method::GET, &format!("{SEARCH}{path}")).await;
+        assert!(found == code && body.contains(text), "{path}: {found} {body}");
+    }
+    assert_eq!(answer(client, Method::POST, &format!("{SEARCH}/cache/api/v1/nodes")).await.0, 405);
+
+    // Nothing is registered yet, so the control plane answers.
+    assert_eq!(names(&get(client, &format!("{PROXY}/api/v1/nodes")).await), Vec::<String>::new());
+    let registries = ApiResource::cluster("search.karmada.io", "v1alpha1", "ResourceRegistry", "resourceregistries");
+    let registry = json!({"apiVersion": "search.karmada.io/v1alpha1", "kind": "ResourceRegistry", "metadata": {"name": "nodes"},
+        "spec": {"targetCluster": {"clusterNames": ["member1", "member2"]}, "resourceSelectors": [{"apiVersion": "v1", "kind": "Node"}]}});
+    client.create(&registries, &registry).await.expect("a registry");
+
+    let expected =
+        ["member1/member1-node-1", "member1/member1-node-2", "member2/member2-node-1", "member2/member2-node-2"];
+    let found = get(client, &format!("{SEARCH}/cache/api/v1/nodes")).await;
+    assert_eq!((found["kind"].as_str(), &found["metadata"]), (Some("NodeList"), &json!({})));
+    assert_eq!(names(&found), expected);
+    assert_eq!(names(&get(client, &format!("{SEARCH}/cache/api/v1/nodes/member2-node-1")).await), expected[2..3]);
+    assert_eq!(names(&get(client, &format!("{PROXY}/api/v1/nodes")).await), expected);
+    let one = get(client, &format!("{PROXY}/api/v1/nodes/member1-node-1")).await;
+    assert!(one["metadata"]["resourceVersion"].as_str().is_some_and(|it| it.starts_with("ey")), "{one}");
+    let (code, body) = answer(client, Method::GET, &format!("{PROXY}/api/v1/nodes/nowhere")).await;
+    assert!(code == 404 && body.contains("nodes \\\"nowhere\\\" not found"), "{body}");
+    let (code, body) = answer(client, Method::GET, &format!("{PROXY}/api/v1/nodes?fieldSelector=spec.x%3Dy")).await;
+    assert!(code == 400 && body.contains("is not a known field selector"), "{body}");
+    let (code, body) = answer(client, Method::POST, &format!("{PROXY}/api/v1/nodes")).await;
+    assert!(code == 405 && body.contains("create is not supported on resources of kind \\\"nodes\\\""), "{body}");
+    // What is not registered is the control plane's, with the caller's own rights.
+    assert_eq!(get(client, &format!("{PROXY}/api/v1/namespaces/default")).await["metadata"]["name"], "default");
+    let nobody = Identity { user: "nobody".into(), ..Identity::default() };
+    let nobody = Client::in_process(plane.plane.service(), nobody);
+    assert_eq!(answer(&nobody, Method::GET, &format!("{PROXY}/api/v1/namespaces/default")).await.0, 403);
+    let deep = format!("{PROXY}{PROXY}/api/v1/nodes");
+    assert_eq!(answer(client, Method::GET, &deep).await.0, 400);
+}
