@@ -51,6 +51,8 @@ pub async fn run(
     let world = World::system();
     let client = connect(name, given).await?;
     let (registry, stop, probed) = (Registry::default(), CancellationToken::new(), CancellationToken::new());
+    crate::metrics::of_process(&registry);
+    let client = client.counted_in(&registry);
     let probes = Probes::open(&registry, addresses(given)?, &probed).await?;
     let around = Surroundings { client, world, registry, stop };
     let worked = work(given, lease, &around, &probes, begin).await;
