@@ -66,10 +66,10 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let mut config = server_config(options, &data, engine.store(), &rules, world)?;
     let proxy = Arc::new(ClusterProxy::new(connector));
     let search = Arc::new(Search::new(Arc::clone(&proxy)));
-    config.routes.push(proxy);
+    config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
     let server = ApiServer::start(config).await.context("reading the store")?;
-    search.serve(server.service());
+    proxy.serve(server.service());
     engine.count_in(&server.shared().metrics);
     crate::metrics::of_process(&server.shared().metrics);
     let opened = Opened { server, data, engine, search };

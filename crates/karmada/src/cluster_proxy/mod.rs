@@ -4,10 +4,14 @@
 //! member decides, for he is impersonated there with the token of `impersonatorSecretRef`. The administrator's token
 //! of `secretRef` is never used. Requests are passed on once: nothing is repeated, cached or rewritten.
 
+mod everywhere;
 mod outgoing;
 mod upgrade;
 
+pub(crate) use everywhere::{behind, whole};
+
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use apimachinery::{ObjectKey, Status, StatusReason};
@@ -22,7 +26,7 @@ use hyper::upgrade::OnUpgrade;
 use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference};
 use parking_lot::Mutex;
 use serde::Deserialize;
-use transport::{Identity, Request, Response};
+use transport::{ApiService, Identity, Request, Response};
 
 /// Until the member's answer begins, unless the request is one that lasts; as for requests to this server.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -33,6 +37,8 @@ pub struct ClusterProxy {
     joins: upgrade::Joins,
     /// Connections by cluster, with what they were made from. They are shared by all callers.
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
+    /// The server this is a part of; known once it has started.
+    own: OnceLock<ApiService>,
 }
 
 /// A failure of the proxy itself; upstream gives these no reason.
@@ -43,7 +49,27 @@ fn failed(message: impl Into<String>) -> Status {
 impl ClusterProxy {
     /// `connector` reaches members of this process.
     pub fn new(connector: Connector) -> Self {
-        Self { connector, joins: upgrade::Joins::default(), connected: Mutex::default() }
+        Self { connector, joins: upgrade::Joins::default(), connected: Mutex::default(), own: OnceLock::new() }
+    }
+
+    /// Where requests go that are no member's.
+    pub fn serve(&self, own: ApiService) {
+        // Only the first counts; there is one server.
+        let _ = self.own.set(own);
+    }
+
+    /// In the control plane, as the caller: upstream uses its own rights there.
+    pub(crate) async fn here(&self, user: &Identity, request: Request, target: &str) -> Result<Response, Status> {
+        let own = self.own.get().ok_or_else(|| Status::unclassified("the server is starting"))?;
+        let (parts, body) = request.into_parts();
+        let mut request = http::Request::builder().method(parts.method).uri(target).body(body);
+        if let Ok(request) = &mut request {
+            *request.headers_mut() = parts.headers;
+            request.headers_mut().remove(http::header::AUTHORIZATION);
+        }
+        let request = request.map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
+        let answer = Client::in_process(own.clone(), user.clone()).send(request).await;
+        answer.map_err(|error| Status::unclassified(error.to_string()))
     }
 
     /// Passes a request on to a member; its path is that of the proxy.
@@ -175,6 +201,9 @@ impl Route for ClusterProxy {
         user: &'a Identity,
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
-        Box::pin(self.forward(server, &info.name, user, request))
+        match info.name.as_str() {
+            "*" => Box::pin(self.everywhere(server, info, user, request)),
+            name => Box::pin(self.forward(server, name, user, request)),
+        }
     }
 }

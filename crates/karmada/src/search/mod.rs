@@ -16,18 +16,15 @@ use apimachinery::selector::{FieldSelector, Selector};
 use apimachinery::{ApiResource, Object, Status, StatusReason};
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route, respond};
-use client::Client;
 use controllers::Members;
-use futures::StreamExt;
 use futures::future::{BoxFuture, join_all};
 use http::StatusCode;
-use http_body_util::BodyExt;
 use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
 use karmada_api::search::v1alpha1::ResourceRegistry;
 use serde_json::{Value, json};
-use transport::{ApiService, Body, Identity, Request, Response};
+use transport::{Identity, Request, Response};
 
-use crate::cluster_proxy::ClusterProxy;
+use crate::cluster_proxy::{ClusterProxy, behind, whole};
 use found::{Found, list, restore};
 use path::{Native, native};
 
@@ -41,8 +38,6 @@ const MAX_BODY: usize = 3 << 20;
 
 pub struct Search {
     proxy: Arc<ClusterProxy>,
-    /// The server this is a part of; known once it has started.
-    own: OnceLock<ApiService>,
     /// None where no controller runs: nothing is cached then.
     members: OnceLock<Members>,
 }
@@ -50,13 +45,7 @@ pub struct Search {
 impl Search {
     /// `proxy` is the way to a single member in the name of a user.
     pub fn new(proxy: Arc<ClusterProxy>) -> Self {
-        Self { proxy, own: OnceLock::new(), members: OnceLock::new() }
-    }
-
-    /// Where requests go that no registry takes.
-    pub fn serve(&self, own: ApiService) {
-        // Only the first counts; there is one server.
-        let _ = self.own.set(own);
+        Self { proxy, members: OnceLock::new() }
     }
 
     /// From now on members can be asked.
@@ -133,10 +122,10 @@ impl Search {
         if info.subresource != "proxy" {
             return Err(Status::failure(StatusReason::NotFound, "the server could not find the requested resource"));
         }
-        let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
-        let target = format!("/{}{query}", info.subpath);
-        let uri: http::Uri = target.parse().map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
-        let tail = RequestInfo::parse(request.method(), &uri);
+        let (target, tail) = behind(info, &request)?;
+        if tail.group == GROUP && tail.resource == "proxying" {
+            return Err(Status::bad_request("proxying leads to no other proxying"));
+        }
         let served = server.registry.snapshot();
         let resource = served.get(&tail.group, &tail.version, &tail.resource).filter(|_| tail.is_resource);
         let registered = match resource {
@@ -148,7 +137,7 @@ impl Search {
                 self.read(server, &resource.info, &tail).await
             }
             Some(resource) => self.write(server, &resource.info, &tail, user, request, &target).await,
-            None => self.here(&tail, user, request, &target).await,
+            None => self.proxy.here(user, request, &target).await,
         }
     }
 
@@ -206,7 +195,7 @@ impl Search {
         let cluster = one(resource, &tail.name, &found)?.cluster.clone();
         let (mut parts, mut body) = request.into_parts();
         if tail.verb == "update" && tail.subresource.is_empty() {
-            let bytes = whole(body).await?;
+            let bytes = whole(body, MAX_BODY).await?;
             body = match serde_json::from_slice::<Value>(&bytes) {
                 Ok(mut object) => {
                     restore(&mut object, &cluster);
@@ -221,42 +210,6 @@ impl Search {
         parts.uri = uri.parse().map_err(|error| Status::bad_request(format!("path {uri}: {error}")))?;
         self.proxy.forward(server, &cluster, user, Request::from_parts(parts, body)).await
     }
-
-    /// In the control plane, as the caller: upstream uses its own rights there.
-    async fn here(
-        &self,
-        tail: &RequestInfo,
-        user: &Identity,
-        request: Request,
-        target: &str,
-    ) -> Result<Response, Status> {
-        if tail.group == GROUP && tail.resource == "proxying" {
-            return Err(Status::bad_request("proxying leads to no other proxying"));
-        }
-        let own = self.own.get().ok_or_else(|| Status::unclassified("the server is starting"))?;
-        let (parts, body) = request.into_parts();
-        let mut request = http::Request::builder().method(parts.method).uri(target).body(body);
-        if let Ok(request) = &mut request {
-            *request.headers_mut() = parts.headers;
-            request.headers_mut().remove(http::header::AUTHORIZATION);
-        }
-        let request = request.map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
-        let answer = Client::in_process(own.clone(), user.clone()).send(request).await;
-        answer.map_err(|error| Status::unclassified(error.to_string()))
-    }
-}
-
-async fn whole(body: Body) -> Result<Vec<u8>, Status> {
-    let mut chunks = body.into_data_stream();
-    let mut bytes = Vec::new();
-    while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| Status::bad_request(format!("reading the body: {error}")))?;
-        if bytes.len() + chunk.len() > MAX_BODY {
-            return Err(Status::failure(StatusReason::RequestEntityTooLarge, "Request body is too large"));
-        }
-        bytes.extend_from_slice(&chunk);
-    }
-    Ok(bytes)
 }
 
 /// What one member is asked.

@@ -1,0 +1,173 @@
+//! `clusters/*/proxy/PATH`: one object in whichever member has it, or a list over all members.
+//!
+//! Every member is asked in the name of the caller, and those that do not answer with 200 are passed over, as upstream
+//! does: what he may not see does not exist for him.
+
+use apimachinery::{ObjectKey, Status, StatusReason};
+use apiserver::RequestInfo;
+use apiserver::respond;
+use apiserver::server::Shared;
+use futures::StreamExt;
+use futures::future::{BoxFuture, join_all};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use transport::{Body, Identity, Request, Response};
+
+use super::{ClusterProxy, failed};
+
+/// A member's part of a list; as much as our own client takes of one.
+const MAX_LIST: usize = 64 << 20;
+
+/// The path a request has behind the proxy's own, with its query, and what it asks for there.
+pub(crate) fn behind(info: &RequestInfo, request: &Request) -> Result<(String, RequestInfo), Status> {
+    let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
+    let target = format!("/{}{query}", info.subpath);
+    let uri: http::Uri = target.parse().map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
+    let tail = RequestInfo::parse(request.method(), &uri);
+    Ok((target, tail))
+}
+
+/// Reads a body up to a limit.
+pub(crate) async fn whole(body: Body, limit: usize) -> Result<Vec<u8>, Status> {
+    let mut chunks = body.into_data_stream();
+    let mut bytes = Vec::new();
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| Status::bad_request(format!("reading the body: {error}")))?;
+        if bytes.len() + chunk.len() > limit {
+            return Err(Status::failure(StatusReason::RequestEntityTooLarge, "Request body is too large"));
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes)
+}
+
+/// The words of upstream, which are no Status.
+fn plain(code: StatusCode, text: &str) -> Response {
+    let mut response = Response::new(transport::full(format!("{text}\n")));
+    *response.status_mut() = code;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// The path of the object itself, where a subresource is asked for.
+fn object_path(tail: &RequestInfo) -> String {
+    let root = if tail.group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", tail.group) };
+    let within = match tail.resource.as_str() {
+        "namespaces" => String::new(),
+        _ if tail.namespace.is_empty() => String::new(),
+        _ => format!("/namespaces/{}", tail.namespace),
+    };
+    format!("{root}/{}{within}/{}/{}", tail.version, tail.resource, tail.name)
+}
+
+fn address(cluster: &str, path: &str) -> Result<http::Uri, Status> {
+    let uri = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{path}");
+    uri.parse().map_err(|error| Status::bad_request(format!("path {path}: {error}")))
+}
+
+impl ClusterProxy {
+    pub(super) async fn everywhere(
+        &self,
+        server: &Shared,
+        info: &RequestInfo,
+        user: &Identity,
+        request: Request,
+    ) -> Result<Response, Status> {
+        let (target, tail) = behind(info, &request)?;
+        if !tail.is_resource {
+            return self.here(user, request, &target).await;
+        }
+        match (tail.name.is_empty(), tail.verb) {
+            (false, _) => self.owned(server, &tail, user, request, &target).await,
+            (true, "list") => self.listed(server, user, &target).await,
+            (true, verb) => Ok(plain(StatusCode::METHOD_NOT_ALLOWED, &format!("Request verb {verb} is not support"))),
+        }
+    }
+
+    /// Answers 200 by cluster, in the order of their names.
+    async fn ask(&self, server: &Shared, user: &Identity, path: &str) -> Result<Vec<(String, Response)>, Status> {
+        server.cache.catch_up().await?;
+        let (clusters, _, _) = server.cache.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true);
+        let mut asked: Vec<BoxFuture<'_, Option<(String, Response)>>> = Vec::new();
+        for ObjectKey { name, .. } in clusters.iter().map(|cluster| cluster.key()) {
+            let mut request = Request::new(transport::empty());
+            *request.method_mut() = Method::GET;
+            *request.uri_mut() = address(&name, path)?;
+            *request.headers_mut() =
+                HeaderMap::from_iter([(header::ACCEPT, HeaderValue::from_static("application/json"))]);
+            asked.push(Box::pin(async move {
+                let answer = self.forward(server, &name, user, request).await.ok()?;
+                (answer.status() == StatusCode::OK).then_some((name, answer))
+            }));
+        }
+        Ok(join_all(asked).await.into_iter().flatten().collect())
+    }
+
+    /// The request as it is, to the one member that has the object.
+    async fn owned(
+        &self,
+        server: &Shared,
+        tail: &RequestInfo,
+        user: &Identity,
+        request: Request,
+        target: &str,
+    ) -> Result<Response, Status> {
+        let found = self.ask(server, user, &object_path(tail)).await?;
+        let clusters: Vec<String> = found.into_iter().map(|(cluster, _)| cluster).collect();
+        match clusters.as_slice() {
+            [] => Ok(plain(StatusCode::NOT_FOUND, "resource not found or don't have permission to get it")),
+            [cluster] => {
+                let (mut parts, body) = request.into_parts();
+                parts.uri = address(cluster, target)?;
+                self.forward(server, cluster, user, Request::from_parts(parts, body)).await
+            }
+            several => {
+                let text = format!("conflict resource, exist in more than one cluster: {}", several.join(","));
+                Ok(plain(StatusCode::CONFLICT, &text))
+            }
+        }
+    }
+
+    /// One list of all; its metadata are those of the first.
+    async fn listed(&self, server: &Shared, user: &Identity, target: &str) -> Result<Response, Status> {
+        let mut whole_list: Option<Value> = None;
+        for (cluster, answer) in self.ask(server, user, target).await? {
+            let bytes = whole(answer.into_body(), MAX_LIST).await?;
+            let mut list: Value = serde_json::from_slice(&bytes)
+                .map_err(|error| failed(format!("the list of cluster {cluster} cannot be read: {error}")))?;
+            match &mut whole_list {
+                None => whole_list = Some(list),
+                Some(known) => {
+                    let more = list["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+                    if let Some(items) = known["items"].as_array_mut() {
+                        items.extend(more);
+                    }
+                }
+            }
+        }
+        Ok(match whole_list {
+            Some(list) => respond::value(StatusCode::OK, &list),
+            None => plain(StatusCode::NOT_FOUND, "not found"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_looked_for_without_its_subresource() {
+        for (path, expected) in [
+            ("/api/v1/namespaces/a/pods/p/log?follow=true", "/api/v1/namespaces/a/pods/p"),
+            ("/apis/apps/v1/namespaces/a/deployments/d", "/apis/apps/v1/namespaces/a/deployments/d"),
+            ("/api/v1/nodes/n", "/api/v1/nodes/n"),
+            ("/api/v1/namespaces/a", "/api/v1/namespaces/a"),
+        ] {
+            let tail = RequestInfo::parse(&Method::GET, &path.parse().unwrap());
+            assert_eq!(object_path(&tail), expected);
+        }
+    }
+}
