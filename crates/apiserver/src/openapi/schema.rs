@@ -199,7 +199,10 @@ impl Renderer {
             let mut properties = Map::new();
             for (name, property) in &node.properties {
                 let mut shown = self.property(type_, property);
+                // kubectl shows what stands at the field, not what stands at the type it refers to.
+                let target = type_.schemas.get(property.schema).definition.as_deref();
                 let known = node.definition.as_deref().and_then(|type_| descriptions::of(type_, name));
+                let known = known.or_else(|| target.and_then(|target| descriptions::of(target, "")));
                 if let Some(text) = known {
                     shown.entry("description").or_insert_with(|| text.into());
                 }

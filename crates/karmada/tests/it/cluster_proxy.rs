@@ -183,3 +183,45 @@ async fn switching_member() -> (std::net::SocketAddr, oneshot::Receiver<String>)
     });
     (address, heads)
 }
+
+#[tokio::test]
+async fn all_clusters_are_asked_at_once() {
+    let fleet = Fleet::start(&["inside"]).await;
+    let outside = fleet.member("outside").await;
+    fleet.join(&outside).await;
+    let admin = fleet.admin().await;
+    for cluster in ["inside", "outside"] {
+        fleet.reachable(cluster).await;
+        let named = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("of-{cluster}")}});
+        let shared = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}});
+        for object in [named, shared] {
+            admin.request(Method::POST, &proxied(cluster, CONFIG_MAPS), Some(object)).await.expect("created");
+        }
+    }
+    for (method, path, code, text) in [
+        (Method::GET, "/api".to_owned(), 200, "APIVersions"),
+        (Method::GET, format!("{CONFIG_MAPS}/of-outside"), 200, "of-outside"),
+        (Method::GET, format!("{CONFIG_MAPS}/nowhere"), 404, "resource not found or don't have permission to get it\n"),
+        (
+            Method::GET,
+            format!("{CONFIG_MAPS}/shared"),
+            409,
+            "conflict resource, exist in more than one cluster: inside,outside\n",
+        ),
+        (Method::GET, "/apis/apps/v1/nothings".to_owned(), 404, "not found\n"),
+        (Method::POST, CONFIG_MAPS.to_owned(), 405, "Request verb create is not support\n"),
+        (Method::DELETE, format!("{CONFIG_MAPS}/of-inside"), 200, ""),
+    ] {
+        let request = http::Request::builder().method(method.clone()).uri(proxied("*", &path)).body(transport::empty());
+        let response = admin.send(request.expect("a request")).await.expect("an answer");
+        let found = response.status().as_u16();
+        let body = response.into_body().collect().await.expect("a whole answer").to_bytes();
+        let body = String::from_utf8_lossy(&body).into_owned();
+        assert!(found == code && body.contains(text), "{method} {path}: {found} {body}");
+    }
+    let list = get(&admin, &proxied("*", CONFIG_MAPS)).await.expect("a list");
+    let items = list["items"].as_array().expect("a list").iter();
+    let names: Vec<&str> = items.filter_map(|it| it["metadata"]["name"].as_str()).collect();
+    let ours: Vec<&str> = names.into_iter().filter(|name| *name != "kube-root-ca.crt").collect();
+    assert_eq!(ours, ["shared", "of-outside", "shared"]);
+}

@@ -29,9 +29,9 @@ impl<'a> Document<'a> {
         Some((name, &self.models[name]))
     }
 
-    fn is_described(&self, schema: &'a Value) -> bool {
-        let own = schema["description"].as_str().is_some_and(|text| !text.trim().is_empty());
-        own || self.referred(schema).is_some_and(|(_, model)| self.is_described(model))
+    /// At the field itself: kubectl does not look at what it refers to.
+    fn is_described(schema: &Value) -> bool {
+        schema["description"].as_str().is_some_and(|text| !text.trim().is_empty())
     }
 
     fn walk(&mut self, schema: &'a Value, path: &str) {
@@ -44,7 +44,7 @@ impl<'a> Document<'a> {
         for (name, property) in schema["properties"].as_object().into_iter().flatten() {
             let path = format!("{path}.{name}");
             self.fields += 1;
-            if !self.is_described(property) {
+            if !Self::is_described(property) {
                 self.bare.push(path.clone());
             }
             self.walk(property, &path);
@@ -67,7 +67,7 @@ impl<'a> Document<'a> {
                 let kind = gvk["kind"].as_str().unwrap_or_default();
                 if !kind.ends_with("List") && !kind.ends_with("Options") {
                     let name = format!("{}/{kind}", gvk["version"].as_str().unwrap_or_default());
-                    assert!(document.is_described(model), "{name}");
+                    assert!(Self::is_described(model), "{name}");
                     document.walk(model, &name);
                     kinds.insert(name);
                 }

@@ -103,32 +103,3 @@ async fn members_are_read_as_if_they_were_one() {
     let deep = format!("{PROXY}{PROXY}/api/v1/nodes");
     assert_eq!(answer(client, Method::GET, &deep).await.0, 400);
 }
-
-#[tokio::test(start_paused = true)]
-async fn all_clusters_are_asked_at_once() {
-    const ALL: &str = "/apis/cluster.karmada.io/v1alpha1/clusters/*/proxy";
-    let plane = Plane::start().await;
-    let client = plane.client();
-    for (method, path, code, text) in [
-        (Method::GET, "/api", 200, "APIVersions"),
-        (Method::GET, "/api/v1/nodes/member2-node-1", 200, "\"name\":\"member2-node-1\""),
-        (Method::GET, "/api/v1/nodes/nowhere", 404, "resource not found or don't have permission to get it\n"),
-        (
-            Method::GET,
-            "/api/v1/namespaces/default",
-            409,
-            "conflict resource, exist in more than one cluster: member1,member2,member3\n",
-        ),
-        (Method::GET, "/apis/apps/v1/nothings", 404, "not found\n"),
-        (Method::POST, "/api/v1/nodes", 405, "Request verb create is not support\n"),
-        (Method::DELETE, "/api/v1/nodes/member3-node-1", 200, ""),
-    ] {
-        let (found, body) = answer(client, method.clone(), &format!("{ALL}{path}")).await;
-        assert!(found == code && body.contains(text), "{method} {path}: {found} {body}");
-    }
-    let list = get(client, &format!("{ALL}/api/v1/nodes")).await;
-    let mut names: Vec<&str> =
-        list["items"].as_array().expect("a list").iter().filter_map(|it| it["metadata"]["name"].as_str()).collect();
-    names.retain(|name| !name.starts_with("member3"));
-    assert_eq!(names, ["member1-node-1", "member1-node-2", "member2-node-1", "member2-node-2"]);
-}
