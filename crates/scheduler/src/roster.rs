@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_nobody_claims_is_looked_at_once_and_when_a_cluster_changes() {
-        let mut roster = Roster::new(DEFAULT_SCHEDULER);
+        let mut roster = Roster::new(DEFAULT_SCHEDULER, true);
         let unclaimed = |version: u64, generation: i64| {
             let mut value = binding("x", version, generation, json!({})).to_value().expect("an object");
             value["metadata"]["labels"] = json!({});
