@@ -120,7 +120,19 @@ pub const LAYERS: &[Layer] = &[
             "world",
         ],
     ),
-    shell("bench", &["apimachinery", "client", "controller-runtime", "world"]),
+    shell(
+        "bench",
+        &[
+            "apimachinery",
+            "apiserver",
+            "client",
+            "controller-runtime",
+            "kubernetes-api",
+            "storage",
+            "transport",
+            "world",
+        ],
+    ),
     shell("xtask", &["apimachinery", "karmada-api", "scheduling"]),
 ];
 

@@ -4,24 +4,38 @@
 mod apiserver;
 mod figures;
 mod fleet;
+mod handlers;
 mod process;
 mod propagation;
 
 use clap::Parser;
+
+/// The binary's own allocator, so that [`handlers`] measures what it runs with.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask bench", about = "Measure", long_about = None)]
 enum Bench {
     /// Loads the API server alone, over TLS, and measures every verb.
     Apiserver(apiserver::Args),
+    /// Runs the API server's handlers in this process, without sockets and disk.
+    Handlers(handlers::Args),
     /// Propagates Deployments to members and measures how fast, and at what cost.
     Propagation(propagation::Args),
 }
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    match Bench::parse() {
-        Bench::Apiserver(args) => apiserver::run(args).await,
-        Bench::Propagation(args) => propagation::run(args).await,
-    }
+fn main() -> anyhow::Result<()> {
+    use tokio::runtime::Builder;
+    let bench = Bench::parse();
+    // Handlers are measured on one thread.
+    let one = matches!(bench, Bench::Handlers(_));
+    let mut builder = if one { Builder::new_current_thread() } else { Builder::new_multi_thread() };
+    builder.enable_all().build()?.block_on(async {
+        match bench {
+            Bench::Apiserver(args) => apiserver::run(args).await,
+            Bench::Handlers(args) => handlers::run(args).await,
+            Bench::Propagation(args) => propagation::run(args).await,
+        }
+    })
 }

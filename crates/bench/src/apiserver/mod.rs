@@ -4,7 +4,7 @@
 mod connection;
 mod load;
 mod many;
-mod objects;
+pub mod objects;
 mod reads;
 mod upstream;
 mod watches;
