@@ -119,6 +119,17 @@ impl JsonPatch {
         self.operations.is_empty()
     }
 
+    /// Whether an operation reads or writes at, above or below the place.
+    pub fn concerns(&self, place: &[&str]) -> bool {
+        let near = |path: &Pointer| path.0.iter().zip(place).all(|(a, b)| a == b);
+        self.operations.iter().any(|operation| match operation {
+            Operation::Add(path, _) | Operation::Replace(path, _) | Operation::Remove(path) | Operation::Test(path, _) => {
+                near(path)
+            }
+            Operation::Move { from, to } | Operation::Copy { from, to } => near(from) || near(to),
+        })
+    }
+
     /// Whether an operation writes at or below the place; used to see that a patch names a resourceVersion.
     pub fn touches(&self, place: &[&str]) -> bool {
         self.operations.iter().any(|operation| {

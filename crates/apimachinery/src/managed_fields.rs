@@ -10,6 +10,7 @@ mod compare;
 mod conflict;
 mod entries;
 mod merge;
+mod owners;
 mod path;
 pub(crate) mod place;
 mod reconcile;
@@ -24,12 +25,13 @@ mod tests;
 use crate::meta::Time;
 
 pub use applied::TypedError;
-pub use apply::{ApplyError, apply};
+pub use apply::{ApplyError, apply, merge_apart};
 pub use conflict::{Conflict, to_conflict_status};
 pub use entries::{EntryError, Operation};
+pub use owners::Owners;
 pub use path::{ParseElementError, PathElement};
 pub use set::{FieldSet, NO_FIELDS, Node, ParseSetError};
-pub use update::{keep_old_times, update};
+pub use update::{keep_old_times, track, update};
 
 /// Who writes, when, and through what.
 #[derive(Clone, Copy, Debug)]

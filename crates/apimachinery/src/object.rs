@@ -1,5 +1,6 @@
 //! An object as it travels through the program: encoded JSON plus the metadata everyone asks for.
 
+mod apart;
 mod head;
 
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use head::{Head, null_is_default};
 use crate::GroupVersionKind;
 use crate::meta::OwnerReference;
 
+pub use apart::Apart;
 pub use head::Labels;
 
 /// Namespace and name. An empty namespace is a cluster-scoped object's; the order is the storage order (namespace,
@@ -90,15 +92,9 @@ impl Object {
         serde_json::from_slice(&self.json)
     }
 
-    /// Builds the tree with an absent list of field owners, which is often the larger half of it.
-    pub fn to_value_without_owners(&self) -> Result<Value, serde_json::Error> {
-        let owners = crate::raw_json::member(&self.json, "metadata").and_then(|metadata| {
-            let owners = crate::raw_json::member(&self.json[metadata.clone()], "managedFields")?;
-            Some(metadata.start + owners.start..metadata.start + owners.end)
-        });
-        let Some(owners) = owners else { return self.to_value() };
-        let shorter = [&self.json[..owners.start], b"null", &self.json[owners.end..]].concat();
-        serde_json::from_slice(&shorter)
+    /// Builds the tree without the list of field owners, which is left as it is encoded.
+    pub fn apart(&self) -> Result<Apart<'_>, serde_json::Error> {
+        serde_json::from_slice(&self.json)
     }
 
     /// Decodes into a typed object.
@@ -221,9 +217,19 @@ mod tests {
 
     #[test]
     fn the_owners_can_be_left_out() {
-        let json = r#"{"metadata":{"managedFields":[{"manager":"m","fieldsV1":{"f:a":{}}}],"name":"a"},"a":1}"#;
-        let tree = Object::parse(json).expect("a valid document").to_value_without_owners().expect("json");
-        assert_eq!(tree, serde_json::json!({"metadata": {"managedFields": null, "name": "a"}, "a": 1}));
+        let with = |metadata: &str| Object::parse(format!(r#"{{"metadata":{metadata},"a":1}}"#)).expect("a document");
+        let list = r#"[{"manager":"m","fieldsV1":{"f:a":{}}}]"#;
+        for (metadata, tree, owners) in [
+            (format!(r#"{{"managedFields":{list},"name":"a"}}"#), serde_json::json!({"name": "a"}), Some(list)),
+            (r#"{"name":"a"}"#.into(), serde_json::json!({"name": "a"}), None),
+            (r#"{"managedFields":null}"#.into(), serde_json::json!({}), Some("null")),
+            ("null".into(), Value::Null, None),
+        ] {
+            let object = with(&metadata);
+            let apart = object.apart().expect("an object");
+            assert_eq!(apart.tree, serde_json::json!({"metadata": tree, "a": 1}));
+            assert_eq!(apart.owners.map(|list| list.get()), owners);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! only afterwards, and spliced in where the object is read.
 
 use apimachinery::gvk::ApiResource;
+use apimachinery::managed_fields::Owners;
 use apimachinery::{Object, ObjectKey};
 use bytes::Bytes;
 use serde_json::Value;
@@ -58,7 +59,13 @@ const METADATA: &[u8] = b"\"metadata\":{";
 /// The stored form. `apiVersion`, `kind` and `metadata` come first, so that [`with_revision`] finds its place without
 /// looking into the rest.
 pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
-    let mut out = Vec::with_capacity(1024);
+    encode_with(object, &Owners::default())
+}
+
+/// [`encode`] with the field owners of an object whose tree has no list of them.
+pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json::Error> {
+    const LIST: &str = "managedFields";
+    let mut out = Vec::with_capacity(4096);
     out.push(b'{');
     for field in ["apiVersion", "kind"] {
         serde_json::to_writer(&mut out, field)?;
@@ -68,10 +75,18 @@ pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
     }
     out.extend_from_slice(METADATA);
     let mut first = true;
-    for (key, value) in object["metadata"].as_object().into_iter().flatten() {
-        if key == "resourceVersion" {
-            continue;
-        }
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for member in object["metadata"].as_object().into_iter().flatten().filter(|(key, _)| *key != "resourceVersion") {
+        if member.0.as_str() <= LIST { before.push(member) } else { after.push(member) }
+    }
+    for (key, value) in before {
+        entry(&mut out, &mut first, key, value)?;
+    }
+    if !owners.is_empty() {
+        name(&mut out, &mut first, LIST)?;
+        owners.write(&mut out);
+    }
+    for (key, value) in after {
         entry(&mut out, &mut first, key, value)?;
     }
     out.push(b'}');
@@ -86,12 +101,18 @@ pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
 }
 
 fn entry(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> Result<(), serde_json::Error> {
+    name(out, first, key)?;
+    serde_json::to_writer(out, value)
+}
+
+/// A member's name, with the comma before and the colon after it.
+fn name(out: &mut Vec<u8>, first: &mut bool, name: &str) -> Result<(), serde_json::Error> {
     if !std::mem::take(first) {
         out.push(b',');
     }
-    serde_json::to_writer(&mut *out, key)?;
+    serde_json::to_writer(&mut *out, name)?;
     out.push(b':');
-    serde_json::to_writer(out, value)
+    Ok(())
 }
 
 /// The object as clients see it: stored bytes with the revision spliced in, parsed once.

@@ -134,7 +134,7 @@ pub fn shaped_list(
             continue;
         }
         // No column of a built-in kind shows owners; a definition's may show anything.
-        let tree = if resource.info.custom { item.to_value() } else { item.to_value_without_owners() };
+        let tree = if resource.info.custom { item.to_value() } else { item.apart().map(|apart| apart.tree) };
         let tree = tree.map_err(errors::document)?;
         out.extend_from_slice(b"{\"cells\":");
         serde_json::to_writer(&mut out, &resource.strategy.cells(&tree, now)).map_err(Status::internal)?;

@@ -6,6 +6,7 @@ use super::applied::{Reading, TypedError, field_set};
 use super::compare::Comparison;
 use super::conflict::{Conflict, to_conflict_status};
 use super::entries::{self, Entry, EntryError, Operation};
+use super::owners::Owners;
 use super::place::Place;
 use super::update::{entry_before_apply, new_entry};
 use super::{FieldSet, ManagerContext, merge, reconcile, server_fields};
@@ -53,42 +54,60 @@ pub fn apply(
     force: bool,
     type_: &TypeOf,
 ) -> Result<Value, ApplyError> {
+    let mut stored = live.cloned();
+    let owners = stored.as_mut().map(Owners::take).transpose()?.unwrap_or_default();
+    let (mut merged, owners) = merge_apart(stored.as_ref().map(|tree| (tree, owners)), patch, context, force, type_)?;
+    owners.put(&mut merged);
+    Ok(merged)
+}
+
+/// [`apply`] with the owners apart: those of `live` are given beside it, those of the merged object answered beside it.
+pub fn merge_apart(
+    live: Option<(&Value, Owners)>,
+    patch: &Value,
+    context: &ManagerContext<'_>,
+    force: bool,
+    type_: &TypeOf,
+) -> Result<(Value, Owners), ApplyError> {
     if entries::is_present(patch) {
         return Err(ApplyError::ManagedFieldsSet);
     }
-    let result = match apply_once(live, patch, context, force, type_) {
-        Err(ApplyError::Conflicts(conflicts)) if context.manager == KUBECTL => {
+    let (live, owners) = live.unzip();
+    let owners = owners.unwrap_or_default();
+    let again = (context.manager == KUBECTL && !force).then(|| owners.clone());
+    let result = match (apply_once(live, owners, patch, context, force, type_), again) {
+        (Err(ApplyError::Conflicts(conflicts)), Some(owners)) => {
             let left = without_last_applied(conflicts, live, type_);
             if !left.is_empty() {
                 return Err(ApplyError::Conflicts(left));
             }
-            apply_once(live, patch, context, true, type_)
+            apply_once(live, owners, patch, context, true, type_)
         }
-        other => other,
+        (other, _) => other,
     };
-    result.map(|mut object| {
+    result.map(|(mut object, owners)| {
         if context.manager == KUBECTL {
             refresh_last_applied(&mut object, patch);
         }
-        object
+        (object, owners)
     })
 }
 
 fn apply_once(
     live: Option<&Value>,
+    Owners(mut entries): Owners,
     patch: &Value,
     context: &ManagerContext<'_>,
     force: bool,
     type_: &TypeOf,
-) -> Result<Value, ApplyError> {
+) -> Result<(Value, Owners), ApplyError> {
     let place = Place::root(type_);
     let named = field_set(patch, place, Reading::Strict)
         .map_err(|source| ApplyError::Typed { object: describe(patch), source })?;
-    let mut entries = live.map(entries::read).transpose()?.unwrap_or_default();
-    let mut base = live.cloned().unwrap_or_else(|| Value::Object(Map::new()));
-    entries::remove(&mut base);
-    if let (Some(_), true) = (live, entries.is_empty()) {
-        entries.push(entry_before_apply(&base, context, type_));
+    let nothing = Value::Object(Map::new());
+    let base = live.unwrap_or(&nothing);
+    if live.is_some() && entries.is_empty() {
+        entries.push(entry_before_apply(base, context, type_));
     }
     for entry in &mut entries {
         reconcile::reconcile(&mut entry.set, live, place);
@@ -101,10 +120,10 @@ fn apply_once(
     let owners: Vec<&FieldSet> = std::iter::once(&named).chain(entries.iter().map(|entry| &entry.set)).collect();
     merge::prune(&mut merged, &last, &owners, place);
 
-    let mut changes = Comparison::of(&base, &merged, place);
+    let mut changes = Comparison::of(base, &merged, place);
     changes.subtract_recursively(context.reset_fields);
     yield_fields(&mut entries, changes, force)?;
-    if base != merged {
+    if *base != merged {
         own.time = Some(context.now.to_string());
     }
     merge::drop_nulls(&mut merged, place, 0);
@@ -112,8 +131,8 @@ fn apply_once(
     own.set.subtract_recursively(context.reset_fields);
     own.set.subtract(server_fields());
     entries.push(own);
-    entries::write(&mut merged, entries);
-    Ok(merged)
+    entries::settle(&mut entries);
+    Ok((merged, Owners(entries)))
 }
 
 /// The manager's entry so far, out of the list.

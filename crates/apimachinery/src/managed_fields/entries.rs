@@ -10,7 +10,7 @@ use super::set::{FieldSet, ParseSetError};
 const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
 pub enum Operation {
     Apply,
     Update,
@@ -89,6 +89,26 @@ impl Entry {
         })
     }
 
+    /// Appends the entry as it is encoded.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let member = |out: &mut Vec<u8>, name: &str, text: &str| {
+            out.extend_from_slice(name.as_bytes());
+            put_text(out, text);
+        };
+        member(out, "{\"apiVersion\":", &self.api_version);
+        out.extend_from_slice(b",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":");
+        self.set.write(out);
+        member(out, ",\"manager\":", &self.manager);
+        member(out, ",\"operation\":", self.operation.as_str());
+        if !self.subresource.is_empty() {
+            member(out, ",\"subresource\":", &self.subresource);
+        }
+        if let Some(time) = &self.time {
+            member(out, ",\"time\":", time);
+        }
+        out.push(b'}');
+    }
+
     fn to_value(&self) -> Value {
         let mut map = Map::new();
         map.insert("manager".into(), self.manager.as_str().into());
@@ -106,13 +126,29 @@ impl Entry {
     }
 }
 
+/// Appends a text of JSON.
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+    let plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
+    if plain {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(Value::from(text).to_string().as_bytes());
+    }
+}
+
 fn list(object: &Value) -> Option<&Value> {
     object.get("metadata")?.get("managedFields")
 }
 
 /// The entries of an object; none when it has no list.
 pub(super) fn read(object: &Value) -> Result<Vec<Entry>, EntryError> {
-    match list(object) {
+    parse(list(object))
+}
+
+pub(super) fn parse(list: Option<&Value>) -> Result<Vec<Entry>, EntryError> {
+    match list {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(entries)) => entries.iter().map(Entry::parse).collect(),
         Some(_) => Err(EntryError::NotEntries),
@@ -137,8 +173,8 @@ pub(super) fn remove(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
 }
 
-/// Writes the entries that claim anything: appliers first, then by time, manager, version and subresource.
-pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
+/// Leaves the entries that claim anything: appliers first, then by time, manager, version and subresource.
+pub(super) fn settle(entries: &mut Vec<Entry>) {
     entries.retain(|entry| !entry.set.is_empty());
     entries.sort_by(|a, b| {
         let key = |e: &Entry| (e.operation, e.time.is_some());
@@ -151,11 +187,11 @@ pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
             ))
         })
     });
-    if entries.is_empty() {
-        remove(object);
-        return;
-    }
-    let Some(object) = object.as_object_mut() else { return };
+}
+
+/// Writes the list, unless it is empty.
+pub(super) fn put(object: &mut Value, entries: &[Entry]) {
+    let Some(object) = object.as_object_mut().filter(|_| !entries.is_empty()) else { return };
     let metadata = object.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if let Some(metadata) = metadata.as_object_mut() {
         metadata.insert("managedFields".into(), entries.iter().map(Entry::to_value).collect());

@@ -1,9 +1,13 @@
 //! Sets of paths, kept as a tree, and their `fieldsV1` form.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::fmt;
 
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
+use super::entries::put_text;
 use super::path::{ParseElementError, PathElement};
 
 /// What lies deeper is owned as one. The JSON decoder reads 128 levels, of which the way to a set takes four
@@ -232,6 +236,82 @@ impl FieldSet {
     }
 }
 
+/// `fieldsV1` as it is encoded, read and written without a tree in between.
+impl<'de> Deserialize<'de> for FieldSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        NodeAt { depth: 0 }.deserialize(deserializer).map(|node| node.children)
+    }
+}
+
+struct NodeAt {
+    depth: usize,
+}
+
+impl<'de> DeserializeSeed<'de> for NodeAt {
+    type Value = Node;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for NodeAt {
+    type Value = Node;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a node of FieldsV1")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Node, A::Error> {
+        if self.depth > MAX_DEPTH {
+            return Err(A::Error::custom(ParseSetError::TooDeep));
+        }
+        let mut node = Node { member: true, children: FieldSet::default() };
+        let (mut empty, mut dot) = (true, false);
+        while let Some(Key(key)) = members.next_key()? {
+            empty = false;
+            let below = members.next_value_seed(NodeAt { depth: self.depth + 1 });
+            if key == "." {
+                below?;
+                dot = true;
+            } else {
+                node.children.push(PathElement::parse(&key).map_err(A::Error::custom)?, below?);
+            }
+        }
+        node.member = empty || dot;
+        Ok(node)
+    }
+}
+
+/// A key, borrowed where nothing in it is escaped.
+#[derive(serde::Deserialize)]
+struct Key<'j>(#[serde(borrow)] Cow<'j, str>);
+
+impl FieldSet {
+    /// Appends `fieldsV1` as it is encoded.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_node(false, out);
+    }
+
+    fn write_node(&self, member: bool, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let mut first = true;
+        if member && !self.is_empty() {
+            out.extend_from_slice(b"\".\":{}");
+            first = false;
+        }
+        for (element, node) in self.iter() {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            put_text(out, &element.encode());
+            out.push(b':');
+            node.children.write_node(node.member, out);
+        }
+        out.push(b'}');
+    }
+}
+
 /// A node without children is a member; with children it is one only when it says so with a dot.
 fn parse_node(document: &Value, depth: usize) -> Result<Node, ParseSetError> {
     if depth > MAX_DEPTH {
@@ -305,6 +385,10 @@ pub(super) mod tests {
         #[test]
         fn sets_obey_set_algebra(a in any_set(), b in any_set()) {
             prop_assert_eq!(FieldSet::parse(&a.to_value()), Ok(a.clone()));
+            let mut text = Vec::new();
+            a.write(&mut text);
+            prop_assert_eq!(serde_json::from_slice::<Value>(&text).unwrap(), a.to_value());
+            prop_assert_eq!(serde_json::from_slice::<FieldSet>(&text).unwrap(), a.clone());
             let both = a.clone().union(b.clone());
             prop_assert_eq!(&both, &b.clone().union(a.clone()));
             let mut only_a = a.clone();

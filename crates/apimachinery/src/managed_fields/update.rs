@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::compare::Comparison;
 use super::entries::{self, Entry, Operation};
+use super::owners::Owners;
 use super::place::Place;
 use super::{FieldSet, ManagerContext, server_fields};
 use crate::schema::TypeOf;
@@ -13,31 +14,44 @@ use crate::schema::TypeOf;
 /// `old` is `None` on create. `new` may bring entries of its own, which replace the stored ones (kubectl migrates
 /// ownership so), or `[]` or `[{}]`, which forgets them. An object without entries stays without until its first apply.
 pub fn update(old: Option<&Value>, new: &mut Value, context: &ManagerContext<'_>, type_: &TypeOf) {
-    let mut entries = starting_entries(old, new, context);
+    let stored = old.and_then(|old| entries::read(old).ok()).map(Owners).unwrap_or_default();
+    track(old.map(|old| (old, stored)), new, context, type_).put(new);
+}
+
+/// [`update`] with the owners apart: those of `old` are given beside it, those of `new` answered, and `new` has no list
+/// afterwards.
+pub fn track(
+    old: Option<(&Value, Owners)>,
+    new: &mut Value,
+    context: &ManagerContext<'_>,
+    type_: &TypeOf,
+) -> Owners {
+    let (old, stored) = old.unzip();
+    let mut entries = starting_entries(stored.unwrap_or_default(), new, context);
     entries::remove(new);
     if entries.is_empty() && old.is_some() {
-        return;
+        return Owners::default();
     }
     let nothing = Value::Object(serde_json::Map::new());
     let mut changes = Comparison::of(old.unwrap_or(&nothing), new, Place::root(type_));
     changes.subtract_recursively(context.reset_fields);
     claim(&mut entries, changes, context);
     entries::cap_updaters(&mut entries);
-    entries::write(new, entries);
+    entries::settle(&mut entries);
+    Owners(entries)
 }
 
 /// The request's own list counts only on the object itself and when it can be read.
-fn starting_entries(old: Option<&Value>, new: &Value, context: &ManagerContext<'_>) -> Vec<Entry> {
-    let stored = || old.and_then(|old| entries::read(old).ok()).unwrap_or_default();
+fn starting_entries(stored: Owners, new: &Value, context: &ManagerContext<'_>) -> Vec<Entry> {
     if !context.subresource.is_empty() {
-        return stored();
+        return stored.0;
     }
     if entries::asks_for_reset(new) {
         return Vec::new();
     }
     match entries::read(new) {
         Ok(own) if !own.is_empty() => own,
-        _ => stored(),
+        _ => stored.0,
     }
 }
 
@@ -91,40 +105,11 @@ pub(super) fn entry_before_apply(live: &Value, context: &ManagerContext<'_>, typ
 /// When nothing but the times of entries differs between `old` and `new`, gives `new` the old times, so that the
 /// write is seen to change nothing. Call it last, right before comparing.
 pub fn keep_old_times(old: &Value, new: &mut Value) {
-    if old == new || !only_times_differ(old, new) {
-        return;
+    let (mut was, mut is) = (old.clone(), new.clone());
+    if let (Ok(known), Ok(owners)) = (Owners::take(&mut was), Owners::take(&mut is))
+        && was == is
+        && owners.equal_but_times(&known)
+    {
+        new.clone_from(old);
     }
-    let Some(entries) = old.get("metadata").and_then(|m| m.get("managedFields")).cloned() else { return };
-    if let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut) {
-        metadata.insert("managedFields".into(), entries);
-    }
-}
-
-fn only_times_differ(old: &Value, new: &Value) -> bool {
-    let (Some(was), Some(is)) = (old.as_object(), new.as_object()) else { return false };
-    equal_but(was, is, "metadata", |was, is| {
-        let (Some(was), Some(is)) = (was.as_object(), is.as_object()) else { return false };
-        equal_but(was, is, "managedFields", |was, is| {
-            let (Some(was), Some(is)) = (was.as_array(), is.as_array()) else { return false };
-            // Times decide the order, so entries are paired by what else they say.
-            was.len() == is.len() && is.iter().all(|entry| was.iter().any(|other| same_entry(entry, other)))
-        })
-    })
-}
-
-fn same_entry(a: &Value, b: &Value) -> bool {
-    let (Some(a), Some(b)) = (a.as_object(), b.as_object()) else { return a == b };
-    let timeless = |(key, _): &(&String, &Value)| *key != "time";
-    a.iter().filter(timeless).eq(b.iter().filter(timeless))
-}
-
-type Members = serde_json::Map<String, Value>;
-
-fn equal_but(was: &Members, is: &Members, key: &str, equal: impl Fn(&Value, &Value) -> bool) -> bool {
-    let other = |(k, _): &(&String, &Value)| *k != key;
-    was.iter().filter(other).eq(is.iter().filter(other))
-        && match (was.get(key), is.get(key)) {
-            (Some(was), Some(is)) => was == is || equal(was, is),
-            (was, is) => was == is,
-        }
 }

@@ -10,7 +10,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::{Owners, odd_finalizers, unique_owners};
+use super::ownership::{Proposal, odd_finalizers, unique_owners};
 use crate::admission::Operation;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -25,7 +25,7 @@ impl Call<'_> {
     pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
         let options = self.write_options(Write::Create)?;
         let (object, mut warnings) = self.object(body, options.field_validation).await?;
-        let (created, more) = self.create_object(object, Owners::Track, options.dry_run).await?;
+        let (created, more) = self.create_object(object.into(), options.dry_run).await?;
         warnings.extend(more);
         let mut response = self.reply(StatusCode::CREATED, &created)?;
         respond::warn(&mut response, &warnings);
@@ -35,23 +35,23 @@ impl Call<'_> {
     /// Creates and answers the object as stored, and what the client should be warned of.
     pub(super) async fn create_object(
         &self,
-        mut object: Value,
-        owners: Owners,
+        mut proposal: Proposal,
         dry_run: bool,
     ) -> Result<(Arc<Object>, Vec<String>), Status> {
+        let object = &mut proposal.object;
         if object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !text.is_empty()) {
             return Err(Status::unclassified("resourceVersion should not be set on objects to be created"));
         }
-        self.check_namespace(&mut object)?;
+        self.check_namespace(object)?;
         let base = object["metadata"]["generateName"].as_str().unwrap_or_default().to_owned();
         let generated = object["metadata"]["name"].as_str().unwrap_or_default().is_empty() && !base.is_empty();
         if !generated {
-            return self.create_named(object, owners, dry_run).await;
+            return self.create_named(proposal, dry_run).await;
         }
         for _ in 0..NAME_TRIES {
             let suffix = self.server.world.random_suffix(SUFFIX);
-            object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
-            match self.create_named(object.clone(), owners, dry_run).await {
+            proposal.object["metadata"]["name"] = names::generated_name(&base, &suffix).into();
+            match self.create_named(proposal.clone(), dry_run).await {
                 Err(status) if status.is(StatusReason::AlreadyExists) => {}
                 other => return other,
             }
@@ -65,10 +65,10 @@ impl Call<'_> {
 
     async fn create_named(
         &self,
-        mut object: Value,
-        owners: Owners,
+        proposal: Proposal,
         dry_run: bool,
     ) -> Result<(Arc<Object>, Vec<String>), Status> {
+        let Proposal { mut object, owners } = proposal;
         let strategy = &self.resource.strategy;
         let context = self.context(dry_run);
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
@@ -77,9 +77,7 @@ impl Call<'_> {
         let duplicates = unique_owners(&mut object);
         strategy.default(&mut object);
         namespaces::default(&self.resource.info, &mut object);
-        if owners == Owners::Track {
-            self.track(None, &mut object);
-        }
+        let owners = owners.unwrap_or_else(|| self.track(None, &mut object));
         strategy.prepare_create(&context, &mut object);
         namespaces::prepare_create(&self.resource.info, &mut object);
         certificates::prepare_create(&self.resource.info, self.user, &mut object);
@@ -104,7 +102,7 @@ impl Call<'_> {
             warnings.extend(odd_finalizers(None, &object));
         }
         strategy.to_stored(&mut object)?;
-        let encoded = keys::encode(&object).map_err(Status::internal)?;
+        let encoded = keys::encode_with(&object, &owners).map_err(Status::internal)?;
         if dry_run {
             if self.cache().get(&key).is_some() {
                 return Err(self.exists(&key));

@@ -3,12 +3,15 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::LazyLock;
 
-use apimachinery::managed_fields::{self, FieldSet, ManagerContext, NO_FIELDS};
-use apimachinery::names;
+use apimachinery::managed_fields::{self, EntryError, FieldSet, ManagerContext, NO_FIELDS, Owners};
+use apimachinery::object::Apart;
+use apimachinery::{Object, Status, names};
 use http::header::USER_AGENT;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::Call;
+use crate::errors;
 
 /// Names longer than this are cut; kube-apiserver's bound.
 const MAX_MANAGER: usize = 128;
@@ -16,13 +19,47 @@ const MAX_MANAGER: usize = 128;
 static STATUS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["status"]]));
 static SPEC: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::from_paths(&[&["spec"]]));
 
-/// Whether a write's owners are still to be worked out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owners {
-    /// The changed fields go to the writer.
-    Track,
-    /// Server-side apply has already settled them.
-    Settled,
+/// A stored object on which a change is based.
+pub(super) struct Live<'o> {
+    /// Without the list of owners.
+    pub tree: Value,
+    list: Option<&'o RawValue>,
+}
+
+impl<'o> Live<'o> {
+    pub fn of(object: &'o Object) -> Result<Self, Status> {
+        let Apart { tree, owners } = object.apart().map_err(errors::document)?;
+        Ok(Self { tree, list: owners })
+    }
+
+    pub fn owners(&self) -> Result<Owners, EntryError> {
+        Owners::parse(self.list)
+    }
+
+    /// The tree with the list of owners, as clients see it.
+    pub fn with_owners(&self) -> Value {
+        let mut tree = self.tree.clone();
+        let list = self.list.and_then(|list| serde_json::from_str::<Value>(list.get()).ok());
+        if let (Some(list), Some(metadata)) = (list, tree.get_mut("metadata").and_then(Value::as_object_mut)) {
+            metadata.insert("managedFields".into(), list);
+        }
+        tree
+    }
+}
+
+/// An object that somebody wants to be stored.
+#[derive(Clone)]
+pub(super) struct Proposal {
+    pub object: Value,
+    /// Who owns its fields, where server-side apply has settled that; the object has no list of its own then. Otherwise
+    /// the changed fields go to the writer.
+    pub owners: Option<Owners>,
+}
+
+impl From<Value> for Proposal {
+    fn from(object: Value) -> Self {
+        Self { object, owners: None }
+    }
 }
 
 impl Call<'_> {
@@ -53,9 +90,9 @@ impl Call<'_> {
         }
     }
 
-    /// Gives the fields that a create or update changed to its writer.
-    pub(super) fn track(&self, old: Option<&Value>, new: &mut Value) {
-        self.as_manager(|context| managed_fields::update(old, new, context, &self.resource.info.schema));
+    /// Gives the fields that a create or update changed to its writer; a list of the object's own is taken out of it.
+    pub(super) fn track(&self, old: Option<(&Value, Owners)>, new: &mut Value) -> Owners {
+        self.as_manager(|context| managed_fields::track(old, new, context, &self.resource.info.schema))
     }
 }
 

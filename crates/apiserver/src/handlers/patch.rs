@@ -6,11 +6,11 @@ use apimachinery::json_patch::{self, JsonPatch};
 use apimachinery::schema::TypeOf;
 use apimachinery::{Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::Owners;
+use super::ownership::Proposal;
 use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::respond;
@@ -61,6 +61,14 @@ impl Patch {
             Document::Merge(patch) | Document::Strategic(patch) => patch["metadata"].get("resourceVersion").is_some(),
         }
     }
+
+    /// Whether it may look at the list of owners or change it, so that it needs an object that has one.
+    fn concerns_owners(&self) -> bool {
+        match &self.document {
+            Document::Json(patch) => patch.concerns(&["metadata", "managedFields"]),
+            Document::Merge(patch) | Document::Strategic(patch) => patch["metadata"].get("managedFields").is_some(),
+        }
+    }
 }
 
 impl Call<'_> {
@@ -72,10 +80,17 @@ impl Call<'_> {
         let patch = self.read_patch(body, options.field_validation).await?;
         let findings = parking_lot::Mutex::new(Vec::new());
         let changed = self
-            .modify(&self.key(), Owners::Track, options.dry_run, |old| {
-                let (new, found) = self.outcome(&patch, old, options.field_validation)?;
+            .modify(&self.key(), options.dry_run, |live| {
+                let whole = || self.outcome(&patch, &live.with_owners(), options.field_validation);
+                let outcome = if patch.concerns_owners() {
+                    whole()
+                } else {
+                    // A refusal shows all of the object.
+                    self.outcome(&patch, &live.tree, options.field_validation).or_else(|_| whole())
+                };
+                let (new, found) = outcome?;
                 *findings.lock() = found;
-                Ok(new)
+                Ok(new.into())
             })
             .await?;
         let mut findings = findings.into_inner();
@@ -186,10 +201,12 @@ impl Call<'_> {
         let (mut patch, findings) = self.read_configuration(body, field_validation).await?;
         self.check_name(&mut patch)?;
         // Judged, not filled in: what the client did not say is not in its configuration.
-        self.check_namespace(&mut patch.clone())?;
-        let merge = |live: Option<&Value>| {
-            self.as_manager(|context| managed_fields::apply(live, &patch, context, force, &self.resource.info.schema))
-                .map_err(|e| e.to_status())
+        self.check_namespace(&mut json!({"metadata": {"namespace": patch["metadata"]["namespace"]}}))?;
+        let merge = |live: Option<(&Value, managed_fields::Owners)>| {
+            self.as_manager(|context| {
+                managed_fields::merge_apart(live, &patch, context, force, &self.resource.info.schema)
+            })
+            .map_err(|e| e.to_status())
         };
         self.server.cache.catch_up().await?;
         if self.cache().get(&self.key()).is_none() {
@@ -197,21 +214,27 @@ impl Call<'_> {
                 return Err(self.not_found(&self.info.name));
             }
             self.refuse_foreign_uid(&patch)?;
-            let mut object = merge(None)?;
+            let (mut object, owners) = merge(None)?;
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
             }
-            let (created, warnings) = self.create_object(object, Owners::Settled, dry_run).await?;
+            let (created, warnings) = self.create_object(Proposal { object, owners: Some(owners) }, dry_run).await?;
             let mut response = self.reply(StatusCode::CREATED, &created)?;
             respond::warn(&mut response, &[findings, warnings].concat());
             return Ok(response);
         }
         let names_version = patch["metadata"].get("resourceVersion").cloned();
         let changed = self
-            .modify(&self.key(), Owners::Settled, dry_run, |old| {
-                let mut new = merge(Some(old))?;
+            .modify(&self.key(), dry_run, |live| {
+                let known = live.owners().map_err(|error| managed_fields::ApplyError::from(error).to_status())?;
+                let (mut new, owners) = merge(Some((&live.tree, known)))?;
                 new["metadata"]["resourceVersion"] = names_version.clone().unwrap_or_default();
-                self.patched(new, |new, wrong| wrong.invalid(new))
+                let object = self.patched(new, |new, wrong| {
+                    let mut shown = new.clone();
+                    owners.put(&mut shown);
+                    wrong.invalid(&shown)
+                })?;
+                Ok(Proposal { object, owners: Some(owners) })
             })
             .await?;
         let mut response = self.reply(StatusCode::OK, &changed.object)?;

@@ -11,7 +11,7 @@ use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Identity, Response};
 
 use super::Call;
-use super::ownership::Owners;
+use super::ownership::{Live, Proposal};
 use super::update::revision_of;
 use crate::request::RequestInfo;
 use crate::request::options::Write;
@@ -80,9 +80,9 @@ impl Call<'_> {
     async fn bind(&self, body: Body) -> Result<Response, Status> {
         let binding = super::body::decode(self.headers, &super::body::read(body).await?)?;
         self.check_binding(&binding)?;
-        let change = |pod: &Value| pods::bound(pod, &binding, self.now);
+        let change = |live: &Live<'_>| pods::bound(&live.tree, &binding, self.now).map(Proposal::from);
         let options = self.write_options(Write::Create)?;
-        self.modify(&self.key(), Owners::Track, options.dry_run, change).await?;
+        self.modify(&self.key(), options.dry_run, change).await?;
         Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())))
     }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::Owners;
+use super::ownership::Proposal;
 use super::patch::{APPLY, Patch};
 use super::scale_owners::{self, Replicas};
 use crate::errors;
@@ -83,10 +83,11 @@ impl Call<'_> {
         };
         let findings = parking_lot::Mutex::new(warnings);
         let changed = self
-            .modify(&self.key(), Owners::Settled, options.dry_run, |old| {
-                let (new, found) = self.rescaled(&scale, old, &change)?;
+            .modify(&self.key(), options.dry_run, |live| {
+                let (mut object, found) = self.rescaled(&scale, &live.with_owners(), &change)?;
                 findings.lock().extend(found);
-                Ok(new)
+                let owners = managed_fields::Owners::take(&mut object).map_err(Status::internal)?;
+                Ok(Proposal { object, owners: Some(owners) })
             })
             .await?;
         let mut response = scale.shown(self.scale_of(&changed.object)?)?;
@@ -138,7 +139,8 @@ impl Call<'_> {
         };
         self.judge(&was, &wanted, &paths)?;
         if !matches!(change, Change::Apply { .. }) {
-            scale.track(Some(&was), &mut wanted);
+            let schema = &scale.resource.info.schema;
+            scale.as_manager(|context| managed_fields::update(Some(&was), &mut wanted, context, schema));
         }
         let mut new = old.clone();
         set(&mut new, paths.replicas, wanted["spec"]["replicas"].as_i64().unwrap_or(0).into())?;

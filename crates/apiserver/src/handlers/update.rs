@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use apimachinery::field::{Error as FieldError, Path};
-use apimachinery::{Object, ObjectKey, Status, managed_fields, names};
+use apimachinery::{Object, ObjectKey, Status, names};
 use http::StatusCode;
 use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
-use super::ownership::{Owners, odd_finalizers, unique_owners};
+use super::ownership::{Live, Proposal, odd_finalizers, unique_owners};
 use crate::admission::Operation;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
@@ -38,14 +38,14 @@ impl Call<'_> {
                 return Err(self.not_found(&self.info.name));
             }
             self.refuse_foreign_uid(&object)?;
-            let (created, more) = self.create_object(object, Owners::Track, dry_run).await?;
+            let (created, more) = self.create_object(object.into(), dry_run).await?;
             warnings.extend(more);
             let mut response = self.reply(StatusCode::CREATED, &created)?;
             respond::warn(&mut response, &warnings);
             return Ok(response);
         }
         self.require_version(&object)?;
-        let changed = self.modify(&self.key(), Owners::Track, dry_run, |_| Ok(object.clone())).await?;
+        let changed = self.modify(&self.key(), dry_run, |_| Ok(object.clone().into())).await?;
         warnings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
         respond::warn(&mut response, &warnings);
@@ -101,9 +101,8 @@ impl Call<'_> {
     pub(super) async fn modify(
         &self,
         key: &ObjectKey,
-        owners: Owners,
         dry_run: bool,
-        change: impl Fn(&Value) -> Result<Value, Status>,
+        change: impl Fn(&Live<'_>) -> Result<Proposal, Status>,
     ) -> Result<Changed, Status> {
         // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
         // make a change look like none, and the newest resourceVersion like a conflict.
@@ -111,10 +110,10 @@ impl Call<'_> {
         let mut stored = self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
             let served = self.served(Arc::clone(&stored))?;
-            let old = served.to_value().map_err(errors::document)?;
-            let new = change(&old)?;
-            let named_version = self.check_preconditions(&old, &new)?;
-            match self.write(key, &stored, &served, &old, new, owners, dry_run).await? {
+            let live = Live::of(&served)?;
+            let new = change(&live)?;
+            let named_version = self.check_preconditions(&live.tree, &new.object)?;
+            match self.write(key, &stored, &served, &live, new, dry_run).await? {
                 Written::Done(changed) => return Ok(changed),
                 Written::Raced(_) if named_version => return Err(self.conflict(key)),
                 Written::Raced(None) => return Err(self.not_found(&key.name)),
@@ -177,19 +176,17 @@ impl Call<'_> {
         key: &ObjectKey,
         stored: &Arc<Object>,
         served: &Arc<Object>,
-        old: &Value,
-        mut new: Value,
-        owners: Owners,
+        live: &Live<'_>,
+        proposal: Proposal,
         dry_run: bool,
     ) -> Result<Written, Status> {
         let strategy = &self.resource.strategy;
+        let (old, Proposal { object: mut new, owners }) = (&live.tree, proposal);
         self.restore(old, &mut new);
         let duplicates = unique_owners(&mut new);
         strategy.default(&mut new);
         namespaces::default(&self.resource.info, &mut new);
-        if owners == Owners::Track {
-            self.track(Some(old), &mut new);
-        }
+        let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
         strategy.prepare_update(&self.context(dry_run), old, &mut new);
         let operation = Operation::Update;
         self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
@@ -199,8 +196,8 @@ impl Call<'_> {
             new["metadata"]["generation"] = generation.into();
         }
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
-        managed_fields::keep_old_times(old, &mut new);
-        if new == *old {
+        // A later time alone is no change.
+        if new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known)) {
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = self.metadata_errors(old, &new);
@@ -216,7 +213,7 @@ impl Call<'_> {
             warnings.extend(odd_finalizers(Some(old), &new));
         }
         strategy.to_stored(&mut new)?;
-        let encoded = keys::encode(&new).map_err(Status::internal)?;
+        let encoded = keys::encode_with(&new, &owners).map_err(Status::internal)?;
         if dry_run {
             let object = keys::with_revision(&encoded, revision_of(stored)).map_err(errors::document)?;
             return Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }));

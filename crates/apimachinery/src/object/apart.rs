@@ -1,0 +1,84 @@
+//! An object's tree without its list of field owners: the list is often the larger half of an object, and most of what
+//! is done with trees (copying, comparing, defaulting, validating) has nothing to do with it.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+/// A decoded object whose `metadata.managedFields` is still as it was encoded.
+#[derive(Debug)]
+pub struct Apart<'j> {
+    /// Without the list.
+    pub tree: Value,
+    pub owners: Option<&'j RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Apart<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Document)
+    }
+}
+
+struct Document;
+
+impl<'de> Visitor<'de> for Document {
+    type Value = Apart<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let (mut tree, mut owners) = (Map::new(), None);
+        while let Some(key) = members.next_key::<String>()? {
+            let value = if key == "metadata" {
+                let Metadata { fields, list } = members.next_value()?;
+                owners = list;
+                fields
+            } else {
+                members.next_value()?
+            };
+            tree.insert(key, value);
+        }
+        Ok(Apart { tree: Value::Object(tree), owners })
+    }
+}
+
+struct Metadata<'j> {
+    fields: Value,
+    list: Option<&'j RawValue>,
+}
+
+impl<'de> Deserialize<'de> for Metadata<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = Metadata<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("metadata")
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Metadata { fields: Value::Null, list: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let (mut fields, mut list) = (Map::new(), None);
+        while let Some(key) = members.next_key::<String>()? {
+            if key == "managedFields" {
+                list = Some(members.next_value()?);
+            } else {
+                fields.insert(key, members.next_value()?);
+            }
+        }
+        Ok(Metadata { fields: Value::Object(fields), list })
+    }
+}
