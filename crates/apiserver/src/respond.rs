@@ -57,8 +57,14 @@ fn to_yaml(json: &[u8]) -> Result<Bytes, Status> {
 }
 
 fn to_protobuf(json: &[u8]) -> Result<Bytes, Status> {
-    let tree: Value = serde_json::from_slice(json).map_err(crate::errors::document)?;
-    kubernetes_api::protobuf::encode(&tree).map(Bytes::from).map_err(no_protobuf)
+    kubernetes_api::protobuf::encode(json).map(Bytes::from).map_err(no_protobuf)
+}
+
+/// A list of whole objects as protobuf; `head` is the list without its items.
+pub fn protobuf_list(head: &[u8], items: &[Arc<Object>]) -> Result<Response, Status> {
+    let items = items.iter().map(|item| &item.json()[..]);
+    let bytes = kubernetes_api::protobuf::encode_list(head, items).map_err(no_protobuf)?;
+    Ok(with_type(StatusCode::OK, full(bytes), PROTOBUF))
 }
 
 /// Some kinds have no such form, tables among them.

@@ -9,9 +9,10 @@ use serde_json::{Map, Value, json};
 
 mod encode;
 mod scalar;
+mod tree;
 mod wire;
 
-pub use encode::{encode, encode_event};
+pub use encode::{encode, encode_event, encode_list};
 
 use wire::Reader;
 

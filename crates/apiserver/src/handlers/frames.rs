@@ -5,6 +5,7 @@ use apimachinery::meta::Time;
 use apimachinery::resource::Resource;
 use bytes::Bytes;
 use futures::{FutureExt as _, Stream, StreamExt as _};
+use kubernetes_api::protobuf;
 use serde_json::{Value, json};
 use transport::{BoxError, WatchEvent, WatchStream};
 use world::World;
@@ -71,6 +72,9 @@ impl Frames {
             out.extend_from_slice(b"}\n");
             return;
         }
+        if self.form.shape == Shape::Whole {
+            return put_protobuf(type_, object.json(), out);
+        }
         let now = Time::new(self.world.now());
         match shape::shaped(&self.resource, &object, self.form, now) {
             Ok(shown) => self.shown(type_, shown, out),
@@ -91,13 +95,7 @@ impl Frames {
 
     fn frame(&self, type_: &str, object: &Value, out: &mut Vec<u8>) {
         if self.encoding == Encoding::Protobuf {
-            let frame = kubernetes_api::protobuf::encode_event(type_, object).unwrap_or_else(|error| {
-                let status = json!(no_protobuf(error));
-                // A Status has a protobuf form, so this cannot fail in turn; an empty frame would end the client's watch.
-                kubernetes_api::protobuf::encode_event("ERROR", &status).unwrap_or_default()
-            });
-            out.extend_from_slice(&frame);
-            return;
+            return put_protobuf(type_, object.to_string().as_bytes(), out);
         }
         out.extend_from_slice(format!("{{\"type\":\"{type_}\",\"object\":{object}}}\n").as_bytes());
     }
@@ -111,4 +109,13 @@ impl Frames {
         let object = json!({"kind": named.kind, "apiVersion": named.api_version(), "metadata": metadata});
         self.form.of(&self.resource, object, Time::new(self.world.now()))
     }
+}
+
+fn put_protobuf(type_: &str, json: &[u8], out: &mut Vec<u8>) {
+    let frame = protobuf::encode_event(type_, json).unwrap_or_else(|error| {
+        let status = json!(no_protobuf(error)).to_string();
+        // A Status has a protobuf form, so this cannot fail in turn; an empty frame would end the client's watch.
+        protobuf::encode_event("ERROR", status.as_bytes()).unwrap_or_default()
+    });
+    out.extend_from_slice(&frame);
 }

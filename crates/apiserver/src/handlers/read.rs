@@ -13,7 +13,7 @@ use storage::{KeyRange, RangeRequest};
 use transport::{ObjectList, Payload, Response};
 
 use super::Call;
-use crate::negotiate::Shape;
+use crate::negotiate::{Encoding, Shape};
 use crate::request::Query;
 use crate::request::options::{self, ListOptions, VersionMatch};
 use crate::splice::Splice;
@@ -294,7 +294,11 @@ impl Call<'_> {
     pub(super) async fn list_response(&self, items: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
         let (encoding, form) = (self.accepted.encoding, self.form()?);
         if form.shape == Shape::Whole {
-            let head = shape::list_head(self.resource, meta, form);
+            let mut head = shape::list_head(self.resource, meta, form);
+            if encoding == Encoding::Protobuf {
+                head.extend_from_slice(b"]}");
+                return respond::protobuf_list(&head, &items);
+            }
             let spliced = Splice::new(head, shape::implied_head(self.resource), items);
             return Ok(respond::list(spliced, encoding).await);
         }

@@ -81,14 +81,36 @@ fn what_is_encoded_is_decoded_again() {
                "items": {"type": "string"}, "additionalProperties": true, "properties": {"p": {"type": "integer", "maximum": 2.5,
                "additionalProperties": {"type": "string"}}}}}}]}}),
     ];
+    let encode = |object: &Value| encode(object.to_string().as_bytes());
     for object in objects {
         let bytes = encode(&object).expect("it has a protobuf form");
         assert_eq!(decode(&bytes).expect("what was encoded decodes"), object);
     }
-    let event = encode_event("ADDED", &json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}));
+    let event = encode_event("ADDED", br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}"#);
     let event = event.expect("an event");
     assert_eq!(event[..4], u32::try_from(event.len() - 4).expect("short").to_be_bytes());
     let misfit = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": 5}});
     assert!(matches!(encode(&misfit), Err(ProtobufError::Malformed(_))));
     assert!(matches!(encode(&json!({"apiVersion": "a.b/v1", "kind": "Widget"})), Err(ProtobufError::UnknownKind(_))));
+}
+
+#[test]
+fn items_given_one_by_one_make_the_list() {
+    let item = |n: usize| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("a{n}"), "managedFields":
+               [{"manager": "m", "fieldsV1": {"f:data": {"f:fieldsV1": {}}}}]}, "data": {"fieldsV1": "x".repeat(n * 50)}})
+    };
+    for count in [0, 1, 7, 400] {
+        let items: Vec<Value> = (0..count).map(item).collect();
+        let mut list = json!({"apiVersion": "v1", "kind": "ConfigMapList", "metadata": {"resourceVersion": "7"}});
+        let texts: Vec<String> = items.iter().map(Value::to_string).collect();
+        let streamed = encode_list(list.to_string().as_bytes(), texts.iter().map(String::as_bytes)).expect("a list");
+        list["items"] = items.into();
+        assert_eq!(streamed, encode(list.to_string().as_bytes()).expect("a list"));
+        let mut decoded = decode(&streamed).expect("what was encoded decodes");
+        for (n, item) in decoded["items"].as_array_mut().into_iter().flatten().enumerate() {
+            assert_eq!(item["data"]["fieldsV1"].as_str().map(str::len), Some(n * 50).filter(|size| *size > 0 || n == 0));
+            assert_eq!(item["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {"f:fieldsV1": {}}}));
+        }
+    }
 }
