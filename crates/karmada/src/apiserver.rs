@@ -77,9 +77,9 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let client = opened.client("apiserver");
     let listen = &options.listen;
     let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
-    let own = crate::bootstrap::Server { front, client_ca: opened.data.pki.authority.certificate(), world };
+    let client_ca = opened.data.pki.authority.certificate();
+    let own = crate::bootstrap::Server { front, client_ca, world, more: crate::bootstrap::proxy_users() };
     crate::bootstrap::run(&client, &own).await?;
-    crate::bootstrap::proxy_users(&client).await?;
     Ok(opened)
 }
 

@@ -10,8 +10,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use world::World;
 
-/// Writes under way at once: the store makes them durable together.
-const AT_ONCE: usize = 32;
+/// Writes under way at once, which is all of a round: the store makes them durable together.
+const AT_ONCE: usize = 128;
 
 /// What the first objects say of the server.
 pub struct Server<'s> {
@@ -19,6 +19,8 @@ pub struct Server<'s> {
     /// The authority of client certificates, as PEM.
     pub client_ca: &'s str,
     pub world: &'s World,
+    /// What this server needs besides.
+    pub more: Vec<(ApiResource, Value)>,
 }
 
 /// Creates what is missing and completes what falls short; nothing is taken away.
@@ -43,8 +45,9 @@ pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
         (ApiResource::namespaced(rbac, "v1", kind, plural), object)
     }));
     wanted.extend(others(server));
-    ensure_all(client, wanted).await?;
-    api_services(client, server.world).await
+    wanted.extend(server.more.iter().cloned());
+    futures::try_join!(ensure_all(client, wanted), api_services(client, server.world))?;
+    Ok(())
 }
 
 fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
@@ -97,7 +100,7 @@ async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyho
 /// Lets the administrators of a control plane reach members through it: a member impersonates a user only when a
 /// binding names him, the group `system:masters` is not enough. `system:admin` is the name upstream's installer gives
 /// the administrator, `kubernetes-admin` the one in our kubeconfig.
-pub async fn proxy_users(client: &Client) -> anyhow::Result<()> {
+pub fn proxy_users() -> Vec<(ApiResource, Value)> {
     let (group, name) = ("rbac.authorization.k8s.io", "cluster-proxy-admin");
     let api_version = format!("{group}/v1");
     let metadata = json!({"name": name, "labels": {"karmada.io/system": "true"}});
@@ -111,9 +114,10 @@ pub async fn proxy_users(client: &Client) -> anyhow::Result<()> {
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
         "subjects": [user("system:admin"), user("kubernetes-admin")],
     });
-    ensure(client, &ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), &role).await?;
-    let bindings = ApiResource::cluster(group, "v1", "ClusterRoleBinding", "clusterrolebindings");
-    ensure(client, &bindings, &binding).await
+    vec![
+        (ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), role),
+        (ApiResource::cluster(group, "v1", "ClusterRoleBinding", "clusterrolebindings"), binding),
+    ]
 }
 
 async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {

@@ -49,7 +49,8 @@ impl RunningMember {
             .await
             .with_context(|| format!("starting member {name}"))?;
         let front = Front::new(Ranges::default().primary.first(), listen.bind_address, listen.secure_port);
-        let own = crate::bootstrap::Server { front, client_ca: data.pki.authority.certificate(), world };
+        let client_ca = data.pki.authority.certificate();
+        let own = crate::bootstrap::Server { front, client_ca, world, more: Vec::new() };
         crate::bootstrap::run(member.client(), &own).await?;
         let socket = Socket::open(member.service(), &data, &listen).await?;
         Ok(Self { member, engine, socket })
