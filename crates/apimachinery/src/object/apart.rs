@@ -53,7 +53,7 @@ struct Metadata<'j> {
 
 impl<'de> Deserialize<'de> for Metadata<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Fields)
+        deserializer.deserialize_map(Fields)
     }
 }
 
@@ -64,10 +64,6 @@ impl<'de> Visitor<'de> for Fields {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("metadata")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Metadata { fields: Value::Null, list: None })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
