@@ -123,9 +123,10 @@ impl JsonPatch {
     pub fn concerns(&self, place: &[&str]) -> bool {
         let near = |path: &Pointer| path.0.iter().zip(place).all(|(a, b)| a == b);
         self.operations.iter().any(|operation| match operation {
-            Operation::Add(path, _) | Operation::Replace(path, _) | Operation::Remove(path) | Operation::Test(path, _) => {
-                near(path)
-            }
+            Operation::Add(path, _)
+            | Operation::Replace(path, _)
+            | Operation::Remove(path)
+            | Operation::Test(path, _) => near(path),
             Operation::Move { from, to } | Operation::Copy { from, to } => near(from) || near(to),
         })
     }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use serde_json::{Map, Value};
 
+use super::path::is_plain;
 use super::set::{FieldSet, ParseSetError};
 
 /// Older writers than this many share one entry per API version.
@@ -127,9 +128,8 @@ impl Entry {
 }
 
 /// Appends a text of JSON.
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
-    let plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    if plain {
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    if is_plain(text) {
         out.push(b'"');
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');

@@ -34,8 +34,8 @@ impl PathElement {
         match kind {
             "f" => Ok(Self::field(rest)),
             "k" => {
-                let map: Map<String, Value> = serde_json::from_str(rest).map_err(|_| error())?;
-                Ok(Self::Key(map.into_iter().map(|(name, value)| (name.into_boxed_str(), value)).collect()))
+                let KeyFields(fields) = serde_json::from_str(rest).map_err(|_| error())?;
+                Ok(Self::Key(fields))
             }
             "v" => Ok(Self::Value(serde_json::from_str(rest).map_err(|_| error())?)),
             "i" => Ok(Self::Index(rest.parse().map_err(|_| error())?)),
@@ -55,6 +55,91 @@ impl PathElement {
             Self::Value(value) => format!("v:{value}"),
             Self::Index(index) => format!("i:{index}"),
         }
+    }
+}
+
+impl PathElement {
+    /// Appends the text of [`PathElement::encode`] as JSON. Most elements need no escapes but those of a key's own
+    /// quotation marks, and formatting twice would cost more than all the rest of writing a set.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let plain = match self {
+            Self::Field(name) => {
+                out.extend_from_slice(b"\"f:");
+                out.extend_from_slice(name.as_bytes());
+                is_plain(name)
+            }
+            Self::Key(fields) => {
+                out.extend_from_slice(b"\"k:");
+                let mut before = b'{';
+                let plain = fields.iter().all(|(name, value)| {
+                    out.push(std::mem::replace(&mut before, b','));
+                    out.extend_from_slice(b"\\\"");
+                    out.extend_from_slice(name.as_bytes());
+                    out.extend_from_slice(b"\\\":");
+                    is_plain(name) && write_plain(value, out)
+                });
+                out.push(b'}');
+                plain && !fields.is_empty()
+            }
+            Self::Value(_) | Self::Index(_) => false,
+        };
+        if plain {
+            out.push(b'"');
+        } else {
+            out.truncate(start);
+            out.extend_from_slice(Value::from(self.encode()).to_string().as_bytes());
+        }
+    }
+}
+
+/// Whether JSON has the text as it is.
+pub(super) fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\')
+}
+
+/// Appends a value inside a text of JSON, if it is one that is simple to write there.
+fn write_plain(value: &Value, out: &mut Vec<u8>) -> bool {
+    match value {
+        Value::String(text) => {
+            out.extend_from_slice(b"\\\"");
+            out.extend_from_slice(text.as_bytes());
+            out.extend_from_slice(b"\\\"");
+            is_plain(text)
+        }
+        Value::Number(number) => {
+            out.extend_from_slice(number.to_string().as_bytes());
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The fields of a key, sorted by name; of several with one name the last counts.
+struct KeyFields(Vec<(Box<str>, Value)>);
+
+impl<'de> serde::Deserialize<'de> for KeyFields {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> serde::de::Visitor<'de> for Members {
+            type Value = KeyFields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the fields of a key")
+            }
+
+            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut members: A) -> Result<KeyFields, A::Error> {
+                let mut fields: Vec<(Box<str>, Value)> = Vec::new();
+                while let Some((name, value)) = members.next_entry::<Box<str>, Value>()? {
+                    match fields.binary_search_by(|(known, _)| known.cmp(&name)) {
+                        Ok(at) => fields[at].1 = value,
+                        Err(at) => fields.insert(at, (name, value)),
+                    }
+                }
+                Ok(KeyFields(fields))
+            }
+        }
+        deserializer.deserialize_map(Members)
     }
 }
 

@@ -7,7 +7,6 @@ use std::fmt;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::entries::put_text;
 use super::path::{ParseElementError, PathElement};
 
 /// What lies deeper is owned as one. The JSON decoder reads 128 levels, of which the way to a set takes four
@@ -304,7 +303,7 @@ impl FieldSet {
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }
-            put_text(out, &element.encode());
+            element.write(out);
             out.push(b':');
             node.children.write_node(node.member, out);
         }
@@ -363,7 +362,10 @@ pub(super) mod tests {
         let element = prop_oneof![
             "[a-c]".prop_map(|name| PathElement::field(&name)),
             (0i64..3).prop_map(|n| PathElement::Value(n.into())),
-            "[ab]".prop_map(|name| PathElement::Key(vec![("name".into(), name.into())])),
+            "[ab\"\\\\é]".prop_map(|name| PathElement::Key(vec![("name".into(), name.into())])),
+            (0i64..2, "[tu]")
+                .prop_map(|(n, p)| PathElement::Key(vec![("port".into(), n.into()), ("protocol".into(), p.into())])),
+            "[\"\\\\\u{1}]".prop_map(|name| PathElement::field(&name)),
         ];
         let path = prop::collection::vec(element, 1..4);
         prop::collection::vec(path, 0..8).prop_map(|paths| {

@@ -20,12 +20,7 @@ pub fn update(old: Option<&Value>, new: &mut Value, context: &ManagerContext<'_>
 
 /// [`update`] with the owners apart: those of `old` are given beside it, those of `new` answered, and `new` has no list
 /// afterwards.
-pub fn track(
-    old: Option<(&Value, Owners)>,
-    new: &mut Value,
-    context: &ManagerContext<'_>,
-    type_: &TypeOf,
-) -> Owners {
+pub fn track(old: Option<(&Value, Owners)>, new: &mut Value, context: &ManagerContext<'_>, type_: &TypeOf) -> Owners {
     let (old, stored) = old.unzip();
     let mut entries = starting_entries(stored.unwrap_or_default(), new, context);
     entries::remove(new);

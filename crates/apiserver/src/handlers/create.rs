@@ -63,11 +63,7 @@ impl Call<'_> {
         Err(status)
     }
 
-    async fn create_named(
-        &self,
-        proposal: Proposal,
-        dry_run: bool,
-    ) -> Result<(Arc<Object>, Vec<String>), Status> {
+    async fn create_named(&self, proposal: Proposal, dry_run: bool) -> Result<(Arc<Object>, Vec<String>), Status> {
         let Proposal { mut object, owners } = proposal;
         let strategy = &self.resource.strategy;
         let context = self.context(dry_run);

@@ -46,11 +46,7 @@ fn read(json: &[u8]) -> Result<Tree<'_>, ProtobufError> {
     serde_json::from_slice(json).map_err(|error| ProtobufError::Json(error.to_string()))
 }
 
-fn envelope<'i>(
-    json: &[u8],
-    items: impl Iterator<Item = &'i [u8]>,
-    out: &mut Vec<u8>,
-) -> Result<(), ProtobufError> {
+fn envelope<'i>(json: &[u8], items: impl Iterator<Item = &'i [u8]>, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
     let object = read(json)?;
     let (api_version, kind) = (object.text("apiVersion"), object.text("kind"));
     let gvk = GroupVersionKind::from_api_version(api_version, kind)

@@ -109,7 +109,10 @@ fn items_given_one_by_one_make_the_list() {
         assert_eq!(streamed, encode(list.to_string().as_bytes()).expect("a list"));
         let mut decoded = decode(&streamed).expect("what was encoded decodes");
         for (n, item) in decoded["items"].as_array_mut().into_iter().flatten().enumerate() {
-            assert_eq!(item["data"]["fieldsV1"].as_str().map(str::len), Some(n * 50).filter(|size| *size > 0 || n == 0));
+            assert_eq!(
+                item["data"]["fieldsV1"].as_str().map(str::len),
+                Some(n * 50).filter(|size| *size > 0 || n == 0)
+            );
             assert_eq!(item["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {"f:fieldsV1": {}}}));
         }
     }
