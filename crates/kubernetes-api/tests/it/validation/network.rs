@@ -1,0 +1,190 @@
+//! Services, configuration, and the network.
+
+use expect_test::expect;
+
+use super::check;
+
+#[test]
+fn services_and_configuration() {
+    for (spec, expected) in [
+        (
+            "{}",
+            expect![[r#"
+            spec.ports: Required value
+        "#]],
+        ),
+        (
+            "{ports: [{port: 80}, {port: 80, protocol: UDP, name: u}]}",
+            expect![[r#"
+            spec.ports[0].name: Required value
+        "#]],
+        ),
+        (
+            "{type: X, ports: [{port: 0}]}",
+            expect![[r#"
+            spec.type: Unsupported value: "X": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
+            spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive
+            spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive
+        "#]],
+        ),
+        (
+            "{ports: [{port: 80, nodePort: 30000}]}",
+            expect![[r#"
+            spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'
+        "#]],
+        ),
+        (
+            "{type: ExternalName, clusterIP: 10.0.0.1}",
+            expect![[r#"
+            spec.externalName: Required value
+            spec.clusterIP: Forbidden: may not be set for ExternalName services
+        "#]],
+        ),
+        (
+            "{clusterIP: abc, ports: [{port: 80}]}",
+            expect![[r#"
+            spec.clusterIPs[0]: Invalid value: "abc": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+        "#]],
+        ),
+        (
+            "{type: NodePort, clusterIP: None, ports: [{port: 80}]}",
+            expect![[r#"
+            spec.clusterIPs[0]: Invalid value: "None": may not be set to 'None' for NodePort services
+        "#]],
+        ),
+    ] {
+        check("", "Service", &format!("spec: {spec}"), expected);
+    }
+    check(
+        "",
+        "ConfigMap",
+        "{data: {'a b': x, c: d}, binaryData: {c: ''}}",
+        expect![[r#"
+        data[a b]: Invalid value: "a b": a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')
+        data[c]: Invalid value: "c": duplicate of key present in binaryData
+    "#]],
+    );
+    check(
+        "",
+        "Secret",
+        "{type: kubernetes.io/tls, data: {tls.crt: ''}}",
+        expect![[r#"
+        data[tls.key]: Required value
+    "#]],
+    );
+    check(
+        "",
+        "Secret",
+        "{type: kubernetes.io/dockerconfigjson, data: {.dockerconfigjson: ''}}",
+        expect![[r#"
+        data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": unexpected end of JSON input
+    "#]],
+    );
+    check(
+        "",
+        "Secret",
+        "{type: kubernetes.io/service-account-token}",
+        expect![[r#"
+        metadata.annotations[kubernetes.io/service-account.name]: Required value
+    "#]],
+    );
+    let big = format!("{{data: {{k: {}}}}}", "x".repeat(1024 * 1024 + 1));
+    check(
+        "",
+        "ConfigMap",
+        &big,
+        expect![[r#"
+        []: Too long: may not be more than 1048576 bytes
+    "#]],
+    );
+}
+
+#[test]
+fn networks() {
+    for (group, kind, document, expected) in [
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {}",
+            expect![[r#"
+            spec: Invalid value: {"IngressClassName":null,"DefaultBackend":null,"TLS":null,"Rules":null}: either `defaultBackend` or `rules` must be specified
+        "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {rules: [{host: A, http: {paths: [{path: x, backend: {service: {name: s}}}]}}]}",
+            expect![[r#"
+                spec.rules[0].host: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified
+                spec.rules[0].http.paths[0].path: Invalid value: "x": must be an absolute path
+                spec.rules[0].http.paths[0].backend.service: Required value: port name or number is required
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "NetworkPolicy",
+            "spec: {ingress: [{from: [{}, {ipBlock: {cidr: 1.2.3.4}}], ports: [{port: 80, endPort: 79}]}]}",
+            expect![[r#"
+                spec.ingress[0].from[0]: Required value: must specify a peer
+                spec.ingress[0].from[1].ipBlock.cidr: Invalid value: "1.2.3.4": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)
+                spec.ingress[0].ports[0].endPort: Invalid value: 79: must be greater than or equal to `port`
+            "#]],
+        ),
+        (
+            "",
+            "Endpoints",
+            "subsets: [{}, {addresses: [{ip: 127.0.0.1}, {ip: x}], ports: [{port: 1}, {port: 2, name: b}]}]",
+            expect![[r#"
+                subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`
+                subsets[1].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)
+                subsets[1].addresses[1].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+                subsets[1].ports[0].name: Required value
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "IngressClass",
+            "spec: {controller: c, parameters: {kind: K, name: n, scope: Namespace}}",
+            expect![[r#"
+                spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'
+            "#]],
+        ),
+        (
+            "",
+            "Service",
+            "spec: {loadBalancerSourceRanges: [1.2.3.0/24], ports: [{port: 80}]}",
+            expect![[r#"
+            spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'
+        "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "NetworkPolicy",
+            "spec: {policyTypes: [X]}",
+            expect![[r#"
+            spec.policyTypes[0]: Unsupported value: "X": supported values: "Egress", "Ingress"
+        "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {defaultBackend: {service: {name: s, port: {number: 1}}}, tls: [{hosts: [A], secretName: B}]}",
+            expect![[r#"
+                spec.tls[0].hosts[0]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.tls[0].secretName: Invalid value: "B": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+            "#]],
+        ),
+        (
+            "discovery.k8s.io",
+            "EndpointSlice",
+            "{addressType: IPv4, endpoints: [{addresses: []}, {addresses: ['::1']}]}",
+            expect![[r#"
+                endpoints[0].addresses: Required value: must contain at least 1 address
+                endpoints[1].addresses[0]: Invalid value: "::1": must be a valid IPv4 address
+            "#]],
+        ),
+    ] {
+        check(group, kind, document, expected);
+    }
+}
