@@ -47,7 +47,7 @@ async fn start(store: MemoryStore, admission: Vec<Arc<dyn Admission>>, world: Wo
         admission,
         authentication: Box::new(|_| Authentication::default()),
         authorization: Authorization::Rbac,
-        routes: Vec::new(),
+        routes: vec![Arc::new(apiserver::routes::Reviews)],
         crds: Vec::new(),
         converters: Default::default(),
         version: Default::default(),

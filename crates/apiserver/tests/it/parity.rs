@@ -37,16 +37,27 @@ impl Reply {
     }
 }
 
-fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request {
+fn request(method: &str, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Request {
     let mut builder = http::Request::builder().method(method).uri(path).extension(Identity::system("test"));
     for (name, value) in headers {
         builder = builder.header(*name, *value);
     }
-    let body = Full::new(Bytes::from(body.to_owned())).map_err(|never| match never {}).boxed_unsync();
+    let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
     builder.body(body).expect("a request")
 }
 
 pub(crate) async fn send(server: &ApiServer, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+    send_body(server, method, path, headers, body.to_owned().into()).await
+}
+
+/// [`send`] with a body that is no text.
+pub(crate) async fn send_body(
+    server: &ApiServer,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: Bytes,
+) -> Reply {
     let response = server.service().oneshot(request(method, path, headers, body)).await.expect("infallible");
     let (parts, body) = response.into_parts();
     let body = body.collect().await.expect("a body").to_bytes();

@@ -5,6 +5,7 @@ mod frames;
 mod pages;
 mod patches;
 mod paths;
+mod requests;
 mod scale;
 mod warnings;
 mod watches;
