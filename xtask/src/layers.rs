@@ -58,7 +58,7 @@ pub const LAYERS: &[Layer] = &[
     ),
     shell(
         "estimator",
-        &["apimachinery", "karmada-api", "scheduling", "transport", "client", "controller-runtime", "world"],
+        &["apimachinery", "metrics", "karmada-api", "scheduling", "transport", "client", "controller-runtime", "world"],
     ),
     shell(
         "scheduler",

@@ -60,11 +60,15 @@ fn start(client: &Client, world: &World, options: Options, stop: &CancellationTo
 
 impl Plane {
     pub async fn start() -> Self {
+        Self::start_over(Arc::new(storage::memory::MemoryStore::new())).await
+    }
+
+    pub async fn start_over(store: Arc<dyn storage::Store>) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 11);
         let mut resources = kubernetes_api::resources();
         resources.extend(karmada_api::cluster::resources(None));
         let config = ServerConfig {
-            store: Arc::new(storage::memory::MemoryStore::new()),
+            store,
             world: world.clone(),
             resources,
             admission: Vec::new(),

@@ -1,9 +1,11 @@
 //! What scheduling costs. Run with `cargo test --release -p scheduler -- --ignored --nocapture`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use serde_json::{Value, json};
+use storage::embedded::{EmbeddedStore, Options};
 
 use crate::harness::{Plane, key, room};
 
@@ -66,4 +68,46 @@ async fn the_cost_of_a_binding() {
             plane.shutdown();
         }
     }
+}
+
+const QUEUE: usize = 10_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a measurement, for release builds"]
+#[allow(clippy::disallowed_methods, reason = "it measures real time")]
+async fn ten_thousand_bindings_through_the_store_on_disk() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = EmbeddedStore::open(directory.path(), Options::default()).await.expect("a store");
+    let mut plane = Plane::start_over(Arc::new(store.clone())).await;
+    for index in 1..=100 {
+        plane.join(&format!("m{index}"), json!({"status": {"resourceSummary": room(1_000_000)}})).await;
+    }
+    plane.stop();
+    let (_, placement) = placements().into_iter().nth(2).expect("shares by room");
+    let names: Vec<ObjectKey> = (0..QUEUE).map(|index| key(&format!("web-{index}"))).collect();
+    for some in names.chunks(200) {
+        let bind = |name| plane.bind(name, json!({"placement": placement, "replicas": 10}));
+        futures::future::join_all(some.iter().map(bind)).await;
+    }
+    let (before, started) = (store.stats(), std::time::Instant::now());
+    plane.restart();
+    while plane.writes() < 2 * QUEUE as u64 || plane.scheduler.depths() != Default::default() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        assert!(
+            started.elapsed() < Duration::from_secs(300),
+            "{} writes, {:?}",
+            plane.writes(),
+            plane.scheduler.depths()
+        );
+    }
+    let (took, after) = (started.elapsed(), store.stats());
+    println!(
+        "{QUEUE} bindings over 100 clusters through the store on disk: {:.2} s, {} requests, {} syncs",
+        took.as_secs_f64(),
+        plane.writes(),
+        after.syncs - before.syncs,
+    );
+    plane.expect(&names[QUEUE - 1], &plane.state(&names[0]).await).await;
+    plane.shutdown();
+    store.close().await.expect("it closes");
 }
