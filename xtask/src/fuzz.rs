@@ -51,7 +51,8 @@ impl Fuzz {
         if let Some(unknown) = targets.iter().find(|name| !known.contains(name)) {
             bail!("there is no target {unknown:?}; there are {}", known.join(", "));
         }
-        let runner = Runner { binary: build(&directory)?, directory };
+        let built = built_in(&directory)?;
+        let runner = Runner { binary: build(&directory, &built)?, directory, built };
         if let Some(input) = &self.input {
             ensure!(targets.len() == 1, "--input needs the name of one target");
             ensure!(runner.repeat(&targets[0], input)?.success(), "{} finds something", targets[0]);
@@ -86,8 +87,18 @@ fn known_targets(directory: &Path) -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The binary that holds all targets. A target triple is named so that build scripts go without the counters.
-fn build(directory: &Path) -> anyhow::Result<PathBuf> {
+/// Where the build goes, and what is found on the way: beside everything else that is built, so that what keeps one keeps
+/// the other.
+fn built_in(directory: &Path) -> anyhow::Result<PathBuf> {
+    let shared = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| directory.join("../target"), PathBuf::from);
+    std::fs::create_dir_all(&shared).with_context(|| format!("making {}", shared.display()))?;
+    let shared = shared.canonicalize().with_context(|| format!("looking for {}", shared.display()))?;
+    Ok(shared.join("fuzz"))
+}
+
+/// The binary that holds all targets. A target triple is named so that build scripts go without the counters. The lock
+/// file follows the crates' dependencies, which change without anybody thinking of this workspace.
+fn build(directory: &Path, built: &Path) -> anyhow::Result<PathBuf> {
     let version = Command::new("rustc").arg("-vV").output().context("asking rustc for the host")?;
     let text = String::from_utf8_lossy(&version.stdout).into_owned();
     let host = text.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
@@ -95,16 +106,17 @@ fn build(directory: &Path) -> anyhow::Result<PathBuf> {
     let status = Command::new(cargo)
         .args(["build", "--release", "--target", host, "--manifest-path"])
         .arg(directory.join("Cargo.toml"))
-        .env("CARGO_TARGET_DIR", directory.join("target"))
+        .env("CARGO_TARGET_DIR", built)
         .env("RUSTFLAGS", COVERAGE)
         .status()
         .context("building the targets")?;
     ensure!(status.success(), "the targets do not build");
-    Ok(directory.join("target").join(host).join("release/fuzz"))
+    Ok(built.join(host).join("release/fuzz"))
 }
 
 struct Runner {
     directory: PathBuf,
+    built: PathBuf,
     binary: PathBuf,
 }
 
@@ -126,17 +138,18 @@ impl Runner {
 
     /// New inputs that reach something new are kept beside the build, for the next time.
     fn explore(&self, target: &str, seconds: u32) -> anyhow::Result<()> {
-        let (kept, findings) = (format!("target/corpus/{target}"), format!("findings/{target}/"));
-        for path in [&kept, &findings] {
-            std::fs::create_dir_all(self.directory.join(path)).with_context(|| format!("making {path}"))?;
+        let (kept, findings) = (self.built.join("corpus").join(target), format!("findings/{target}/"));
+        for path in [&kept, &self.directory.join(&findings)] {
+            std::fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
         }
-        let log = self.directory.join(format!("target/{target}.log"));
+        let log = self.built.join(format!("{target}.log"));
         let file = std::fs::File::create(&log).with_context(|| format!("writing {}", log.display()))?;
         let mut command = self.command(target);
         command
             .args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={findings}")])
             .args(["-print_final_stats=1", "-use_value_profile=1", "-dict=words.dict"])
-            .args([&kept, &format!("corpus/{target}")])
+            .arg(&kept)
+            .arg(format!("corpus/{target}"))
             .stdout(Stdio::null())
             .stderr(file);
         let status = command.status().context("running the target")?;

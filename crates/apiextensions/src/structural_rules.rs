@@ -39,6 +39,9 @@ fn is_set(map: &Map<String, Value>, key: &str) -> bool {
 }
 
 fn node(map: &Map<String, Value>, path: &Path, place: Place, errors: &mut ErrorList) {
+    if place == Place::Root && is_set(map, "nullable") {
+        errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
+    }
     check_unsupported(map, path, errors);
     check_type(map, path, place, errors);
     check_extensions(map, path, errors);
@@ -114,53 +117,138 @@ fn check_type(map: &Map<String, Value>, path: &Path, place: Place, errors: &mut 
 }
 
 fn check_extensions(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
-    let list_type = text(map, "x-kubernetes-list-type");
-    let list_path = path.child("x-kubernetes-list-type");
-    if !["", "atomic", "set", "map"].contains(&list_type) {
-        errors.push(Error::not_supported(&list_path, list_type, &["atomic", "map", "set"]));
+    const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+    const EMBEDDED: &str = "x-kubernetes-embedded-resource";
+    if map.get(PRESERVE) == Some(&Value::Bool(false)) {
+        errors.push(Error::invalid(&path.child(PRESERVE), false, "must be true or undefined"));
     }
-    if !list_type.is_empty() && text(map, "type") != "array" {
-        errors.push(Error::invalid(
-            &path.child("type"),
-            text(map, "type"),
-            "must be array if x-kubernetes-list-type is specified",
-        ));
+    for key in [PRESERVE, EMBEDDED].into_iter().filter(|key| is_set(map, key)) {
+        if is_set(map, "x-kubernetes-int-or-string") {
+            let why = "must be false if x-kubernetes-int-or-string is true";
+            errors.push(Error::invalid(&path.child(key), true, why));
+        }
+    }
+    if is_set(map, EMBEDDED) {
+        must_be(map, "object", "x-kubernetes-embedded-resource is true", path, errors);
+        if !is_set(map, PRESERVE) && !is_set(map, "properties") {
+            let why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
+            errors.push(Error::required(&path.child("properties"), why));
+        }
     }
     let map_type = text(map, "x-kubernetes-map-type");
-    if !["", "atomic", "granular"].contains(&map_type) {
-        errors.push(Error::not_supported(&path.child("x-kubernetes-map-type"), map_type, &["atomic", "granular"]));
+    if !map_type.is_empty() {
+        must_be(map, "object", "x-kubernetes-map-type is specified", path, errors);
+        if !["atomic", "granular"].contains(&map_type) {
+            errors.push(Error::not_supported(&path.child("x-kubernetes-map-type"), map_type, &["atomic", "granular"]));
+        }
     }
-    if is_set(map, "x-kubernetes-embedded-resource") && text(map, "type") != "object" {
-        let why = "must be object if x-kubernetes-embedded-resource is true";
-        errors.push(Error::invalid(&path.child("type"), text(map, "type"), why));
+    let list_type = text(map, "x-kubernetes-list-type");
+    let list_path = path.child("x-kubernetes-list-type");
+    if !list_type.is_empty() {
+        must_be(map, "array", "x-kubernetes-list-type is specified", path, errors);
+        if !["atomic", "set", "map"].contains(&list_type) {
+            errors.push(Error::not_supported(&list_path, list_type, &["atomic", "set", "map"]));
+        }
     }
-    let keys: Vec<&str> = map
-        .get("x-kubernetes-list-map-keys")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let keys_path = path.child("x-kubernetes-list-map-keys");
-    if list_type == "map" && keys.is_empty() {
+    if list_type != "map" && is_set(map, "x-kubernetes-list-map-keys") {
+        let why = "must be map if x-kubernetes-list-map-keys is non-empty";
+        errors.push(match list_type {
+            "" => Error::required(&list_path, why),
+            other => Error::invalid(&list_path, other, why),
+        });
+    }
+    if list_type == "map" || list_type == "set" {
+        check_items(map, list_type, path, errors);
+    }
+}
+
+/// The type that an extension asks for.
+fn must_be(map: &Map<String, Value>, wanted: &str, when: &str, path: &Path, errors: &mut ErrorList) {
+    let (path, why) = (path.child("type"), format!("must be {wanted} if {when}"));
+    match text(map, "type") {
+        found if found == wanted => {}
+        "" => errors.push(Error::required(&path, why)),
+        found => errors.push(Error::invalid(&path, found, why)),
+    }
+}
+
+/// What items must be for their list to be a set or a map.
+fn check_items(map: &Map<String, Value>, list_type: &str, path: &Path, errors: &mut ErrorList) {
+    let at = path.child("items");
+    if list_type == "map" {
+        check_keys(map, path, errors);
+    }
+    let Some(items) = map.get("items").and_then(Value::as_object) else { return };
+    if is_set(items, "nullable") {
+        let why = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(Error::forbidden(&at.child("nullable"), why));
+    }
+    // Unset, lists are atomic and maps are not.
+    let (key, fine): (_, &[&str]) = match (list_type, text(items, "type")) {
+        ("set", "array") => ("x-kubernetes-list-type", &["", "atomic"]),
+        ("set", "object") => ("x-kubernetes-map-type", &["atomic"]),
+        _ => return,
+    };
+    if !fine.contains(&text(items, key)) {
+        // Upstream shows the list type in both cases.
+        let shown = items.get("x-kubernetes-list-type").cloned().unwrap_or(Value::Null);
+        let why = "must be atomic as item of a list with x-kubernetes-list-type=set";
+        errors.push(Error::invalid(&at.child(key), shown, why));
+    }
+}
+
+/// The keys of a list of type map must be there in each item, and be scalars.
+fn check_keys(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+    let (at, keys_path) = (path.child("items"), path.child("x-kubernetes-list-map-keys"));
+    let names = |map: &Map<String, Value>, key: &str| -> Vec<String> {
+        let list = map.get(key).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let keys = names(map, "x-kubernetes-list-map-keys");
+    if keys.is_empty() {
         errors.push(Error::required(&keys_path, "must not be empty if x-kubernetes-list-type is map"));
     }
-    if list_type != "map" && !keys.is_empty() {
-        errors.push(Error::required(&list_path, "must be map if x-kubernetes-list-map-keys is non-empty"));
+    let items = match map.get("items") {
+        Some(Value::Object(items)) => items,
+        None | Some(Value::Null) => {
+            errors.push(Error::required(&at, "must have a schema if x-kubernetes-list-type is map"));
+            return;
+        }
+        Some(other) => {
+            let why = "must only have a single schema if x-kubernetes-list-type is map";
+            errors.push(Error::invalid(&at, other.clone(), why));
+            return;
+        }
+    };
+    if text(items, "type") != "object" {
+        let why = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(Error::invalid(&at.child("type"), text(items, "type"), why));
+        return;
     }
-    let items = map.get("items").and_then(Value::as_object);
-    let required: Vec<&Value> =
-        items.and_then(|items| items.get("required")).and_then(Value::as_array).into_iter().flatten().collect();
-    for (index, key) in keys.iter().enumerate().filter(|_| list_type == "map") {
-        let property = items.and_then(|items| items.get("properties")).and_then(|properties| properties.get(*key));
-        match property {
-            None => errors.push(Error::invalid(&keys_path.index(index), *key, "must be a property of the item schema")),
-            Some(property) if !required.iter().any(|name| **name == **key) && property.get("default").is_none() => {
-                let path = path.child("items").child("properties").key(key).child("default");
-                let why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
-                errors.push(Error::required(&path, why));
-            }
-            Some(_) => {}
+    let required = names(items, "required");
+    let mut seen = std::collections::BTreeSet::new();
+    for key in &keys {
+        let at = at.child("properties").key(key);
+        if !seen.insert(key) {
+            errors.push(Error::invalid(&keys_path, keys.clone(), "must not contain duplicate entries"));
+        }
+        let Some(property) = items.get("properties").and_then(|all| all.get(key)).and_then(Value::as_object) else {
+            errors.push(Error::invalid(&keys_path, keys.clone(), "entries must all be names of item properties"));
+            continue;
+        };
+        if ["array", "object"].contains(&text(property, "type")) {
+            let why = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+            // Upstream shows the type of the item, not of the key.
+            errors.push(Error::invalid(&at.child("type"), text(items, "type"), why));
+        }
+        if !required.contains(key) && property.get("default").is_none_or(Value::is_null) {
+            let why =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(Error::required(&at.child("default"), why));
+        }
+        if is_set(property, "nullable") {
+            let why = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(Error::forbidden(&at.child("nullable"), why));
         }
     }
 }
@@ -279,6 +367,12 @@ mod tests {
 
     #[test]
     fn schemas_that_are_not_structural_are_refused() {
+        let list =
+            |type_: &str, items: Value| json!({"type": "array", "x-kubernetes-list-type": type_, "items": items});
+        let keyed = |keys: &[&str], key: Value| {
+            json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": keys,
+                "items": {"type": "object", "required": ["k"], "properties": {"k": key}}})
+        };
         for (property, expected) in [
             (json!({"type": "string"}), None),
             (json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}), None),
@@ -314,6 +408,76 @@ mod tests {
                 json!({"type": "array", "x-kubernetes-list-type": "map", "items": {"type": "object"}}),
                 Some(
                     "p[x].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
+                ),
+            ),
+            (
+                json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false}),
+                Some("p[x].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined"),
+            ),
+            (
+                json!({"x-kubernetes-int-or-string": true, "x-kubernetes-preserve-unknown-fields": true}),
+                Some(
+                    "p[x].x-kubernetes-preserve-unknown-fields: Invalid value: true: must be false if x-kubernetes-int-or-string is true",
+                ),
+            ),
+            (
+                json!({"type": "object", "x-kubernetes-embedded-resource": true}),
+                Some(
+                    "p[x].properties: Required value: must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields",
+                ),
+            ),
+            (
+                json!({"type": "string", "x-kubernetes-map-type": "atomic"}),
+                Some(r#"p[x].type: Invalid value: "string": must be object if x-kubernetes-map-type is specified"#),
+            ),
+            (
+                list("tree", json!({"type": "string"})),
+                Some(
+                    r#"p[x].x-kubernetes-list-type: Unsupported value: "tree": supported values: "atomic", "set", "map""#,
+                ),
+            ),
+            (list("set", json!({"type": "string"})), None),
+            (list("set", json!({"type": "array", "items": {"type": "string"}})), None),
+            (list("set", json!({"type": "object", "x-kubernetes-map-type": "atomic"})), None),
+            (
+                list("set", json!({"type": "object"})),
+                Some(
+                    "p[x].items.x-kubernetes-map-type: Invalid value: null: must be atomic as item of a list with x-kubernetes-list-type=set",
+                ),
+            ),
+            (
+                list("set", json!({"type": "string", "nullable": true})),
+                Some("p[x].items.nullable: Forbidden: cannot be nullable when x-kubernetes-list-type is set"),
+            ),
+            (keyed(&["k"], json!({"type": "string"})), None),
+            (
+                keyed(&["k", "k"], json!({"type": "string"})),
+                Some(
+                    r#"p[x].x-kubernetes-list-map-keys: Invalid value: ["k","k"]: must not contain duplicate entries"#,
+                ),
+            ),
+            (
+                keyed(&["k", "l"], json!({"type": "string"})),
+                Some(
+                    r#"p[x].x-kubernetes-list-map-keys: Invalid value: ["k","l"]: entries must all be names of item properties"#,
+                ),
+            ),
+            (
+                keyed(&["k"], json!({"type": "object"})),
+                Some(
+                    r#"p[x].items.properties[k].type: Invalid value: "object": must be a scalar type if parent array's x-kubernetes-list-type is map"#,
+                ),
+            ),
+            (
+                keyed(&["k"], json!({"type": "string", "nullable": true})),
+                Some(
+                    "p[x].items.properties[k].nullable: Forbidden: this property is in x-kubernetes-list-map-keys, so it cannot be nullable",
+                ),
+            ),
+            (
+                json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": {"type": "string"}}),
+                Some(
+                    r#"p[x].items.type: Invalid value: "string": must be object if parent array's x-kubernetes-list-type is map"#,
                 ),
             ),
             (json!({"type": "string", "$ref": "#/x"}), Some("p[x].$ref: Forbidden: $ref is not supported")),

@@ -132,10 +132,13 @@ impl Call<'_> {
         Ok((object, self.field_findings(findings, validation)?))
     }
 
-    /// The first value of a built-in kind that has the wrong type.
+    /// The first value of a built-in kind, or of the metadata of a custom one, that has the wrong type.
     pub(super) fn mistyped(&self, object: &Value) -> Option<super::types::Mismatch> {
         let info = &self.resource.info;
-        if info.custom { None } else { super::types::mismatch(&info.resource.kind, object, &info.schema) }
+        if info.custom {
+            return super::types::metadata_mismatch(object, &info.schema);
+        }
+        super::types::mismatch(&info.resource.kind, object, &info.schema)
     }
 
     /// What becomes of unknown and duplicate fields.

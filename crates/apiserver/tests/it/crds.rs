@@ -276,6 +276,19 @@ async fn rules_are_checked_when_definitions_and_objects_are_written() {
     assert_eq!(code, 201, "{accepted}");
     until(&client, "widgets.g.example", is("Established", "True")).await;
 
+    // Metadata is read as of every other kind.
+    for (metadata, expected) in [
+        (json!({"name": "a", "labels": {"a": 1}}), "number into Go struct field ObjectMeta.labels of type string"),
+        (json!({"name": "a", "finalizers": "x"}), "string into Go struct field ObjectMeta.finalizers of type []string"),
+        (json!("a"), "string into Go value of type v1.ObjectMeta"),
+    ] {
+        let object = json!({"apiVersion": "g.example/v1", "kind": "Widget", "metadata": metadata});
+        let (code, refused) = write(&server, "POST", WIDGETS, &object).await;
+        let text =
+            format!(r#"Widget in version "v1" cannot be handled as a Widget: json: cannot unmarshal {expected}"#);
+        assert_eq!((code, &refused["message"]), (400, &json!(text)));
+    }
+
     let (code, refused) = write(&server, "POST", WIDGETS, &widget("a", &json!({"color": "blue"}))).await;
     assert_eq!((code, &refused["reason"]), (422, &json!("Invalid")));
     assert_eq!(refused["message"], "Widget.g.example \"a\" is invalid: spec.color: Forbidden: blue needs more");
