@@ -24,11 +24,7 @@ pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<Mis
 
 /// The first value of a wrong type in the metadata of a custom resource, which is read as of every other kind.
 pub(super) fn metadata_mismatch(object: &Value, type_: &TypeOf) -> Option<Mismatch> {
-    let metadata = object.get("metadata").filter(|metadata| !metadata.is_null())?;
-    if !metadata.is_object() {
-        let wrong = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", name_of(metadata));
-        return Some(Mismatch { decoder: wrong.clone(), converter: wrong });
-    }
+    let metadata = object.get("metadata")?;
     let schemas = &type_.schemas;
     let schema = schemas.get(type_.node().properties.get("metadata")?.schema);
     below(metadata, schema, &Struct { name: "ObjectMeta", schemas }, &mut String::new())
