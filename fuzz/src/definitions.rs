@@ -24,7 +24,10 @@ pub(crate) fn crd(input: &[u8]) {
         pruning::prune(&mut object, &type_);
         defaulting::default(&mut object, &type_);
         let mut once = object.clone();
-        assert!(pruning::prune(&mut once, &type_).is_empty() || !sound, "defaults of a sound schema are pruned: {object}");
+        assert!(
+            pruning::prune(&mut once, &type_).is_empty() || !sound,
+            "defaults of a sound schema are pruned: {object}"
+        );
         defaulting::default(&mut once, &type_);
         if sound {
             assert_eq!(once, object, "pruning and defaulting a second time changes something");

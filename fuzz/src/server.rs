@@ -29,7 +29,11 @@ thread_local! {
 pub(crate) fn server(input: &[u8]) {
     FIXTURE.with(|cell| {
         let fixture = cell.get_or_init(|| Fixture {
-            runtime: tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime"),
+            runtime: tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .start_paused(true)
+                .build()
+                .expect("a runtime"),
         });
         fixture.runtime.block_on(run(input));
     });
