@@ -22,6 +22,9 @@ pub struct Fuzz {
     /// Targets at a time.
     #[arg(long, default_value_t = 2)]
     jobs: usize,
+    /// Where libFuzzer's choices begin, so that a run can be had again; 0 takes another one each time.
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
     /// Run one target on this input alone, as a finding says.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
@@ -64,7 +67,7 @@ impl Fuzz {
             for _ in 0..self.jobs.clamp(1, targets.len()) {
                 scope.spawn(|| {
                     while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if let Err(error) = runner.explore(target, self.seconds)
+                        if let Err(error) = runner.explore(target, self.seconds, self.seed)
                             && let Ok(mut failures) = failures.lock()
                         {
                             failures.push(format!("{error:#}"));
@@ -137,7 +140,7 @@ impl Runner {
     }
 
     /// New inputs that reach something new are kept beside the build, for the next time.
-    fn explore(&self, target: &str, seconds: u32) -> anyhow::Result<()> {
+    fn explore(&self, target: &str, seconds: u32, seed: u32) -> anyhow::Result<()> {
         let (kept, findings) = (self.built.join("corpus").join(target), format!("findings/{target}/"));
         for path in [&kept, &self.directory.join(&findings)] {
             std::fs::create_dir_all(path).with_context(|| format!("making {}", path.display()))?;
@@ -147,6 +150,7 @@ impl Runner {
         let mut command = self.command(target);
         command
             .args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={findings}")])
+            .arg(format!("-seed={seed}"))
             .args(["-print_final_stats=1", "-use_value_profile=1", "-dict=words.dict"])
             .arg(&kept)
             .arg(format!("corpus/{target}"))
