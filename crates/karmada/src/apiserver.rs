@@ -68,7 +68,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let search = Arc::new(Search::new(Arc::clone(&proxy)));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
-    let server = ApiServer::start(config).await.context("reading the store")?;
+    // Nobody listens yet.
+    let server = engine.at_once(async { ApiServer::start(config).await.context("reading the store") }).await?;
     proxy.serve(server.service());
     engine.count_in(&server.shared().metrics);
     crate::metrics::of_process(&server.shared().metrics);
@@ -79,7 +80,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
     let client_ca = opened.data.pki.authority.certificate();
     let own = crate::bootstrap::Server { front, client_ca, world, more: crate::bootstrap::proxy_users() };
-    crate::bootstrap::run(&client, &own).await?;
+    opened.engine.at_once(crate::bootstrap::run(&client, &own)).await?;
     Ok(opened)
 }
 

@@ -49,6 +49,18 @@ impl Engine {
         }
     }
 
+    /// Carries out `writes` without waiting for the disk at each, then waits once. Nobody may hear of them before.
+    ///
+    /// # Errors
+    /// Those of `writes`, or the store's.
+    pub async fn at_once<T>(&self, writes: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+        let Self::Embedded(store) = self else { return writes.await };
+        store.postpone_syncs().await.context("beginning the first writes")?;
+        let written = writes.await;
+        store.sync().await.context("syncing the first writes")?;
+        written
+    }
+
     /// Waits until what was written is on disk, and releases the files.
     pub async fn close(&self) -> anyhow::Result<()> {
         match self {

@@ -42,6 +42,8 @@ pub(super) enum Request {
         reply: Reply<()>,
     },
     Compact(Revision, Reply<()>),
+    /// Whether each commit waits for the disk; what did not wait before is on the disk when the answer comes.
+    SyncCommits(bool, Reply<()>),
     Close(Reply<()>),
 }
 
@@ -67,6 +69,10 @@ pub(super) struct Writer {
     pub sweep_failed: Option<Revision>,
     /// Bytes written since the log file was last known to be moved into the main file.
     pub unmoved_bytes: u64,
+    /// Commits wait for the disk, as they do except while a new control plane's own objects are written.
+    pub syncs: bool,
+    /// Something was committed that did not wait.
+    pub unsynced: bool,
 }
 
 /// The right to work on the queue. If it is dropped unused, the runtime is shutting down or the worker panicked; what
@@ -171,6 +177,7 @@ fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
             Request::Grant { ttl, reply } => drop(reply.send(store.grant(writer, ttl))),
             Request::EndLease { id, if_due, reply } => drop(reply.send(store.end_lease(writer, id, if_due))),
             Request::Compact(revision, reply) => drop(reply.send(store.compact(writer, revision))),
+            Request::SyncCommits(wanted, reply) => drop(reply.send(store.sync_commits(writer, wanted))),
             Request::Close(reply) => {
                 store.refuse(Error::Closed);
                 *slot = None;
@@ -258,8 +265,9 @@ impl Inner {
     fn note_commit(&self, writer: &mut Writer, revisions: u64, bytes: u64) {
         // A small commit still writes the pages on the way to its rows.
         writer.unmoved_bytes += bytes + 16_384;
+        writer.unsynced |= !writer.syncs;
         self.counters.batches.fetch_add(1, Relaxed);
-        self.counters.syncs.fetch_add(1, Relaxed);
+        self.counters.syncs.fetch_add(u64::from(writer.syncs), Relaxed);
         self.counters.revisions.fetch_add(revisions, Relaxed);
         self.counters.bytes.fetch_add(bytes, Relaxed);
         self.counters.largest_batch.fetch_max(revisions, Relaxed);
@@ -275,6 +283,17 @@ impl Inner {
         };
         attempt().map_err(database::failed(&self.path)).inspect_err(|error| self.stop_on_failure(error))?;
         self.note_commit(writer, 0, 0);
+        Ok(())
+    }
+
+    fn sync_commits(&self, writer: &mut Writer, wanted: bool) -> Result<()> {
+        self.may_write()?;
+        let changed = database::sync_commits(&writer.db, wanted, writer.unsynced).map_err(database::failed(&self.path));
+        changed.inspect_err(|error| self.stop_on_failure(error))?;
+        if wanted && std::mem::take(&mut writer.unsynced) {
+            self.counters.syncs.fetch_add(1, Relaxed);
+        }
+        writer.syncs = wanted;
         Ok(())
     }
 

@@ -327,6 +327,16 @@ pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize)
     Ok(done)
 }
 
+/// Whether each commit syncs the log file. With `unsynced` commits in it the format number is written again: the sync of
+/// that is one of all the file.
+pub(super) fn sync_commits(db: &Connection, wanted: bool, unsynced: bool) -> rusqlite::Result<()> {
+    match (wanted, unsynced) {
+        (false, _) => db.execute_batch("PRAGMA synchronous=NORMAL;"),
+        (true, false) => db.execute_batch("PRAGMA synchronous=FULL;"),
+        (true, true) => db.execute_batch(&format!("PRAGMA synchronous=FULL; PRAGMA user_version={FORMAT};")),
+    }
+}
+
 /// Moves the log file's content into the main file as far as readers allow. Returns whether all of it was moved.
 pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
     db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| {

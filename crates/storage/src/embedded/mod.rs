@@ -139,6 +139,18 @@ impl EmbeddedStore {
         self.0.ask(Request::Close).await
     }
 
+    /// From now on commits do not wait for the disk: after a crash the newest of them may be missing, never one before
+    /// another. For writes that nobody has been told of, such as those before a server begins to listen.
+    pub async fn postpone_syncs(&self) -> Result<()> {
+        self.0.ask(|reply| Request::SyncCommits(false, reply)).await
+    }
+
+    /// Ends [`EmbeddedStore::postpone_syncs`]: once this returns all that was written is durable, and every later commit
+    /// is when it is answered.
+    pub async fn sync(&self) -> Result<()> {
+        self.0.ask(|reply| Request::SyncCommits(true, reply)).await
+    }
+
     pub fn stats(&self) -> Stats {
         let counters = &self.0.counters;
         Stats {
@@ -173,6 +185,8 @@ impl Inner {
                 swept: found.swept,
                 sweep_failed: None,
                 unmoved_bytes: 0,
+                syncs: true,
+                unsynced: false,
             })),
             readers: Mutex::default(),
             checkpointer: Mutex::new(Some(checkpointer)),

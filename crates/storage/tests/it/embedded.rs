@@ -100,6 +100,29 @@ async fn concurrent_writes_share_syncs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn postponed_syncs_become_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    let syncs = || store.stats().syncs;
+    let before = syncs();
+    store.postpone_syncs().await.unwrap();
+    for n in 0..50 {
+        write(&store, put(&format!("/{n}"), 100)).await.unwrap();
+    }
+    assert_eq!(syncs(), before);
+    store.sync().await.unwrap();
+    assert_eq!(syncs(), before + 1);
+    store.sync().await.unwrap();
+    assert_eq!(syncs(), before + 1, "nothing was waiting");
+    write(&store, put("/a", 1)).await.unwrap();
+    assert_eq!(syncs(), before + 2);
+    store.close().await.unwrap();
+    let store = open(dir.path()).await;
+    assert_eq!(store.revision().await, Ok(52));
+    store.verify().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn history_is_compacted_by_count_and_by_time() {
     let dir = tempfile::tempdir().unwrap();
     let store = EmbeddedStore::open(dir.path(), Options { keep_revisions: 100, ..Options::default() }).await.unwrap();
