@@ -48,11 +48,28 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] naming the file.
     pub async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Self> {
-        let bad = |why: &dyn std::fmt::Display| Error::Config(format!("kubeconfig {}: {why}", path.display()));
-        let kubeconfig = Kubeconfig::read_from(path).map_err(|e| bad(&e))?;
-        let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|e| bad(&e))?;
-        Self::from_config(config).map_err(|e| bad(&e))
+        let config = config_in(path, context).await?;
+        Self::from_config(config).map_err(|e| Error::Config(format!("kubeconfig {}: {e}", path.display())))
+    }
+
+    /// As `--kubeconfig` and `--master` of upstream's components say it: the file, with the other address in place of its
+    /// own; without a file that address alone, and without both what a pod is given. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the file or the address.
+    pub async fn from_flags(kubeconfig: Option<&Path>, server: Option<&str>) -> Result<Self> {
+        let at = server.map(|server| server.parse().map_err(|e| Error::Config(format!("server {server:?}: {e}"))));
+        let at: Option<http::Uri> = at.transpose()?;
+        let config = match (kubeconfig, at) {
+            (Some(path), at) => {
+                let mut config = config_in(path, None).await?;
+                config.cluster_url = at.unwrap_or(config.cluster_url);
+                config
+            }
+            (None, Some(at)) => kube::Config::new(at),
+            (None, None) => kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?,
+        };
+        Self::from_config(config)
     }
 
     /// From the text of a kubeconfig.
@@ -81,6 +98,13 @@ impl Client {
         let service = dial::service(&config, proxy_headers(&endpoint.proxy_headers)?)?;
         Ok(Self::over(Transport::Remote(service), &host_of(&config)))
     }
+}
+
+async fn config_in(path: &Path, context: Option<&str>) -> Result<kube::Config> {
+    let bad = |why: &dyn std::fmt::Display| Error::Config(format!("kubeconfig {}: {why}", path.display()));
+    let kubeconfig = Kubeconfig::read_from(path).map_err(|e| bad(&e))?;
+    let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
+    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|e| bad(&e))
 }
 
 /// The name and the port of the server.

@@ -62,11 +62,21 @@ impl Default for Settings {
 pub struct Question {
     pub cluster: String,
     pub assumed: Vec<AssumedWorkload>,
+    /// What it is asked for, for the other side's log: `kind=Deployment, name=shop/web`.
+    pub object: String,
 }
 
 impl From<&str> for Question {
     fn from(cluster: &str) -> Self {
-        Self { cluster: cluster.to_owned(), assumed: Vec::new() }
+        Self { cluster: cluster.to_owned(), ..Self::default() }
+    }
+}
+
+impl Question {
+    /// As upstream's client names what it asks for.
+    #[must_use]
+    pub fn about(self, kind: &str, namespace: &str, name: &str) -> Self {
+        Self { object: format!("kind={kind}, name={namespace}/{name}"), ..self }
     }
 }
 
@@ -146,9 +156,12 @@ impl Connections {
         match called.unwrap_or_else(|_| late()) {
             Ok(number) => {
                 peer.breaker.lock().succeeded();
-                // Below zero is upstream's "do not know".
-                let unknown = || Answer::Unknown(format!("the estimator of cluster {cluster} does not know"));
-                if number < 0 { unknown() } else { Answer::Known(number) }
+                match number {
+                    // Upstream's "do not know".
+                    -1 => Answer::Unknown(format!("the estimator of cluster {cluster} does not know")),
+                    // A quota that is overdrawn, from an estimator of upstream's: there is no room.
+                    number => Answer::Known(number.max(0)),
+                }
             }
             Err(status) => {
                 // A server that answers with an error is there; only silence opens the breaker.
@@ -242,12 +255,13 @@ impl Ask {
     /// The number that is answered.
     async fn send(&self, sender: SendRequest<Body>, question: &Question, timeout: Duration) -> Result<i64, Status> {
         let cluster = question.cluster.clone();
+        let object = question.object.as_str();
         let assumed_workloads = question.assumed.iter().map(convert::assumed).collect();
         match self {
             Self::Replicas { requirements } => {
                 let replica_requirements = requirements.as_ref().map(convert::requirements);
                 let message = wire::MaxAvailableReplicasRequest { cluster, replica_requirements, assumed_workloads };
-                let answer = unary(sender, wire::MAX_AVAILABLE_REPLICAS, message, timeout).await;
+                let answer = unary(sender, wire::MAX_AVAILABLE_REPLICAS, message, object, timeout).await;
                 answer.map(|it: wire::MaxAvailableReplicasResponse| it.max_replicas.into())
             }
             Self::Sets { namespace, components } => {
@@ -257,7 +271,7 @@ impl Ask {
                     namespace: namespace.clone(),
                     assumed_workloads,
                 };
-                let answer = unary(sender, wire::MAX_AVAILABLE_COMPONENT_SETS, message, timeout).await;
+                let answer = unary(sender, wire::MAX_AVAILABLE_COMPONENT_SETS, message, object, timeout).await;
                 answer.map(|it: wire::MaxAvailableComponentSetsResponse| it.max_sets.into())
             }
             Self::Unschedulable { resource, threshold } => {
@@ -266,14 +280,20 @@ impl Ask {
                     resource: Some(resource.clone()),
                     unschedulable_threshold: i64::try_from(threshold.as_nanos()).unwrap_or(i64::MAX),
                 };
-                let answer = unary(sender, wire::GET_UNSCHEDULABLE_REPLICAS, message, timeout).await;
+                let answer = unary(sender, wire::GET_UNSCHEDULABLE_REPLICAS, message, object, timeout).await;
                 answer.map(|it: wire::UnschedulableReplicasResponse| it.unschedulable_replicas.into())
             }
         }
     }
 }
 
-async fn unary<Q, A>(sender: SendRequest<Body>, path: &'static str, message: Q, timeout: Duration) -> Result<A, Status>
+async fn unary<Q, A>(
+    sender: SendRequest<Body>,
+    path: &'static str,
+    message: Q,
+    object: &str,
+    timeout: Duration,
+) -> Result<A, Status>
 where
     Q: prost::Message + Send + Sync + 'static,
     A: prost::Message + Default + Send + Sync + 'static,
@@ -284,6 +304,10 @@ where
     });
     let mut request = tonic::Request::new(message);
     request.set_timeout(timeout);
+    // Names of objects are plain ASCII; one that is not is left out of a log elsewhere.
+    if let Some(object) = Some(object).filter(|object| !object.is_empty()).and_then(|object| object.parse().ok()) {
+        request.metadata_mut().insert("object", object);
+    }
     let mut grpc = tonic::client::Grpc::with_origin(through, Uri::from_static("http://estimator"));
     let codec = ProstCodec::<Q, A>::default();
     grpc.unary(request, PathAndQuery::from_static(path), codec).await.map(tonic::Response::into_inner)

@@ -71,7 +71,8 @@ fn claim(claim: &api::NodeClaim) -> wire::NodeClaim {
 fn read_claim(claim: wire::NodeClaim) -> api::NodeClaim {
     let affinity = match claim.node_affinity.as_slice() {
         [] => claim.legacy_affinity,
-        bytes => wire::NodeSelector::decode(bytes).ok(),
+        // One that cannot be read matches no node: an estimate may be too low, never too high.
+        bytes => Some(wire::NodeSelector::decode(bytes).unwrap_or_default()),
     };
     let term = |term: wire::NodeSelectorTerm| kubernetes::NodeSelectorTerm {
         match_expressions: term.match_expressions.into_iter().map(read_requirement).collect(),
@@ -151,4 +152,87 @@ pub fn assumed(it: &accurate::AssumedWorkload) -> wire::AssumedWorkload {
 pub fn read_assumed(it: wire::AssumedWorkload) -> accurate::AssumedWorkload {
     let components = it.components.into_iter().map(read_component).collect();
     accurate::AssumedWorkload { namespace: it.namespace, components }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration() -> wire::Toleration {
+        wire::Toleration { key: "k".to_owned(), operator: "Exists".to_owned(), ..wire::Toleration::default() }
+    }
+
+    fn affinity() -> wire::NodeSelector {
+        let exists = wire::NodeSelectorRequirement {
+            key: "disk".to_owned(),
+            operator: "Exists".to_owned(),
+            ..wire::NodeSelectorRequirement::default()
+        };
+        let term = wire::NodeSelectorTerm { match_expressions: vec![exists], ..wire::NodeSelectorTerm::default() };
+        wire::NodeSelector { terms: vec![term] }
+    }
+
+    /// Up to 1.17 the values, then both, from 1.19 on the bytes alone: all of them mean the same.
+    #[test]
+    fn every_release_is_understood() {
+        let quantity = wire::Quantity { text: "500m".to_owned() };
+        let old = wire::ReplicaRequirements {
+            node_claim: Some(wire::NodeClaim {
+                legacy_affinity: Some(affinity()),
+                legacy_tolerations: vec![toleration()],
+                ..wire::NodeClaim::default()
+            }),
+            legacy_request: BTreeMap::from([("cpu".to_owned(), quantity.clone())]),
+            ..wire::ReplicaRequirements::default()
+        };
+        let new = wire::ReplicaRequirements {
+            node_claim: Some(wire::NodeClaim {
+                node_affinity: affinity().encode_to_vec(),
+                tolerations: vec![toleration().encode_to_vec()],
+                ..wire::NodeClaim::default()
+            }),
+            resource_request: BTreeMap::from([("cpu".to_owned(), quantity.encode_to_vec())]),
+            ..wire::ReplicaRequirements::default()
+        };
+        let mut both = new.clone();
+        both.legacy_request.clone_from(&old.legacy_request);
+        let meant = read_requirements(new);
+        assert_eq!(meant.resource_request["cpu"].as_str(), "500m");
+        assert_eq!(meant.node_claim.as_ref().map(|claim| claim.tolerations.len()), Some(1));
+        assert_eq!(read_requirements(old), meant);
+        assert_eq!(read_requirements(both), meant);
+    }
+
+    /// Fields of releases to come are skipped; a varint, eight bytes, bytes and four bytes, beside what is known.
+    #[test]
+    fn fields_nobody_knows_are_skipped() {
+        let known = wire::MaxAvailableReplicasRequest { cluster: "m1".to_owned(), ..Default::default() };
+        let mut bytes = known.encode_to_vec();
+        bytes.extend([
+            0xd0, 0x02, 0x07, 0xd9, 0x02, 1, 2, 3, 4, 5, 6, 7, 8, 0xe2, 0x02, 2, b'h', b'i', 0xed, 0x02, 1, 2, 3, 4,
+        ]);
+        assert_eq!(wire::MaxAvailableReplicasRequest::decode(bytes.as_slice()).ok(), Some(known));
+    }
+
+    /// What is not a quantity or not a message costs that one entry and nothing else.
+    #[test]
+    fn what_cannot_be_read_is_left_out() {
+        let broken = wire::ReplicaRequirements {
+            node_claim: Some(wire::NodeClaim {
+                node_affinity: vec![0xff],
+                tolerations: vec![vec![0xff], toleration().encode_to_vec()],
+                ..wire::NodeClaim::default()
+            }),
+            resource_request: BTreeMap::from([
+                ("cpu".to_owned(), vec![0xff]),
+                ("memory".to_owned(), wire::Quantity { text: "1Gi".to_owned() }.encode_to_vec()),
+            ]),
+            ..wire::ReplicaRequirements::default()
+        };
+        let read = read_requirements(broken);
+        assert_eq!(read.resource_request.keys().collect::<Vec<_>>(), ["memory"]);
+        let claim = read.node_claim.unwrap_or_default();
+        assert_eq!(claim.tolerations.len(), 1);
+        assert_eq!(claim.hard_node_affinity.map(|affinity| affinity.node_selector_terms.len()), Some(0));
+    }
 }

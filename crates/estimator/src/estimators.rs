@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use futures::future::{join, join_all};
 use parking_lot::Mutex;
+use scheduling::accurate::Watch;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::client::{Answer, Ask, Connections, Question};
 use crate::member::MemberEstimator;
-use crate::metrics::Counted;
+use crate::metrics::{Counted, Stopwatch};
 use crate::server::Estimate;
 
 /// Members whose state is followed in this process.
@@ -94,11 +95,18 @@ impl Estimators {
         }
         self.0.slow.lock().remove(cluster);
         let started = Instant::now();
-        let result = match ask {
-            Ask::Replicas { requirements } => member.replicas(requirements.as_ref(), &question.assumed),
-            Ask::Sets { namespace, components } => member.component_sets(namespace, components, &question.assumed),
-            Ask::Unschedulable { resource, threshold } => member.unschedulable(resource, *threshold),
+        let stopwatch = self.0.counted.as_ref().map(|counted| counted.stopwatch(ask.kind()));
+        let watch: &dyn Watch = match &stopwatch {
+            Some(stopwatch) => stopwatch,
+            None => &(),
         };
+        let assumed = &question.assumed;
+        let result = match ask {
+            Ask::Replicas { requirements } => member.replicas(requirements.as_ref(), assumed, watch),
+            Ask::Sets { namespace, components } => member.component_sets(namespace, components, assumed, watch),
+            Ask::Unschedulable { resource, threshold } => member.unschedulable(resource, *threshold, watch),
+        };
+        stopwatch.iter().for_each(Stopwatch::ended);
         if let Some(counted) = &self.0.counted {
             counted.request(ask.kind(), result.is_ok(), started.elapsed());
         }

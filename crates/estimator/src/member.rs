@@ -9,7 +9,7 @@ use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Informer, InformerSet, Selection};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use parking_lot::RwLock;
-use scheduling::accurate::{self, AssumedWorkload, State, Switches, new_replica_set, unschedulable_pods};
+use scheduling::accurate::{self, AssumedWorkload, State, Switches, Watch, new_replica_set, unschedulable_pods};
 use serde_json::Value;
 use world::World;
 
@@ -131,8 +131,13 @@ impl Estimate for MemberEstimator {
         &self.0.cluster
     }
 
-    fn replicas(&self, requirements: Option<&ReplicaRequirements>, assumed: &[AssumedWorkload]) -> Result<i64, String> {
-        Ok(accurate::replicas(&self.0.state.read(), requirements, assumed, self.0.switches))
+    fn replicas(
+        &self,
+        requirements: Option<&ReplicaRequirements>,
+        assumed: &[AssumedWorkload],
+        watch: &dyn Watch,
+    ) -> Result<i64, String> {
+        Ok(accurate::replicas(&self.0.state.read(), requirements, assumed, self.0.switches, watch))
     }
 
     fn component_sets(
@@ -140,11 +145,17 @@ impl Estimate for MemberEstimator {
         namespace: &str,
         components: &[Component],
         assumed: &[AssumedWorkload],
+        watch: &dyn Watch,
     ) -> Result<i64, String> {
-        Ok(accurate::component_sets(&self.0.state.read(), namespace, components, assumed, self.0.switches))
+        Ok(accurate::component_sets(&self.0.state.read(), namespace, components, assumed, self.0.switches, watch))
     }
 
-    fn unschedulable(&self, resource: &wire::ObjectReference, threshold: Duration) -> Result<i64, String> {
+    fn unschedulable(
+        &self,
+        resource: &wire::ObjectReference,
+        threshold: Duration,
+        watch: &dyn Watch,
+    ) -> Result<i64, String> {
         let wire::ObjectReference { kind, namespace, name, .. } = resource;
         if kind != "Deployment" {
             return Err(format!("kind({kind}) of workload({namespace}/{name}) is not supported"));
@@ -152,9 +163,12 @@ impl Estimate for MemberEstimator {
         let key = ObjectKey::namespaced(namespace.as_str(), name.as_str());
         let deployment = self.0.deployments.cache().get(&key).and_then(|object| object.to_value().ok());
         let deployment = deployment.ok_or_else(|| format!("deployments.apps {name:?} not found"))?;
+        watch.done("GetObjectFromCache");
         let sets = trees(&self.0.replica_sets.cache().list(Some(namespace)));
         let Some(set) = new_replica_set(&deployment, &sets) else { return Ok(0) };
         let pods = trees(&self.0.pods.cache().list(Some(namespace)));
-        Ok(unschedulable_pods(set, &pods, threshold, Time::new(self.0.world.now())))
+        let found = unschedulable_pods(set, &pods, threshold, Time::new(self.0.world.now()));
+        watch.done("GetWorkloadUnschedulablePods");
+        Ok(found)
     }
 }

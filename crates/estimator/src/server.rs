@@ -10,7 +10,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use rustls::ServerConfig;
-use scheduling::accurate::AssumedWorkload;
+use scheduling::accurate::{AssumedWorkload, Watch};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -28,22 +28,36 @@ use crate::wire;
 /// Schedulers and deschedulers hold one connection each; a hundred are plenty, at about 50 KiB each.
 const MOST_CONNECTIONS: usize = 100;
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long an answer may take when the caller does not say; one takes milliseconds.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// What answers. An error is its text, in upstream's words.
 pub trait Estimate: Send + Sync + 'static {
     /// The cluster whose estimator this is.
     fn cluster(&self) -> &str;
 
-    fn replicas(&self, requirements: Option<&ReplicaRequirements>, assumed: &[AssumedWorkload]) -> Result<i64, String>;
+    /// `watch` is told of each part that is done.
+    fn replicas(
+        &self,
+        requirements: Option<&ReplicaRequirements>,
+        assumed: &[AssumedWorkload],
+        watch: &dyn Watch,
+    ) -> Result<i64, String>;
 
     fn component_sets(
         &self,
         namespace: &str,
         components: &[Component],
         assumed: &[AssumedWorkload],
+        watch: &dyn Watch,
     ) -> Result<i64, String>;
 
-    fn unschedulable(&self, resource: &wire::ObjectReference, threshold: Duration) -> Result<i64, String>;
+    fn unschedulable(
+        &self,
+        resource: &wire::ObjectReference,
+        threshold: Duration,
+        watch: &dyn Watch,
+    ) -> Result<i64, String>;
 }
 
 type Answer = Response<tonic::body::Body>;
@@ -122,23 +136,53 @@ async fn unary<Q, A>(
     request: Request<Incoming>,
     served: Served,
     kind: &'static str,
-    work: fn(Q, &dyn Estimate) -> Result<A, Status>,
+    work: fn(Q, &dyn Estimate, &dyn Watch) -> Result<A, Status>,
 ) -> Answer
 where
     Q: prost::Message + Default + Send + 'static,
     A: prost::Message + Send + 'static,
 {
+    // Nobody waits for the answer any longer than this.
+    let patience = request.headers().get("grpc-timeout").and_then(|text| patience(text.to_str().ok()?));
     let service = tower::service_fn(move |request: tonic::Request<Q>| {
         let Served { estimate, counted } = served.clone();
         async move {
+            let object = request.metadata().get("object").and_then(|object| object.to_str().ok());
+            tracing::debug!(kind, object = object.unwrap_or_default(), "asked for an estimate");
             let started = tokio::time::Instant::now();
-            let done = tokio::task::spawn_blocking(move || work(request.into_inner(), &*estimate)).await;
-            let done = done.unwrap_or_else(|error| Err(Status::internal(error.to_string())));
+            let timed = counted.clone();
+            let worked = tokio::task::spawn_blocking(move || {
+                let stopwatch = timed.stopwatch(kind);
+                let done = work(request.into_inner(), &*estimate, &stopwatch);
+                stopwatch.ended();
+                done
+            });
+            let done = tokio::time::timeout(patience.unwrap_or(LONGEST), worked).await;
+            let done = match done {
+                Ok(Ok(done)) => done,
+                Ok(Err(panicked)) => Err(Status::internal(panicked.to_string())),
+                Err(_) => Err(Status::deadline_exceeded("context deadline exceeded")),
+            };
             counted.request(kind, done.is_ok(), started.elapsed());
             done.map(tonic::Response::new)
         }
     });
     tonic::server::Grpc::new(ProstCodec::<A, Q>::default()).unary(service, request).await
+}
+
+/// As HTTP/2 carries it: up to eight digits and a unit.
+fn patience(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
 }
 
 fn own(cluster: &str, estimate: &dyn Estimate) -> Result<(), Status> {
@@ -156,11 +200,12 @@ fn int32(number: i64) -> i32 {
 fn replicas(
     request: wire::MaxAvailableReplicasRequest,
     estimate: &dyn Estimate,
+    watch: &dyn Watch,
 ) -> Result<wire::MaxAvailableReplicasResponse, Status> {
     own(&request.cluster, estimate)?;
     let requirements = request.replica_requirements.map(convert::read_requirements);
     let assumed: Vec<AssumedWorkload> = request.assumed_workloads.into_iter().map(convert::read_assumed).collect();
-    let found = estimate.replicas(requirements.as_ref(), &assumed);
+    let found = estimate.replicas(requirements.as_ref(), &assumed, watch);
     let found = found.map_err(|error| Status::unknown(format!("failed to estimate replicas: {error}")))?;
     Ok(wire::MaxAvailableReplicasResponse { max_replicas: int32(found) })
 }
@@ -168,11 +213,12 @@ fn replicas(
 fn sets(
     request: wire::MaxAvailableComponentSetsRequest,
     estimate: &dyn Estimate,
+    watch: &dyn Watch,
 ) -> Result<wire::MaxAvailableComponentSetsResponse, Status> {
     own(&request.cluster, estimate)?;
     let components: Vec<Component> = request.components.into_iter().map(convert::read_component).collect();
     let assumed: Vec<AssumedWorkload> = request.assumed_workloads.into_iter().map(convert::read_assumed).collect();
-    let found = estimate.component_sets(&request.namespace, &components, &assumed);
+    let found = estimate.component_sets(&request.namespace, &components, &assumed, watch);
     let failed = |error| Status::unknown(format!("failed to estimate component sets: {error}"));
     Ok(wire::MaxAvailableComponentSetsResponse { max_sets: int32(found.map_err(failed)?) })
 }
@@ -180,11 +226,35 @@ fn sets(
 fn unschedulable(
     request: wire::UnschedulableReplicasRequest,
     estimate: &dyn Estimate,
+    watch: &dyn Watch,
 ) -> Result<wire::UnschedulableReplicasResponse, Status> {
     own(&request.cluster, estimate)?;
     let resource = request.resource.as_ref().ok_or_else(|| Status::unknown("resource is nil"))?;
     let threshold = Duration::from_nanos(u64::try_from(request.unschedulable_threshold).unwrap_or(0));
-    let found = estimate.unschedulable(resource, threshold);
+    let found = estimate.unschedulable(resource, threshold, watch);
     let found = found.map_err(Status::unknown)?;
     Ok(wire::UnschedulableReplicasResponse { unschedulable_replicas: int32(found) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_outs_as_http2_carries_them() {
+        for (text, expected) in [
+            ("3S", Some(Duration::from_secs(3))),
+            ("99999999H", Some(Duration::from_secs(99_999_999 * 3600))),
+            ("2999123u", Some(Duration::from_micros(2_999_123))),
+            ("5m", Some(Duration::from_millis(5))),
+            ("123456789S", None),
+            ("S", None),
+            ("", None),
+            ("3s", None),
+            ("-3S", None),
+            ("3\u{e9}", None),
+        ] {
+            assert_eq!(patience(text), expected, "{text}");
+        }
+    }
 }

@@ -19,7 +19,6 @@ use karmada_api::admission::webhooks;
 use karmada_api::gates;
 use kubernetes_api::services::{Range, Ranges};
 use simulator::{MemberOptions, NodeShape};
-use tracing_subscriber::EnvFilter;
 use world::World;
 
 use crate::access::Listen;
@@ -28,6 +27,7 @@ use crate::components;
 use crate::demo;
 use crate::engine::Kind;
 use crate::flags::{self, Given};
+use crate::logging::Logging;
 use crate::member::{self, RunningMember};
 use crate::rules::Rules;
 use crate::up::{self, ControlPlane};
@@ -374,6 +374,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         return karmadactl(program, args);
     }
     let args = as_component(args);
+    if let Some(component) = asks_for_version(&args) {
+        say(&karmadactl::version::line(&format!("karmada-{component}")));
+        return ExitCode::SUCCESS;
+    }
     let parsed = flags::extend(Cli::command()).try_get_matches_from(args);
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
@@ -384,9 +388,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return code;
         }
     };
-    let filter = EnvFilter::try_from_env("KARMADA_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
-    match execute(cli.command, &matches) {
+    let logging = Given::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
+    let begun = logging.map(Logging::begin);
+    match begun.and_then(|()| execute(cli.command, &matches)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -405,6 +409,12 @@ fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
         args.insert(1, component.into());
     }
     args
+}
+
+/// `karmada scheduler version`, as upstream's components answer it.
+fn asks_for_version(args: &[OsString]) -> Option<&'static str> {
+    let component = PROGRAMS.iter().find(|program| args.get(1).is_some_and(|word| word == **program))?;
+    args.get(2).is_some_and(|word| word == "version").then_some(component)
 }
 
 /// Whether the program was called by one of its other names, or as `karmada karmadactl`: the name to show, and the
@@ -435,23 +445,23 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
     match command {
         Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &World::system(), ended())),
         Command::Up(args) => {
-            let given = Given::read(of_command, flags::EFFECTIVE_IN_UP)?;
+            let given = Given::read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
             runtime.block_on(up(args.options(&given)?))
         }
         Command::Webhook(args) => {
-            let given = Given::read(of_command, flags::EFFECTIVE_IN_WEBHOOK)?;
+            let given = Given::read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;
             if args.print_configurations { args.print(&given) } else { runtime.block_on(serve_webhook(&given)) }
         }
         Command::Scheduler => {
-            let given = Given::read(of_command, flags::EFFECTIVE_IN_SCHEDULER)?;
+            let given = Given::read(of_command, "scheduler", flags::EFFECTIVE_IN_SCHEDULER)?;
             runtime.block_on(components::scheduler(&given))
         }
         Command::SchedulerEstimator => {
-            let given = Given::read(of_command, flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
+            let given = Given::read(of_command, "scheduler-estimator", flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
             runtime.block_on(components::scheduler_estimator(&given))
         }
         Command::Descheduler => {
-            let given = Given::read(of_command, flags::EFFECTIVE_IN_DESCHEDULER)?;
+            let given = Given::read(of_command, "descheduler", flags::EFFECTIVE_IN_DESCHEDULER)?;
             runtime.block_on(components::descheduler(&given))
         }
         Command::Apiserver(args) => runtime.block_on(serve(args.options())),

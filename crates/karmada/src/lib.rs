@@ -11,6 +11,7 @@ pub mod data_dir;
 pub mod demo;
 pub mod engine;
 pub mod flags;
+mod logging;
 pub mod member;
 pub mod metrics;
 pub mod probes;

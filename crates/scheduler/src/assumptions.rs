@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
-use karmada_api::work::v1alpha2::{Component, ComponentReplicaRequirements, ResourceBindingSpec, TargetCluster};
+use karmada_api::work::v1alpha2::{Component, ResourceBindingSpec, TargetCluster};
 use scheduling::Estimates;
 use scheduling::accurate::AssumedWorkload;
+use scheduling::estimate::added;
 
 use crate::queue::Moment;
 
@@ -113,19 +114,6 @@ impl Assumptions {
         }
         others
     }
-}
-
-/// Replicas that were added to a workload with one template.
-fn added(spec: &ResourceBindingSpec, replicas: i32) -> Vec<Component> {
-    if replicas <= 0 {
-        return Vec::new();
-    }
-    let replica_requirements = spec.replica_requirements.as_ref().map(|requirements| ComponentReplicaRequirements {
-        node_claim: requirements.node_claim.clone(),
-        priority_class_name: requirements.priority_class_name.clone(),
-        resource_request: requirements.resource_request.clone(),
-    });
-    vec![Component { name: spec.resource.name.clone(), replica_requirements, replicas }]
 }
 
 /// What is on the way to each cluster.

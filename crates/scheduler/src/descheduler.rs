@@ -78,11 +78,12 @@ pub async fn deschedule(
 
 /// What to take back, as far as the estimators know.
 async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
-    let doubtful: Vec<Question> = descheduling::doubtful(binding).into_iter().map(Question::from).collect();
+    let resource = &binding.spec.resource;
+    let about = |cluster| Question::from(cluster).about(&resource.kind, &resource.namespace, &resource.name);
+    let doubtful: Vec<Question> = descheduling::doubtful(binding).into_iter().map(about).collect();
     if doubtful.is_empty() {
         return None;
     }
-    let resource = &binding.spec.resource;
     let resource = ObjectReference {
         api_version: resource.api_version.clone(),
         kind: resource.kind.clone(),

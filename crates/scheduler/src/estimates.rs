@@ -42,7 +42,11 @@ impl Asked<'_> {
         if self.spare_pull {
             clusters.retain(|name| snapshot.get(name).is_none_or(|it| it.cluster().spec.sync_mode != SyncMode::Pull));
         }
-        let about = |cluster: String| Question { assumed: others.workloads(&cluster), cluster };
+        let about = |cluster: String| {
+            let question = Question { assumed: others.workloads(&cluster), cluster, ..Question::default() };
+            let resource = &binding.spec.resource;
+            question.about(&resource.kind, &resource.namespace, &resource.name)
+        };
         let mut known = BTreeMap::new();
         for (cluster, answer) in self.estimators.ask(clusters.into_iter().map(about).collect(), &ask).await {
             match answer {

@@ -6,6 +6,7 @@ mod descheduler;
 mod estimates;
 pub mod explain;
 pub mod metrics;
+pub mod pacing;
 mod pass;
 mod peers;
 pub mod queue;
@@ -17,5 +18,6 @@ pub mod writes;
 
 pub use descheduler::{DeschedulerOptions, deschedule};
 pub use explain::Explanation;
+pub use pacing::{Bucket, Pacing};
 pub use scheduler::{Options, Scheduler, start};
 pub use scheduling::Gates;

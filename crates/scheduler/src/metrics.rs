@@ -1,10 +1,11 @@
 //! What the scheduler counts, with upstream's names, labels and buckets.
 
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Buckets, Counters, Description, Histograms, Registry};
-use scheduling::{Step, Steps};
+use scheduling::{Plugin, Step, Steps};
 use tokio::time::Instant;
 
 pub const ATTEMPTS: Description = Description::counter(
@@ -37,12 +38,18 @@ pub const EXTENSION_POINTS: Description = Description::histogram(
     Buckets::Exponential { start: 0.0001, factor: 2.0, count: 12 },
     "How long all plugins took over all clusters: Filter, Score.",
 );
+pub const PLUGINS: Description = Description::histogram(
+    "karmada_scheduler_plugin_execution_duration_seconds",
+    &["plugin", "extension_point", "result"],
+    Buckets::Exponential { start: 0.00001, factor: 1.5, count: 20 },
+    "How long a plugin looked at a cluster, in one decision of 64: Filter, Score.",
+);
 pub const UNANSWERED: Description = Description::counter(
     "karmada_rs_scheduler_estimates_missing_total",
     &[],
     "Estimators that were asked and did not know or did not answer; the cluster's own summary was used alone.",
 );
-pub const ALL: &[Description] = &[ATTEMPTS, E2E, ALGORITHM, EXTENSION_POINTS, INCOMING, PENDING, UNANSWERED];
+pub const ALL: &[Description] = &[ATTEMPTS, E2E, ALGORITHM, EXTENSION_POINTS, PLUGINS, INCOMING, PENDING, UNANSWERED];
 
 /// The families at hand, so that an observation looks up its series only.
 #[derive(Debug)]
@@ -53,7 +60,13 @@ pub(crate) struct Counted {
     unanswered: Counters,
     algorithm: Histograms,
     extension_points: Histograms,
+    plugins: Histograms,
+    decisions: AtomicU64,
 }
+
+/// One decision in this many is made with a clock at hand for every plugin: with 1,000 clusters that is 6,000 readings,
+/// some 0.3 ms.
+const WATCHED: u64 = 64;
 
 impl Counted {
     pub fn new(registry: &Registry) -> Self {
@@ -64,6 +77,8 @@ impl Counted {
             unanswered: registry.counters(&UNANSWERED),
             algorithm: registry.histograms(&ALGORITHM),
             extension_points: registry.histograms(&EXTENSION_POINTS),
+            plugins: registry.histograms(&PLUGINS),
+            decisions: AtomicU64::new(0),
         }
     }
 
@@ -81,16 +96,24 @@ impl Counted {
     }
 }
 
-/// Times the steps of one decision.
+/// Times the steps of one decision, and the plugins of some.
 pub(crate) struct Stopwatch<'a> {
     counted: &'a Counted,
     last: Cell<Instant>,
+    /// When the plugin that looks now began, where plugins are watched.
+    looking: Option<Cell<Instant>>,
 }
 
 impl<'a> Stopwatch<'a> {
     pub fn start(counted: &'a Counted) -> Self {
-        Self { counted, last: Cell::new(Instant::now()) }
+        let now = Instant::now();
+        let watches = counted.decisions.fetch_add(1, Ordering::Relaxed).is_multiple_of(WATCHED);
+        Self { counted, last: Cell::new(now), looking: watches.then(|| Cell::new(now)) }
     }
+}
+
+fn result(succeeded: bool) -> &'static str {
+    if succeeded { "Success" } else { "Unschedulable" }
 }
 
 impl Steps for Stopwatch<'_> {
@@ -99,8 +122,22 @@ impl Steps for Stopwatch<'_> {
         let took = now - self.last.replace(now);
         self.counted.algorithm.took(&[step.name()], took);
         if matches!(step, Step::Filter | Step::Score) {
-            let result = if succeeded { "Success" } else { "Unschedulable" };
-            self.counted.extension_points.took(&[step.name(), result], took);
+            self.counted.extension_points.took(&[step.name(), result(succeeded)], took);
         }
+    }
+
+    fn watches_plugins(&self) -> bool {
+        self.looking.is_some()
+    }
+
+    fn turned(&self) {
+        self.looking.iter().for_each(|since| since.set(Instant::now()));
+    }
+
+    fn looked(&self, plugin: Plugin, step: Step, passes: bool) {
+        let Some(since) = &self.looking else { return };
+        let now = Instant::now();
+        let took = now - since.replace(now);
+        self.counted.plugins.took(&[plugin.name(), step.name(), result(passes)], took);
     }
 }

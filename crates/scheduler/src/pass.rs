@@ -81,10 +81,19 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
                 Err(error) => error,
             },
         };
+        if is_terminating(&error) {
+            return Ended::done(version(&current));
+        }
         tracing::debug!(%key, %error, "scheduling failed, it will be tried again");
         return Ended::retry();
     }
     Ended::retry()
+}
+
+/// The namespace is on its way out, and what is in it needs no place any more.
+fn is_terminating(error: &client::Error) -> bool {
+    let causes = error.status().and_then(|status| status.details.as_ref()).map(|details| &details.causes);
+    causes.into_iter().flatten().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 fn resource(key: &ObjectKey) -> apimachinery::ApiResource {
@@ -254,6 +263,7 @@ async fn commit(
                 live.metadata.resource_version = now.resource_version().to_owned();
                 (current, written) = (now, is_result);
             }
+            Err(Interrupted::Failed(error)) if is_terminating(&error) => return Err(Interrupted::Failed(error)),
             Err(Interrupted::Failed(error)) => refused.push(write_error(&error)),
             Err(interrupted) => return Err(interrupted),
         }

@@ -11,9 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// After the first failure; it doubles with each further one.
-const BASE_BACKOFF: Duration = Duration::from_secs(1);
-const MAX_BACKOFF: Duration = Duration::from_secs(10);
+use crate::pacing::Pacing;
 
 /// Unschedulable bindings are tried again after this time even if nothing seems to have changed.
 const UNSCHEDULABLE: Duration = Duration::from_secs(300);
@@ -78,6 +76,7 @@ pub struct Queue<K> {
     /// When who that waits becomes active by itself.
     due: BTreeSet<(Moment, K)>,
     arrivals: u64,
+    pacing: Pacing,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +103,14 @@ struct Again {
 
 impl<K> Default for Queue<K> {
     fn default() -> Self {
-        Self { items: BTreeMap::new(), active: BTreeSet::new(), due: BTreeSet::new(), arrivals: 0 }
+        Self::paced(Pacing::default())
+    }
+}
+
+impl<K> Queue<K> {
+    /// With pauses of its own between failures.
+    pub fn paced(pacing: Pacing) -> Self {
+        Self { items: BTreeMap::new(), active: BTreeSet::new(), due: BTreeSet::new(), arrivals: 0, pacing }
     }
 }
 
@@ -175,7 +181,7 @@ impl<K: Ord + Clone> Queue<K> {
         if let Some(again) = again.filter(|again| again.version > version) {
             return self.activate(key.clone(), again.priority, 0);
         }
-        let backoff = now + backoff(item.attempts);
+        let backoff = now + self.pacing.pause(item.attempts);
         let outcome = match outcome {
             Outcome::Unschedulable | Outcome::Parked if woken => Outcome::Retry,
             other => other,
@@ -185,7 +191,10 @@ impl<K: Ord + Clone> Queue<K> {
                 self.items.remove(key);
                 return;
             }
-            Outcome::Retry => (Place::Backoff { until: backoff }, Some(backoff)),
+            Outcome::Retry => {
+                let until = now + self.pacing.retry(item.attempts, now);
+                (Place::Backoff { until }, Some(until))
+            }
             Outcome::Unschedulable => {
                 let until = Some(now + UNSCHEDULABLE);
                 (Place::Parked { until, backoff }, until)
@@ -272,11 +281,6 @@ impl<K: Ord + Clone> Queue<K> {
             Place::Parked { until: None, .. } | Place::Processing { .. } => {}
         }
     }
-}
-
-fn backoff(attempts: u32) -> Duration {
-    let doublings = 2u32.saturating_pow(attempts.saturating_sub(1));
-    BASE_BACKOFF.checked_mul(doublings).unwrap_or(MAX_BACKOFF).min(MAX_BACKOFF)
 }
 
 #[cfg(test)]

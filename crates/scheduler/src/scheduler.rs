@@ -26,6 +26,7 @@ use crate::assumptions::Assumptions;
 use crate::clusters::Clusters;
 use crate::explain::{self, Explanation};
 use crate::metrics::{Counted, PENDING};
+use crate::pacing::Pacing;
 use crate::pass::{self, Ended};
 use crate::peers::{self, Neighbours};
 use crate::queue::{Depths, Outcome};
@@ -43,6 +44,8 @@ pub struct Options {
     pub gates: Gates,
     /// `PriorityBasedScheduling`: bindings of higher priority go first, and not those that came first.
     pub by_priority: bool,
+    /// Between failed passes.
+    pub pacing: Pacing,
     /// `SchedulingOvercommitProtection`: what was scheduled takes room in the next decisions before clusters report it.
     pub overcommit_protection: bool,
     /// `--enable-scheduler-estimator`: whom to ask for more than clusters report themselves.
@@ -60,6 +63,7 @@ impl Default for Options {
             workers: 64,
             gates: Gates::default(),
             by_priority: true,
+            pacing: Pacing::default(),
             overcommit_protection: false,
             estimators: None,
             spare_pull_estimators: false,
@@ -109,7 +113,7 @@ pub fn start(
         roster: Mutex::new(Roster::new(options.name.as_str(), options.by_priority)),
         clusters: Mutex::default(),
         assumptions: Mutex::default(),
-        queue: WaitingQueue::new(),
+        queue: WaitingQueue::new(options.pacing.clone()),
         turn: tokio::sync::Mutex::default(),
         bindings: Scope::ALL.map(|scope| (scope, informers.informer(&Binding::api_resource(scope)))),
         cluster_objects: clusters.clone(),

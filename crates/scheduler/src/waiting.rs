@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::pacing::Pacing;
 use crate::queue::{Depths, Moment, Outcome, Queue, Standing, Taken};
 
 /// Dropping what is waited for loses no key.
@@ -14,8 +15,8 @@ pub struct WaitingQueue<K> {
 }
 
 impl<K: Ord + Clone> WaitingQueue<K> {
-    pub fn new() -> Self {
-        Self { state: Mutex::default(), origin: Instant::now(), changed: Notify::new() }
+    pub fn new(pacing: Pacing) -> Self {
+        Self { state: Mutex::new(Queue::paced(pacing)), origin: Instant::now(), changed: Notify::new() }
     }
 
     pub fn now(&self) -> Moment {
@@ -86,7 +87,7 @@ impl<K: Ord + Clone> WaitingQueue<K> {
 
 impl<K: Ord + Clone> Default for WaitingQueue<K> {
     fn default() -> Self {
-        Self::new()
+        Self::new(Pacing::default())
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_waiting_task_sees_pushes_pauses_and_wake_ups() {
-        let queue = Arc::new(WaitingQueue::new());
+        let queue = Arc::new(WaitingQueue::default());
         let pushed = queue.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(3)).await;

@@ -23,7 +23,7 @@ pub struct Assignment<'a> {
 /// A share by place.
 pub type Share = (u32, i64);
 
-/// Shares of the selected clusters, which stand in the order they were selected in; those without any are left out.
+/// Shares of the selected clusters, which stand in the order they were selected in; those without any are left out (fewer than none included: replicas of a hostile spec).
 /// `weight` is the static weight of a place.
 pub fn assign(
     assignment: &Assignment<'_>,
@@ -35,7 +35,7 @@ pub fn assign(
     } else {
         divide(assignment, selected, weight)?
     };
-    shares.retain(|(_, replicas)| *replicas != 0);
+    shares.retain(|(_, replicas)| *replicas > 0);
     Ok(shares)
 }
 

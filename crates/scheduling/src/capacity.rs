@@ -16,6 +16,14 @@ pub(crate) fn count(name: &str, amount: Quantity) -> i64 {
     if name == "cpu" { amount.milli_value() } else { amount.value() }
 }
 
+/// Resources that nodes are asked for. What else a pod requests, no node refuses.
+pub(crate) fn is_of_nodes(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage")
+        || name.starts_with("hugepages-")
+        || name.starts_with("attachable-volumes-")
+        || (name.contains('/') && !name.starts_with("requests."))
+}
+
 fn parsed(list: &ResourceList, name: &str) -> Quantity {
     list.get(name).and_then(|amount| amount.as_str().parse().ok()).unwrap_or_default()
 }

@@ -319,10 +319,9 @@ fn estimate(case: &EstimateCase) -> Value {
         }
         cluster.status.resource_summary = Some(summary);
     }
-    let uses_models = case.gate != "CustomizedClusterResourceModeling=false";
-    // Nodes of models are filled with what is assumed whatever the gate says; sums only with it.
-    let assumes = case.gate == "SchedulingOvercommitProtection=true" || (uses_models && !case.models.is_empty());
-    let assumed: Vec<Vec<Component>> = case.assumed.iter().filter(|_| assumes).map(|it| components(it)).collect();
+    let gate = |wanted: &str| case.gate.split(',').any(|gate| gate.trim() == wanted);
+    let uses_models = !gate("CustomizedClusterResourceModeling=false");
+    let assumed: Vec<Vec<Component>> = case.assumed.iter().map(|it| components(it)).collect();
     let requirements = ReplicaRequirements { resource_request: case.req.clone(), ..ReplicaRequirements::default() };
     let sets = components(&case.comps);
     let demand = match case.kind.as_str() {
@@ -330,5 +329,8 @@ fn estimate(case: &EstimateCase) -> Value {
         _ if case.nilreq => Demand::replicas(None),
         _ => Demand::replicas(Some(&requirements)),
     };
-    Estimator::new(demand, uses_models).estimate(&Capacity::of(&cluster), Assumed(&assumed)).into()
+    let estimator = Estimator::new(demand, uses_models);
+    let mut estimator =
+        if gate("SchedulingOvercommitProtection=true") { estimator } else { estimator.assuming_on_nodes_alone() };
+    estimator.estimate(&Capacity::of(&cluster), Assumed(&assumed)).into()
 }

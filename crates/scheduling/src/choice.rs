@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 /// A region that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Clusters in it, at least one.
+    /// Clusters in it.
     pub value: usize,
     pub weight: i64,
 }
@@ -20,6 +20,10 @@ const STEPS: usize = 20_000_000;
 /// Chooses `min` to `max` groups that together have at least `target` clusters, the greatest weight first. Groups stand
 /// in the order of their names; the answer is their indices by weight, then name. `None` when there is no choice.
 pub fn choose(groups: &[Group], min: usize, max: usize, target: usize) -> Option<Vec<usize>> {
+    // Nothing is asked for, and nothing is chosen: what upstream's search finds first.
+    if min == 0 && target == 0 {
+        return None;
+    }
     let (min, max) = (min.max(1), max.min(groups.len()));
     if min > max {
         return None;
@@ -31,8 +35,9 @@ pub fn choose(groups: &[Group], min: usize, max: usize, target: usize) -> Option
     });
     let sorted: Vec<Group> = order.iter().map(|index| groups[*index]).collect();
     let limits = Limits { min, max, target };
-    // Once there are enough clusters a path does not grow beyond `min`, and each group brings at least one.
-    let longest = max.min(min.max(target));
+    // Once there are enough clusters a path does not grow beyond `min`, and each group brings one, unless it is empty.
+    let empty_groups = sorted.first().is_some_and(|group| group.value == 0);
+    let longest = if empty_groups { max } else { max.min(min.max(target)) };
     let steps = sorted.len().saturating_mul(longest).saturating_mul(target.max(1));
     let winner = if steps <= STEPS { best(&sorted, limits, longest) } else { greedy(&sorted, limits) }?;
     let mut chosen: Vec<usize> = winner.iter().map(|place| order[*place]).collect();

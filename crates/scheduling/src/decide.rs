@@ -8,7 +8,7 @@ use propagation::division::Ties;
 use crate::assign::{Assignment, Share, assign};
 use crate::candidate::Candidate;
 use crate::error::{AssignError, Class, ScheduleError};
-use crate::estimate::{Assumed, Demand, Estimator};
+use crate::estimate::{Assumed, Demand, Estimator, UNLIMITED};
 use crate::explain::Trace;
 use crate::filter::{Filter, Previous, Tiers, diagnosis};
 use crate::labels::Matcher;
@@ -104,12 +104,16 @@ fn run(
     let named = gates.plugins.has(Plugin::ClusterAffinity) && trace.is_none();
     let places = if named { tiers.places(snapshot) } else { None };
     let mut candidates = Vec::new();
+    let watcher = problem.watcher().filter(|_| gates.plugins.has(Plugin::ClusterLocality));
     let mut look = |place: u32| {
         let Some(member) = snapshot.members().get(place as usize).filter(|member| !member.is_deleting()) else {
             return;
         };
         match filter.check(place, member) {
-            Ok(tier) => candidates.push(candidate(snapshot, &previous, gates, place, tier)),
+            Ok(tier) => {
+                candidates.push(candidate(snapshot, &previous, gates, place, tier));
+                watcher.iter().for_each(|steps| steps.looked(Plugin::ClusterLocality, Step::Score, true));
+            }
             Err(rejection) => trace.iter_mut().for_each(|trace| trace.reject(place, rejection)),
         }
     };
@@ -209,13 +213,17 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
     let demand = demand(problem, gates);
     debug_assert_eq!(sets, matches!(demand, Demand::Sets(_)));
     let asks = !matches!(demand, Demand::Nothing);
+    // Who knows no limit takes all there is, and weighs as much as that.
+    let everything = i64::from(problem.spec.replicas);
+    let stands_for_all = |room: i64| asks && !sets && room == UNLIMITED;
     let mut estimator = Estimator::new(demand, gates.resource_models);
     for candidate in candidates {
         let Some(member) = snapshot.members().get(candidate.place as usize) else { continue };
         let assumed = Assumed(problem.estimates.assumed(member.name()));
         let general = estimator.estimate(member.capacity(), assumed);
         let accurate = asks.then(|| problem.estimates.at_most(member.name())).flatten();
-        candidate.allocatable = accurate.map_or(general, |at_most| general.min(at_most));
+        let room = accurate.map_or(general, |at_most| general.min(at_most));
+        candidate.allocatable = if stands_for_all(room) { everything } else { room };
     }
 }
 

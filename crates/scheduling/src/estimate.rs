@@ -2,10 +2,10 @@
 
 use apimachinery::quantity::Quantity;
 use karmada_api::kubernetes::ResourceList;
-use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
+use karmada_api::work::v1alpha2::{Component, ComponentReplicaRequirements, ReplicaRequirements, ResourceBindingSpec};
 use smallvec::SmallVec;
 
-use crate::capacity::{Capacity, Grades, Models, PODS_PER_NODE, Summary, count};
+use crate::capacity::{Capacity, Grades, Models, PODS_PER_NODE, Summary, count, is_of_nodes};
 use crate::fingerprint::Fingerprint;
 use crate::nodes::Nodes;
 
@@ -49,6 +49,19 @@ impl<'a> Demand<'a> {
     }
 }
 
+/// Replicas that are added to a workload with one template, as estimates take their share away.
+pub fn added(spec: &ResourceBindingSpec, replicas: i32) -> Vec<Component> {
+    if replicas <= 0 {
+        return Vec::new();
+    }
+    let replica_requirements = spec.replica_requirements.as_ref().map(|requirements| ComponentReplicaRequirements {
+        node_claim: requirements.node_claim.clone(),
+        priority_class_name: requirements.priority_class_name.clone(),
+        resource_request: requirements.resource_request.clone(),
+    });
+    vec![Component { name: spec.resource.name.clone(), replica_requirements, replicas }]
+}
+
 /// Workloads that were sent to a cluster which may not know of them yet, each with its components.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Assumed<'a>(pub &'a [Vec<Component>]);
@@ -81,13 +94,22 @@ pub struct Estimator<'a> {
     demand: Demand<'a>,
     /// The nodes by grade count where a cluster has them.
     models: bool,
+    /// What is assumed counts in the sums as well, not on the nodes alone.
+    in_sums: bool,
     /// For the grades that were met last.
     on_nodes: OnNodes,
 }
 
 impl<'a> Estimator<'a> {
     pub fn new(demand: Demand<'a>, models: bool) -> Self {
-        Self { demand, models, on_nodes: None }
+        Self { demand, models, in_sums: true, on_nodes: None }
+    }
+
+    /// As upstream without `SchedulingOvercommitProtection`: nodes of models are filled with what is assumed whatever the
+    /// gate says.
+    #[must_use]
+    pub(crate) fn assuming_on_nodes_alone(self) -> Self {
+        Self { in_sums: false, ..self }
     }
 
     /// How much more fits a cluster, never below zero and at most [`UNLIMITED`].
@@ -97,8 +119,9 @@ impl<'a> Estimator<'a> {
         }
         let Some(summary) = &capacity.summary else { return 0 };
         let models = summary.models.as_ref().filter(|_| self.models);
-        let pods = summary.pods.saturating_sub(assumed.pods());
-        let room = Room { summary, models, assumed };
+        let in_sums = if self.in_sums { assumed } else { Assumed::default() };
+        let pods = summary.pods.saturating_sub(in_sums.pods());
+        let room = Room { summary, models, assumed, in_sums };
         match (&self.demand, models) {
             _ if pods <= 0 => 0,
             (Demand::Nothing | Demand::Replicas(None), _) => pods,
@@ -122,7 +145,8 @@ fn by_grade(met: &mut OnNodes, models: &Models, request: &Request<'_>) -> i64 {
 
 fn on_nodes(grades: &Grades, request: &Request<'_>) -> SmallVec<[i64; 9]> {
     let place = |name: &str| grades.names.iter().position(|known| **known == *name);
-    let amounts = request.amounts().iter().map(|(name, amount)| Some((place(name)?, *amount)));
+    let of_nodes = request.amounts().iter().filter(|(name, _)| is_of_nodes(name));
+    let amounts = of_nodes.map(|(name, amount)| Some((place(name)?, *amount)));
     let Some(needs) = amounts.collect::<Option<SmallVec<[(usize, i64); 4]>>>() else { return SmallVec::new() };
     let on_node = |amounts: &Vec<i64>| {
         let fitting = needs.iter().map(|(place, amount)| amounts.get(*place).map_or(0, |has| has / amount));
@@ -135,13 +159,14 @@ struct Room<'a> {
     summary: &'a Summary,
     models: Option<&'a Models>,
     assumed: Assumed<'a>,
+    in_sums: Assumed<'a>,
 }
 
 impl Room<'_> {
     /// How often the amount fits what is left, going by the sums.
     fn fits(&self, name: &str, amount: i64) -> i64 {
         let left = self.summary.left(name).unwrap_or(0);
-        let left = if self.assumed.0.is_empty() { left } else { left.saturating_sub(self.assumed.amount(name)) };
+        let left = if self.in_sums.0.is_empty() { left } else { left.saturating_sub(self.in_sums.amount(name)) };
         left.max(0) / amount.max(1)
     }
 

@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::labels::Matcher;
 use crate::plugins::Plugin;
-use crate::problem::{Gates, Problem};
+use crate::problem::{Gates, Problem, Step, Steps};
 use crate::snapshot::{Member, Serving, Snapshot};
 
 /// Why a plugin refuses a cluster.
@@ -170,6 +170,7 @@ pub(crate) struct Filter<'a, 'b> {
     serving: Serving<'a>,
     tiers: &'a Tiers<'b>,
     previous: &'a Previous,
+    watcher: Option<&'a dyn Steps>,
 }
 
 impl<'a, 'b> Filter<'a, 'b> {
@@ -182,34 +183,44 @@ impl<'a, 'b> Filter<'a, 'b> {
     ) -> Self {
         let resource = &problem.spec.resource;
         let serving = snapshot.serving(&resource.api_version, &resource.kind);
-        Self { problem, gates, serving, tiers, previous }
+        Self { problem, gates, serving, tiers, previous, watcher: problem.watcher() }
     }
 
     /// The tier of a cluster that passes.
     pub fn check(&self, place: u32, member: &Member) -> Result<u32, Rejection> {
-        let on = |plugin: Plugin| self.gates.plugins.has(plugin);
         let stays = self.previous.at(place).is_some();
+        self.watcher.iter().for_each(|steps| steps.turned());
         let evicted = || self.problem.spec.graceful_eviction_tasks.iter().any(|it| it.from_cluster == member.name());
-        if on(Plugin::ClusterEviction) && evicted() {
-            return Err(Rejection::Evicted);
+        self.ask(Plugin::ClusterEviction, || if evicted() { Err(Rejection::Evicted) } else { Ok(()) })?;
+        let served = || stays || self.serving.at(place as usize);
+        self.ask(Plugin::ApiEnablement, || if served() { Ok(()) } else { Err(Rejection::NotServed) })?;
+        self.ask(Plugin::TaintToleration, || if stays { Ok(()) } else { self.taints(member) })?;
+        let mut tier = None;
+        let on = self.ask(Plugin::ClusterAffinity, || {
+            tier = self.tiers.tier(place, member);
+            tier.map(|_| ()).ok_or(Rejection::NoAffinity)
+        })?;
+        if !on {
+            tier = self.tiers.tier(place, member);
         }
-        if on(Plugin::ApiEnablement) && !stays && !self.serving.at(place as usize) {
-            return Err(Rejection::NotServed);
-        }
-        if on(Plugin::TaintToleration) && !stays {
-            self.taints(member)?;
-        }
-        let tier = self.tiers.tier(place, member);
-        if on(Plugin::ClusterAffinity) && tier.is_none() {
-            return Err(Rejection::NoAffinity);
-        }
-        if on(Plugin::SpreadConstraint) {
-            self.properties(member)?;
-        }
-        if self.gates.workload_affinity && !stays {
-            self.peers(member)?;
+        self.ask(Plugin::SpreadConstraint, || self.properties(member))?;
+        if self.gates.workload_affinity {
+            self.ask(Plugin::WorkloadAffinity, || if stays { Ok(()) } else { self.together(member) })?;
+            self.ask(Plugin::WorkloadAntiAffinity, || if stays { Ok(()) } else { self.apart(member) })?;
         }
         Ok(tier.unwrap_or(NO_TIER))
+    }
+
+    /// What a plugin says if it is on; false if it is not.
+    fn ask(&self, plugin: Plugin, look: impl FnOnce() -> Result<(), Rejection>) -> Result<bool, Rejection> {
+        if !self.gates.plugins.has(plugin) {
+            return Ok(false);
+        }
+        let answer = look();
+        if let Some(steps) = self.watcher {
+            steps.looked(plugin, Step::Filter, answer.is_ok());
+        }
+        answer.map(|()| true)
     }
 
     fn taints(&self, member: &Member) -> Result<(), Rejection> {
@@ -242,18 +253,20 @@ impl<'a, 'b> Filter<'a, 'b> {
         Ok(())
     }
 
-    fn peers(&self, member: &Member) -> Result<(), Rejection> {
-        let Some(peers) = self.problem.peers else { return Ok(()) };
-        let there = |targets: &&[TargetCluster]| targets.iter().any(|target| target.name == member.name());
-        let on = |plugin: Plugin| self.gates.plugins.has(plugin);
-        if on(Plugin::WorkloadAffinity) && peers.together.iter().any(|it| !it.is_empty() && !there(it)) {
-            return Err(Rejection::NotTogether);
-        }
-        if on(Plugin::WorkloadAntiAffinity) && peers.apart.iter().any(there) {
-            return Err(Rejection::NotApart);
-        }
-        Ok(())
+    fn together(&self, member: &Member) -> Result<(), Rejection> {
+        let elsewhere = |it: &&[TargetCluster]| !it.is_empty() && !goes_to(it, member);
+        let refuses = self.problem.peers.is_some_and(|peers| peers.together.iter().any(elsewhere));
+        if refuses { Err(Rejection::NotTogether) } else { Ok(()) }
     }
+
+    fn apart(&self, member: &Member) -> Result<(), Rejection> {
+        let refuses = self.problem.peers.is_some_and(|peers| peers.apart.iter().any(|it| goes_to(it, member)));
+        if refuses { Err(Rejection::NotApart) } else { Ok(()) }
+    }
+}
+
+fn goes_to(targets: &[TargetCluster], member: &Member) -> bool {
+    targets.iter().any(|target| target.name == member.name())
 }
 
 /// How many clusters were refused for what, as the condition says it.

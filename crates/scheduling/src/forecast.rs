@@ -1,15 +1,61 @@
 //! What a policy would do with a template that nobody has created yet.
 
+use std::collections::HashMap;
+
 use interpreter::Interpreter;
 use karmada_api::scope::{Binding, Policy};
+use karmada_api::work::v1alpha2::Component;
 use propagation::binding::{self, Context};
 use propagation::selection;
 use propagation::template::Template;
 use serde_json::Value;
 
-use crate::problem::Gates;
+use crate::decide::Decision;
+use crate::estimate::added;
+use crate::problem::{Estimates, Gates, Problem};
 use crate::report::Report;
 use crate::snapshot::Snapshot;
+
+/// What decisions before this one took: room that is there no more.
+#[derive(Clone, Debug, Default)]
+pub struct Taken(HashMap<String, Vec<Vec<Component>>>);
+
+impl Taken {
+    /// A decision about a binding comes true.
+    pub fn take(&mut self, binding: &Binding, decision: &Decision) {
+        let Ok(targets) = &decision.clusters else { return };
+        let spec = &binding.spec;
+        for target in targets {
+            let ran = spec.clusters.iter().find(|old| old.name == target.name);
+            let components = if spec.components.len() > 1 {
+                if ran.is_none() { spec.components.clone() } else { Vec::new() }
+            } else {
+                added(spec, target.replicas.saturating_sub(ran.map_or(0, |old| old.replicas)))
+            };
+            if !components.is_empty() {
+                self.0.entry(target.name.clone()).or_default().push(components);
+            }
+        }
+    }
+}
+
+impl Estimates for Taken {
+    fn at_most(&self, _: &str) -> Option<i64> {
+        None
+    }
+
+    fn assumed(&self, cluster: &str) -> &[Vec<Component>] {
+        self.0.get(cluster).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A decision about a binding after others. `None` without a placement.
+pub fn after(taken: &mut Taken, binding: &Binding, snapshot: &Snapshot, gates: &Gates) -> Option<Report> {
+    let problem = Problem::of(binding)?;
+    let report = Report::of_problem(binding, &Problem { estimates: &*taken, ..problem }, snapshot, gates);
+    taken.take(binding, &report.decision);
+    Some(report)
+}
 
 /// What would become of a template.
 #[derive(Debug)]
@@ -29,7 +75,8 @@ pub enum Forecast {
 }
 
 /// A namespaced policy goes before every cluster policy, as when the template is created. `existing` is the template's
-/// binding, if there is one: then its result is what the decision starts from.
+/// binding, if there is one: then its result is what the decision starts from. `taken` is what was decided before, and gets
+/// to know this decision.
 pub fn forecast(
     template: &Value,
     policies: &[Policy],
@@ -37,6 +84,7 @@ pub fn forecast(
     snapshot: &Snapshot,
     interpreter: &Interpreter,
     gates: &Gates,
+    taken: &mut Taken,
 ) -> Forecast {
     let template = Template(template);
     let namespace = template.namespace();
@@ -56,7 +104,7 @@ pub fn forecast(
         binding.spec.graceful_eviction_tasks.clone_from(&existing.spec.graceful_eviction_tasks);
         binding.status = existing.status.clone();
     }
-    match Report::of(&binding, snapshot, gates) {
+    match after(taken, &binding, snapshot, gates) {
         Some(report) => Forecast::Placed { policy: named, binding: Box::new(binding), report: Box::new(report) },
         None => Forecast::Unclaimed,
     }

@@ -6,7 +6,7 @@ use karmada_api::kubernetes::ResourceList;
 use karmada_api::work::v1alpha2::Component;
 use smallvec::SmallVec;
 
-use crate::capacity::{Models, PODS_PER_NODE, count};
+use crate::capacity::{Models, PODS_PER_NODE, count, is_of_nodes};
 
 /// Placing stops after this many looks at a run; what was placed until then counts. About 10 ms.
 const LOOKS: usize = 1_000_000;
@@ -60,7 +60,8 @@ impl<'a> Nodes<'a> {
 
     fn needs(&self, request: impl Iterator<Item = (&'a str, i64)>) -> Needs {
         let place = |name: &str| self.models.grades.names.iter().position(|known| **known == *name);
-        request.filter(|(_, amount)| *amount > 0).map(|(name, amount)| Some((place(name)?, amount))).collect()
+        let needed = request.filter(|(name, amount)| *amount > 0 && is_of_nodes(name));
+        needed.map(|(name, amount)| Some((place(name)?, amount))).collect()
     }
 
     fn component(&self, component: &'a Component) -> Needs {

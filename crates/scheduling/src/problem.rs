@@ -8,7 +8,7 @@ use karmada_api::policy::v1alpha1::{
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha2::{Component, ResourceBindingSpec, TargetCluster};
 
-use crate::plugins::Plugins;
+use crate::plugins::{Plugin, Plugins};
 
 /// Feature gates and flags that change decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,17 @@ impl Step {
 /// Told of each step when it ends, well or not, so that who has a clock can time them.
 pub trait Steps {
     fn ended(&self, step: Step, succeeded: bool);
+
+    /// Whether to tell of every look of a plugin at a cluster as well. Reading a clock costs more than most looks do.
+    fn watches_plugins(&self) -> bool {
+        false
+    }
+
+    /// Plugins begin to look at the next cluster.
+    fn turned(&self) {}
+
+    /// A plugin has looked at the cluster, in the step of filtering or of scoring.
+    fn looked(&self, _plugin: Plugin, _step: Step, _passes: bool) {}
 }
 
 /// A binding to find clusters for.
@@ -152,6 +163,11 @@ impl<'a> Problem<'a> {
         if let Some(steps) = self.steps {
             steps.ended(step, succeeded);
         }
+    }
+
+    /// Whom to tell of plugins, if anybody wants to know.
+    pub(crate) fn watcher(&self) -> Option<&'a dyn Steps> {
+        self.steps.filter(|steps| steps.watches_plugins())
     }
 
     pub fn is_workload(&self) -> bool {
@@ -233,9 +249,12 @@ impl Bounds {
         Self { min: count(constraint.min_groups), max: count(constraint.max_groups) }
     }
 
-    /// What 0 at the upper end means: no limit.
+    /// What 0 means: no limit at the upper end, and one at the lower, as admission fills it in.
     pub fn or_unlimited(self, unlimited: bool) -> Self {
-        if unlimited && self.max == 0 { Self { max: usize::MAX, ..self } } else { self }
+        if !unlimited {
+            return self;
+        }
+        Self { min: self.min.max(1), max: if self.max == 0 { usize::MAX } else { self.max } }
     }
 }
 

@@ -88,7 +88,8 @@ fn by_cluster(
     let count = candidates.len().min(bounds.max);
     if !selection.duplicated {
         swap_in_room(&mut candidates, count, selection.need);
-        if total(&candidates[..count]) < selection.need {
+        // No cluster has no room even for nothing.
+        if count == 0 || total(&candidates[..count]) < selection.need {
             return Err(SelectError::NoRoom(count));
         }
     }

@@ -8,7 +8,7 @@ use client::Client;
 use estimator::wire::ObjectReference;
 use estimator::{Answer, Ask, Connections, Estimate, Question, Settings, serve};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
-use scheduling::accurate::AssumedWorkload;
+use scheduling::accurate::{AssumedWorkload, Watch};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -22,8 +22,19 @@ impl Estimate for Echo {
         "m1"
     }
 
-    fn replicas(&self, requirements: Option<&ReplicaRequirements>, assumed: &[AssumedWorkload]) -> Result<i64, String> {
+    fn replicas(
+        &self,
+        requirements: Option<&ReplicaRequirements>,
+        assumed: &[AssumedWorkload],
+        watch: &dyn Watch,
+    ) -> Result<i64, String> {
+        watch.answered("NodeResourceEstimator");
         let Some(requirements) = requirements else { return Ok(7) };
+        match requirements.namespace.as_str() {
+            "unknown" => return Ok(-1),
+            "overdrawn" => return Ok(-2),
+            _ => {}
+        }
         if requirements.namespace == "broken" {
             return Err("estimate replica plugins fails with [größer]".to_owned());
         }
@@ -32,12 +43,19 @@ impl Estimate for Echo {
         Ok(i64::try_from(assumed.len()).unwrap() + 40)
     }
 
-    fn component_sets(&self, namespace: &str, components: &[Component], _: &[AssumedWorkload]) -> Result<i64, String> {
+    fn component_sets(
+        &self,
+        namespace: &str,
+        components: &[Component],
+        _: &[AssumedWorkload],
+        _: &dyn Watch,
+    ) -> Result<i64, String> {
         assert_eq!((namespace, components.len()), ("ns", 2));
         Ok(3)
     }
 
-    fn unschedulable(&self, resource: &ObjectReference, threshold: Duration) -> Result<i64, String> {
+    fn unschedulable(&self, resource: &ObjectReference, threshold: Duration, watch: &dyn Watch) -> Result<i64, String> {
+        watch.done("GetObjectFromCache");
         assert_eq!((resource.name.as_str(), threshold), ("web", Duration::from_secs(300)));
         Ok(2)
     }
@@ -75,8 +93,9 @@ async fn each_cluster_has_an_answer_of_its_own() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let stop = CancellationToken::new();
-    let (stopped, echo) = (stop.clone(), Arc::new(Echo));
-    let server = tokio::spawn(async move { serve(listener, None, echo, metrics::Registry::default(), stopped).await });
+    let (stopped, echo, registry) = (stop.clone(), Arc::new(Echo), metrics::Registry::default());
+    let counted = registry.clone();
+    let server = tokio::spawn(async move { serve(listener, None, echo, counted, stopped).await });
     let connections = Connections::new(control(port), Settings::default()).unwrap();
     let of = |clusters: &[&str]| -> Vec<Question> { clusters.iter().map(|cluster| Question::from(*cluster)).collect() };
 
@@ -93,6 +112,10 @@ async fn each_cluster_has_an_answer_of_its_own() {
 
     let m1 = || of(&["m1"]);
     assert_eq!(connections.ask(m1(), &ask(Value::Null)).await["m1"], Answer::Known(7));
+    let unknown = &connections.ask(m1(), &ask(json!({"namespace": "unknown"}))).await["m1"];
+    assert_eq!(unknown, &Answer::Unknown("the estimator of cluster m1 does not know".to_owned()));
+    let overdrawn = &connections.ask(m1(), &ask(json!({"namespace": "overdrawn"}))).await["m1"];
+    assert_eq!(overdrawn, &Answer::Known(0), "an overdrawn quota leaves no room");
     let broken = connections.ask(m1(), &ask(json!({"namespace": "broken"}))).await;
     let Answer::Unknown(why) = &broken["m1"] else { panic!("{broken:?}") };
     assert!(why.ends_with("failed to estimate replicas: estimate replica plugins fails with [größer]"), "{why}");
@@ -111,6 +134,15 @@ async fn each_cluster_has_an_answer_of_its_own() {
     }
     let Answer::Unknown(why) = &connections.ask(of(&["m3"]), &refused).await["m3"] else { panic!() };
     assert!(why.contains("is left alone"), "{why}");
+    let told = registry.text();
+    for family in [
+        "estimating_plugin_execution_duration_seconds_count{estimating_plugin=\"NodeResourceEstimator\",\
+         estimating_plugin_extension_point=\"estimate_replicas\"}",
+        "estimating_plugin_extension_point_duration_seconds_count{estimating_plugin_extension_point=\"estimate_components\"}",
+        "estimating_algorithm_duration_seconds_count{result=\"success\",type=\"GetUnschedulableReplicas\",step=\"GetObjectFromCache\"}",
+    ] {
+        assert!(told.contains(&format!("karmada_scheduler_estimator_{family}")), "{family}: {told}");
+    }
     stop.cancel();
     server.await.unwrap();
 }

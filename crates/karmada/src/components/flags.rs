@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::Context as _;
 use estimator::{ClientTls, ServerTls, Settings};
 use karmada_api::gates;
-use scheduler::{DeschedulerOptions, Options};
+use scheduler::{Bucket, DeschedulerOptions, Options, Pacing};
 use scheduling::Plugins;
 use scheduling::accurate::Switches;
 
@@ -38,9 +38,21 @@ pub fn scheduler_options(given: &Given<'_>) -> anyhow::Result<Options> {
     options.gates.workload_affinity = open(gates::WORKLOAD_AFFINITY);
     options.gates.resource_models = open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
     options.by_priority = open(gates::PRIORITY_BASED_SCHEDULING);
+    if !options.by_priority {
+        options.pacing = pacing(given)?;
+    }
     options.overcommit_protection = open(gates::SCHEDULING_OVERCOMMIT_PROTECTION);
     options.spare_pull_estimators = given.is_true("disable-scheduler-estimator-in-pull-mode")?;
     Ok(options)
+}
+
+/// Of the queue without priorities; that with priorities has pauses of its own.
+fn pacing(given: &Given<'_>) -> anyhow::Result<Pacing> {
+    Ok(Pacing {
+        first: given.duration("rate-limiter-base-delay")?,
+        longest: given.duration("rate-limiter-max-delay")?,
+        bucket: Bucket::new(given.parsed("rate-limiter-qps")?, given.parsed("rate-limiter-bucket-size")?),
+    })
 }
 
 pub fn switches(given: &Given<'_>) -> Switches {

@@ -7,7 +7,6 @@ mod scheduling;
 
 use std::path::Path;
 
-use anyhow::Context as _;
 use client::{Client, TokenBucket};
 use controller_runtime::LeaderElection;
 use metrics::Registry;
@@ -133,13 +132,18 @@ fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<Lea
     Ok(election)
 }
 
-/// To the API server of `--kubeconfig` or `KUBECONFIG`. Upstream's limit of 40 requests a second is kept when somebody
-/// asks for one.
+/// To the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if that is given; in a pod without
+/// them to that of its cluster. Upstream's limit of 40 requests a second is kept when somebody asks for one.
 async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
     let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
     let kubeconfig = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
-    let kubeconfig = kubeconfig.context("--kubeconfig or KUBECONFIG must name the API server")?;
-    let client = Client::from_kubeconfig(Path::new(kubeconfig), None).await?.with_user_agent(name);
+    let master = Some(given.text("master")).filter(|server| !server.is_empty());
+    let in_a_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    anyhow::ensure!(
+        kubeconfig.is_some() || master.is_some() || in_a_pod,
+        "--kubeconfig or KUBECONFIG must name the API server"
+    );
+    let client = Client::from_flags(kubeconfig.map(Path::new), master).await?.with_user_agent(name);
     if !given.is_given("kube-api-qps") {
         return Ok(client);
     }

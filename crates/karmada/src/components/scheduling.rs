@@ -1,11 +1,11 @@
 //! `karmada scheduler`, `karmada scheduler-estimator` and `karmada descheduler`.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use controller_runtime::InformerSet;
-use estimator::{Connections, Estimators, MemberEstimator};
+use estimator::{Connections, Estimators, MemberEstimator, Settings};
 use tokio::net::TcpListener;
 
 use super::flags::{descheduler_options, estimator_settings, estimator_tls, scheduler_options, switches};
@@ -13,8 +13,7 @@ use super::{Begun, Surroundings, run};
 use crate::flags::Given;
 
 /// Over gRPC alone: what another process follows is not known here.
-fn estimators(around: &Surroundings, given: &Given<'_>) -> anyhow::Result<Estimators> {
-    let settings = estimator_settings(given)?;
+fn estimators(around: &Surroundings, settings: Settings) -> anyhow::Result<Estimators> {
     let timeout = settings.timeout;
     let connections = Connections::new(around.client.clone(), settings).context("setting up TLS to estimators")?;
     Ok(Estimators::new(None, Some(connections), timeout))
@@ -22,13 +21,11 @@ fn estimators(around: &Surroundings, given: &Given<'_>) -> anyhow::Result<Estima
 
 pub async fn scheduler(given: &Given<'_>) -> anyhow::Result<()> {
     let mut options = scheduler_options(given)?;
-    let asks = given.is_true("enable-scheduler-estimator")?;
+    let asked = if given.is_true("enable-scheduler-estimator")? { Some(estimator_settings(given)?) } else { None };
     let lease = given.text("leader-elect-resource-name");
     run("karmada-scheduler", given, Some(lease), async move |around| {
         options.metrics = around.registry.clone();
-        if asks {
-            options.estimators = Some(estimators(around, given)?);
-        }
+        options.estimators = asked.map(|settings| estimators(around, settings)).transpose()?;
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let (world, stop) = (around.world.clone(), around.stop.clone());
         let name = options.name.clone();
@@ -40,9 +37,9 @@ pub async fn scheduler(given: &Given<'_>) -> anyhow::Result<()> {
 }
 
 pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
-    let options = descheduler_options(given)?;
+    let (options, settings) = (descheduler_options(given)?, estimator_settings(given)?);
     run("karmada-descheduler", given, Some("karmada-descheduler"), async move |around| {
-        let estimators = estimators(around, given)?;
+        let estimators = estimators(around, settings)?;
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let (client, world, stop) = (around.client.clone(), around.world.clone(), around.stop.clone());
         let task = tokio::spawn(async move {
@@ -62,8 +59,14 @@ pub async fn scheduler_estimator(given: &Given<'_>) -> anyhow::Result<()> {
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let member = MemberEstimator::follow_alone(cluster, &informers, switches(given));
         anyhow::ensure!(member.synced().await, "the estimator ended before it knew the nodes and pods");
-        let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+        // Of both families where the machine has both, as upstream.
+        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await;
+        let listener = match both {
+            Ok(listener) => listener,
+            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
+                .await
+                .with_context(|| format!("listening on port {port}"))?,
+        };
         let address = listener.local_addr().context("reading the listener's address")?;
         let tls = tls.as_ref().map(estimator::ServerTls::config).transpose().context("setting up TLS")?;
         let serving = estimator::serve(listener, tls, Arc::new(member), around.registry.clone(), around.stop.clone());

@@ -1,5 +1,6 @@
 //! The flags of upstream's components, declared once as data (`flags.tsv`): `--help`, parsing and the documentation come
-//! from it. A flag without an effect here is known and refused, never ignored.
+//! from it. A flag without an effect here is known and refused, never ignored; what has no effect in upstream either, or
+//! asks for what happens anyway, is taken.
 
 mod reference;
 
@@ -8,6 +9,8 @@ use std::sync::OnceLock;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use karmada_api::gates::{self, Gates};
+
+use crate::logging::Logging;
 
 pub use reference::{flags_page, gates_page, metrics_page};
 
@@ -74,8 +77,13 @@ pub const EFFECTIVE_IN_SCHEDULER: &[&str] = &[
     "leader-elect-resource-name",
     "leader-elect-resource-namespace",
     "leader-elect-retry-period",
+    "master",
     "metrics-bind-address",
     "plugins",
+    "rate-limiter-base-delay",
+    "rate-limiter-bucket-size",
+    "rate-limiter-max-delay",
+    "rate-limiter-qps",
     "scheduler-estimator-ca-file",
     "scheduler-estimator-cert-file",
     "scheduler-estimator-key-file",
@@ -98,6 +106,7 @@ pub const EFFECTIVE_IN_SCHEDULER_ESTIMATOR: &[&str] = &[
     "kube-api-burst",
     "kube-api-qps",
     "kubeconfig",
+    "master",
     "metrics-bind-address",
     "server-port",
 ];
@@ -115,6 +124,7 @@ pub const EFFECTIVE_IN_DESCHEDULER: &[&str] = &[
     "leader-elect-renew-deadline",
     "leader-elect-resource-namespace",
     "leader-elect-retry-period",
+    "master",
     "metrics-bind-address",
     "scheduler-estimator-ca-file",
     "scheduler-estimator-cert-file",
@@ -148,6 +158,34 @@ pub const EFFECTIVE_IN_WEBHOOK: &[&str] = &[
     "tls-min-version",
     "tls-private-key-file-name",
 ];
+
+/// Log flags, which every command with flags of upstream's takes. Those of them that only concern files have no effect in
+/// upstream either while `--logtostderr` is on, and it always is here.
+pub const LOGGING: &[&str] = &[
+    "add-dir-header",
+    "alsologtostderr",
+    "alsologtostderrthreshold",
+    "legacy-stderr-threshold-behavior",
+    "log-dir",
+    "log-file",
+    "log-file-max-size",
+    "log-flush-frequency",
+    "logging-format",
+    "logtostderr",
+    "one-output",
+    "skip-headers",
+    "skip-log-headers",
+    "stderrthreshold",
+    "v",
+    "vmodule",
+];
+
+/// Flags without an effect on anything that can be seen: of profiles, which are never served; of how many threads share
+/// the work of one estimate, which is one computation here.
+pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
+
+/// Commands that carry out every gate their counterpart in upstream reads; other gates change nothing in either.
+const READ_ALL_THEIR_GATES: &[&str] = &["scheduler", "scheduler-estimator"];
 
 /// Gates that change something when they are set to what is not their default.
 pub const EFFECTIVE_GATES: &[&str] = &[
@@ -204,7 +242,8 @@ fn with_flags(mut command: Command, components: &[&str], effective: &[&str]) -> 
                 continue;
             }
             declared.push(flag.name.to_owned());
-            command = command.arg(argument(flag, default, effective.contains(&flag.name)));
+            let works = effective.contains(&flag.name) || LOGGING.contains(&flag.name);
+            command = command.arg(argument(flag, default, works));
         }
     }
     command
@@ -220,6 +259,9 @@ fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
     let mut arg = Arg::new(id(flag.name)).long(flag.name).help(help).value_name(flag.type_).allow_hyphen_values(true);
     if !default.is_empty() {
         arg = arg.default_value(default);
+    }
+    if flag.name == "v" {
+        arg = arg.short('v');
     }
     if flag.type_ == "bool" {
         arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
@@ -246,17 +288,23 @@ pub struct Given<'a> {
 }
 
 impl<'a> Given<'a> {
-    /// Checks what a command was given: nothing without an effect.
-    pub fn read(matches: &'a ArgMatches, effective: &[&str]) -> anyhow::Result<Self> {
+    /// Checks what a command was given: nothing without an effect, unless it asks a component for its default.
+    pub fn read(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyhow::Result<Self> {
+        let works = |name: &str| [effective, LOGGING, INERT].iter().any(|list| list.contains(&name));
+        let is_default = |name: &str| {
+            let flag = flags().iter().find(|flag| flag.name == name && flag.default_of(command).is_some());
+            flag.and_then(|flag| flag.default_of(command)) == Some(text(matches, name))
+        };
         for name in matches.ids().filter_map(|known| known.as_str().strip_prefix("upstream:")) {
-            if !effective.contains(&name) && is_given(matches, name) {
+            if !works(name) && is_given(matches, name) && !is_default(name) {
                 anyhow::bail!("--{name} is a flag of upstream's that has no effect in this version; leave it out");
             }
         }
         let text = text(matches, "feature-gates");
         let gates = Gates::parse(text)
             .map_err(|error| anyhow::anyhow!("invalid argument {text:?} for \"--feature-gates\" flag: {error}"))?;
-        if let Some((gate, open)) = gates.changed().find(|(gate, _)| !EFFECTIVE_GATES.contains(&gate.name)) {
+        let concerns = |name: &str| !READ_ALL_THEIR_GATES.contains(&command) && !EFFECTIVE_GATES.contains(&name);
+        if let Some((gate, open)) = gates.changed().find(|(gate, _)| concerns(gate.name)) {
             anyhow::bail!(
                 "feature gate {}={open} has no effect in this version, which acts as with {}; leave it out",
                 gate.name,
@@ -264,6 +312,11 @@ impl<'a> Given<'a> {
             );
         }
         Ok(Self { matches, gates })
+    }
+
+    /// What the log flags of a command ask for; those of one without such flags are at their defaults.
+    pub fn logging(matches: &ArgMatches) -> anyhow::Result<Logging> {
+        Logging::read(|name| text(matches, name))
     }
 
     /// The text of a flag, empty if it has none.
@@ -345,7 +398,7 @@ mod tests {
     fn given(args: &[&str]) -> Result<String, String> {
         let command = with_flags(Command::new("up"), UP, EFFECTIVE_IN_UP);
         let matches = command.try_get_matches_from(args).map_err(|error| error.to_string())?;
-        let given = Given::read(&matches, EFFECTIVE_IN_UP).map_err(|error| error.to_string())?;
+        let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).map_err(|error| error.to_string())?;
         let allowed = given.is_true("allow-no-execute-taint-policy").map_err(|error| error.to_string())?;
         let threshold = given.duration("cluster-failure-threshold").map_err(|error| error.to_string())?;
         let affinity = given.gates.is_open(gates::WORKLOAD_AFFINITY);

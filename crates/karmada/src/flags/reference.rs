@@ -5,17 +5,22 @@ use std::fmt::Write as _;
 use karmada_api::gates::GATES;
 use metrics::{Buckets, Description, Kind};
 
-use super::{ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, UP, flags};
+use super::{ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, LOGGING, UP, flags};
 
 const MADE: &str =
     "<!-- Made from the program's data by `UPDATE_DOCS=1 cargo test -p karmada reference`; do not edit. -->\n";
+
+fn is_alone(component: &str) -> bool {
+    ALONE.iter().any(|(name, _)| *name == component)
+}
 
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
     let mut page = format!(
         "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's. A flag works in `karmada up` or in \
          the component's own command, such as `karmada scheduler`, where the last\ncolumn says so; elsewhere it is refused by \
-         name, never ignored.\n"
+         name, never ignored. A component's own command also takes\nwhat asks for the default, the address of profiles (never served) and `--parallelism` (an estimate is one computation). Log flags \
+         about files are taken: logs go to standard error, where upstream\nignores them too.\n"
     );
     for component in COMPONENTS {
         // Writing to a String cannot fail.
@@ -27,6 +32,8 @@ pub fn flags_page() -> String {
             let Some(default) = flag.default_of(component) else { continue };
             let up = UP.contains(component) && EFFECTIVE_IN_UP.contains(&flag.name);
             let alone = ALONE.iter().any(|(name, effective)| name == component && effective.contains(&flag.name));
+            let logs = LOGGING.contains(&flag.name);
+            let (up, alone) = (up || (logs && UP.contains(component)), alone || (logs && is_alone(component)));
             let works = [(up, "up"), (alone, *component)].into_iter().filter_map(|(works, name)| works.then_some(name));
             let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
             let _ = writeln!(

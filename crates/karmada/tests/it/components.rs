@@ -204,6 +204,101 @@ async fn our_scheduler_asks_our_estimator() {
     assert_eq!(holder().await, "", "the Lease is given back");
 }
 
+/// A Deployment of three pods of which a member's two nodes take two.
+async fn crowd(member: &Client) {
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}}});
+    let resource = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
+    create(member, &resource, deployment).await;
+    until("two pods are ready", async || {
+        let live = member.get(&resource, &ObjectKey::namespaced("default", "web")).await.ok()?.to_value().ok()?;
+        (live["status"]["readyReplicas"] == 2).then_some(())
+    })
+    .await;
+}
+
+/// The binding of that Deployment as the scheduler and the controllers left it.
+async fn settled(control: &Client) -> ObjectKey {
+    let (resource, key) = (Binding::api_resource(Scope::Namespaced), ObjectKey::namespaced("default", "web"));
+    let placement =
+        json!({"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}});
+    let binding = json!({"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding",
+        "metadata": {"name": "web", "namespace": "default", "annotations": {"policy.karmada.io/applied-placement": placement.to_string()}},
+        "spec": {"resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web", "uid": "u"},
+            "replicas": 3, "placement": placement, "clusters": [{"name": "m1", "replicas": 3}]}});
+    create(control, &resource, binding).await;
+    let status = json!({"status": {"schedulerObservedGeneration": 1,
+        "aggregatedStatus": [{"clusterName": "m1", "status": {"replicas": 3, "readyReplicas": 2}}]}});
+    control.patch(&resource, &key, &Patch::Merge(status), &PatchOptions::status()).await.expect("a status");
+    key
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn our_descheduler_takes_back_what_no_node_takes() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name);
+    let server = Karmada::apiserver(&at("control"));
+    let member = Karmada::member_with("m1", &at("m1"), &["--nodes", "2", "--cpu", "4"]);
+    let none = ["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0", "--v=4"];
+    // What upstream's charts pass, and what only asks for what happens anyway.
+    let own = [
+        "scheduler-estimator",
+        "--cluster-name=m1",
+        "--server-port=0",
+        "--parallelism=0",
+        "--logtostderr=true",
+        "--enable-pprof=false",
+        "--feature-gates=AllAlpha=true,AllBeta=true",
+        "--kubeconfig",
+        member.kubeconfig(),
+    ];
+    let estimator = Component::start(&args(&[&own[..], &none].concat()), 3);
+    let control = Client::from_kubeconfig(Path::new(server.kubeconfig()), None).await.expect("a client");
+    join(&control, estimator.told("ready on ")).await;
+    crowd(&Client::from_kubeconfig(Path::new(member.kubeconfig()), None).await.expect("a client")).await;
+    let key = settled(&control).await;
+
+    let own = [
+        "descheduler",
+        "--descheduling-interval=1s",
+        "--unschedulable-threshold=1s",
+        "--kubeconfig",
+        server.kubeconfig(),
+    ];
+    let descheduler = Component::start(&args(&[&own[..], &none].concat()), 3);
+    assert_eq!(descheduler.said[0], "The descheduler is ready");
+    let resource = Binding::api_resource(Scope::Namespaced);
+    let clusters = until("one replica is taken back", async || {
+        let binding = control.get(&resource, &key).await.ok()?.to_value().ok()?;
+        Some(binding["spec"]["clusters"].clone()).filter(|clusters| clusters[0]["replicas"] != 3)
+    })
+    .await;
+    assert_eq!(clusters, json!([{"name": "m1", "replicas": 2}]));
+    let events = ApiResource::namespaced("", "v1", "Event", "events");
+    let told = until("it is told", async || {
+        let list = control.list(&events, Some("default"), &Default::default()).await.ok()?;
+        let events: Vec<Value> = list.items.iter().filter_map(|event| event.to_value().ok()).collect();
+        let of = |kind: &str| {
+            let found = events.iter().find(|event| event["involvedObject"]["kind"] == kind)?;
+            Some(format!("{} {}", found["reason"].as_str()?, found["message"].as_str()?))
+        };
+        Some([of("ResourceBinding")?, of("Deployment")?])
+    })
+    .await;
+    let expected = "DescheduleBindingSucceed Binding has been descheduled, 1 replica(s) in cluster(m1), 1 total \
+                    descheduled replica(s)";
+    assert_eq!(told, [expected, expected]);
+    let lease = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+    let lease_key = ObjectKey::namespaced("karmada-system", "karmada-descheduler");
+    assert!(control.get(&lease, &lease_key).await.is_ok());
+    assert!(page(descheduler.told("health on "), "/healthz").await.ends_with("\r\nok"));
+    // The scheduler has not looked at this result yet, so nothing more is taken.
+    assert!(descheduler.terminate());
+    assert!(estimator.terminate());
+}
+
 #[test]
 fn what_is_missing_is_named() {
     for (list, expected) in [
@@ -211,6 +306,14 @@ fn what_is_missing_is_named() {
         (&["scheduler-estimator"], "clusterName cannot be empty"),
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
         (&["descheduler", "--enable-pprof"], "--enable-pprof is a flag of upstream's that has no effect"),
+        (&["scheduler", "--logtostderr=false"], "--logtostderr=false: logs go to standard error"),
+        (&["scheduler", "-v=high"], "--v: \"high\" is no verbosity such as 4"),
+        (
+            &["scheduler", "--rate-limiter-qps=-1", "--feature-gates=PriorityBasedScheduling=false"],
+            "--rate-limiter-qps",
+        ),
+        (&["scheduler", "--scheduler-estimator-port=65536", "--enable-scheduler-estimator"], "65536"),
+        (&["descheduler", "--master=http://127.0.0.1:1/ /"], "server \"http://127.0.0.1:1/ /\": "),
     ] {
         let ran = Command::new(env!("CARGO_BIN_EXE_karmada")).args(list).env_remove("KUBECONFIG").output();
         let ran = ran.expect("the binary starts");

@@ -62,3 +62,13 @@ fn kubectl_finds_the_plugin() {
     let version = Ran::from(command.output().expect("kubectl starts")).ok();
     assert!(version.starts_with("kubectl karmada version: version.Info{"), "{version}");
 }
+
+#[test]
+fn components_have_names_and_versions_of_their_own() {
+    for name in ["karmada-scheduler", "karmada-scheduler-estimator", "karmada-descheduler", "karmada-webhook"] {
+        let version = called(name, &["version"]).ok();
+        assert!(version.starts_with(&format!("{name} version: version.Info{{GitVersion:\"v")), "{version}");
+        let help = called(name, &["--help"]).ok();
+        assert!(help.contains("--vmodule"), "{help}");
+    }
+}

@@ -3,7 +3,7 @@
 use interpreter::Interpreter;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
-use scheduling::forecast::{Forecast, forecast as foresee};
+use scheduling::forecast::{Forecast, Taken, after, forecast as foresee};
 use scheduling::report::Report;
 use scheduling::{Gates, Snapshot};
 use serde_json::{Value, json};
@@ -52,10 +52,15 @@ pub async fn forecast(context: &Context, args: &ScheduleArgs) -> Result<(), Erro
     }
     let default = args.namespace.clone().unwrap_or_else(|| context.namespace());
     let snapshot = snapshot(&manifests.clusters, without)?;
+    // As the scheduler takes them: the more important first; who comes first takes room from those after him.
+    let urgency = |binding: &Binding| binding.spec.schedule_priority.as_ref().map_or(0, |it| it.priority);
+    running.sort_by_key(|it| (std::cmp::Reverse(urgency(it)), it.metadata.namespace.clone(), it.metadata.name.clone()));
+    let mut taken = Taken::default();
     let fates: Vec<Fate> = if manifests.templates.is_empty() {
-        running.iter().filter_map(|binding| survivor(binding, &snapshot, without)).collect()
+        running.iter().filter_map(|binding| survivor(binding, &snapshot, without, &mut taken)).collect()
     } else {
-        manifests.templates.iter().map(|it| newcomer(it, &default, &manifests, &running, &snapshot, without)).collect()
+        let templates = manifests.templates.iter();
+        templates.map(|it| newcomer(it, &default, &manifests, &running, &snapshot, without, &mut taken)).collect()
     };
     let items: Vec<&Value> = fates.iter().map(|fate| &fate.value).collect();
     print(context, form, &json!({"items": items}), || shown(&fates));
@@ -83,7 +88,7 @@ fn named(kind: &str, namespace: &str, name: &str) -> String {
 }
 
 /// What runs, if it would be scheduled anew without the clusters.
-fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String]) -> Option<Fate> {
+fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String], taken: &mut Taken) -> Option<Fate> {
     let hit = binding.spec.clusters.iter().any(|target| without.contains(&target.name));
     if !hit {
         return None;
@@ -91,7 +96,7 @@ fn survivor(binding: &Binding, snapshot: &Snapshot, without: &[String]) -> Optio
     let (now, resource) = (places(binding), &binding.spec.resource);
     let mut left = binding.clone();
     left.spec.clusters.retain(|target| !without.contains(&target.name));
-    let report = Report::of(&left, snapshot, &Gates::default());
+    let report = after(taken, &left, snapshot, &Gates::default());
     // What follows another workload goes where that goes.
     let then = report.as_ref().map_or_else(|| "follows what requires it".to_owned(), Report::result);
     let value = report.map_or_else(|| json!({"binding": {"name": binding.metadata.name}}), |report| report.to_value());
@@ -106,6 +111,7 @@ fn newcomer(
     running: &[Binding],
     snapshot: &Snapshot,
     without: &[String],
+    taken: &mut Taken,
 ) -> Fate {
     let mut template = template.clone();
     let policies = &manifests.policies;
@@ -125,7 +131,7 @@ fn newcomer(
     let now = existing.as_ref().map_or_else(|| "-".to_owned(), places);
     let what = named(&kind, &namespace, &name);
     let interpreter = Interpreter::default();
-    let found = foresee(&template, policies, existing.as_ref(), snapshot, &interpreter, &Gates::default());
+    let found = foresee(&template, policies, existing.as_ref(), snapshot, &interpreter, &Gates::default(), taken);
     let resource = json!({"kind": kind, "namespace": namespace, "name": name});
     match found {
         Forecast::Unclaimed => Fate {

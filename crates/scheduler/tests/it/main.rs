@@ -1,5 +1,6 @@
 //! Journeys of bindings through the scheduler, in one process and in virtual time.
 
+mod estimates;
 mod failures;
 mod harness;
 mod measure;

@@ -32,12 +32,29 @@ pub struct AssumedWorkload {
     pub components: Vec<Component>,
 }
 
+/// Told what has been done, so that who has a clock can time it.
+pub trait Watch {
+    /// A plugin has answered.
+    fn answered(&self, _plugin: &'static str) {}
+
+    /// A part of the work is done.
+    fn done(&self, _part: &'static str) {}
+}
+
+/// Nobody wants to know.
+impl Watch for () {}
+
+/// As metrics name the plugins.
+const NODES: &str = "NodeResourceEstimator";
+const QUOTAS: &str = "ResourceQuotaEstimator";
+
 /// How many more replicas fit. Without requirements only the number of pods limits them.
 pub fn replicas(
     state: &State,
     requirements: Option<&ReplicaRequirements>,
     assumed: &[AssumedWorkload],
     switches: Switches,
+    watch: &dyn Watch,
 ) -> i64 {
     if state.nodes().next().is_none() {
         return 0;
@@ -57,8 +74,11 @@ pub fn replicas(
         rooms.place(&workload.components);
     });
     let on_nodes = rooms.fits(&component);
+    watch.answered(NODES);
     let namespace = requirements.map_or("", |it| it.namespace.as_str());
-    on_nodes.min(by_quota(state, namespace, std::slice::from_ref(&component), assumed, switches)).clamp(0, UNLIMITED)
+    let by_quota = by_quota(state, namespace, std::slice::from_ref(&component), assumed, switches);
+    watch.answered(QUOTAS);
+    on_nodes.min(by_quota).clamp(0, UNLIMITED)
 }
 
 /// How many times all components fit together.
@@ -68,12 +88,15 @@ pub fn component_sets(
     components: &[Component],
     assumed: &[AssumedWorkload],
     switches: Switches,
+    watch: &dyn Watch,
 ) -> i64 {
     if state.nodes().next().is_none() {
         return 0;
     }
     let assumed = if switches.assumed { assumed } else { &[] };
+    // First, for sets beyond the quota need not be placed.
     let most = by_quota(state, namespace, components, assumed, switches);
+    watch.answered(QUOTAS);
     if components.iter().all(|component| component.replicas <= 0) {
         return most;
     }
@@ -85,7 +108,9 @@ pub fn component_sets(
     let mut by_size: Vec<&Component> = components.iter().collect();
     by_size.sort_by_key(|component| std::cmp::Reverse(node::size(component)));
     let given = rooms.clone().sets(&components.iter().collect::<Vec<_>>(), most);
-    given.max(rooms.sets(&by_size, most)).clamp(0, UNLIMITED)
+    let best = given.max(rooms.sets(&by_size, most));
+    watch.answered(NODES);
+    best.clamp(0, UNLIMITED)
 }
 
 fn by_quota(

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::state::State;
-use crate::capacity::count;
+use crate::capacity::{count, is_of_nodes};
 
 /// By name, in the unit estimates count in.
 pub(super) type Amounts = BTreeMap<String, i64>;
@@ -116,14 +116,6 @@ pub(super) fn amounts(list: &Value) -> Amounts {
     list.as_object().into_iter().flatten().filter_map(amount).collect()
 }
 
-/// Resources that nodes are asked for; requests of others are ignored.
-fn tracked(name: &str) -> bool {
-    matches!(name, "cpu" | "memory" | "ephemeral-storage")
-        || name.starts_with("hugepages-")
-        || name.starts_with("attachable-volumes-")
-        || (name.contains('/') && !name.starts_with("requests."))
-}
-
 /// What one replica needs of the resources `wanted` names.
 pub(super) fn needs(component: &Component, wanted: impl Fn(&str) -> bool) -> Vec<(&str, i64)> {
     let request = component.replica_requirements.as_ref().map(|it| &it.resource_request);
@@ -137,7 +129,7 @@ pub(super) fn needs(component: &Component, wanted: impl Fn(&str) -> bool) -> Vec
 
 /// For sorting: processors first, then memory.
 pub(super) fn size(component: &Component) -> (i64, i64) {
-    let needs = needs(component, tracked);
+    let needs = needs(component, is_of_nodes);
     let of = |wanted: &str| needs.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, amount)| *amount);
     (of("cpu"), of("memory"))
 }
@@ -189,7 +181,7 @@ impl<'a> Rooms<'a> {
 
     /// How many replicas fit on all nodes together.
     pub fn fits(&self, component: &Component) -> i64 {
-        let needs = needs(component, tracked);
+        let needs = needs(component, is_of_nodes);
         let taking = self.rooms.iter().filter(|room| room.node.takes(claim(component)));
         taking.fold(0, |sum, room| sum.saturating_add(room.fits(&needs)))
     }
@@ -201,7 +193,7 @@ impl<'a> Rooms<'a> {
 
     fn place_one(&mut self, component: &Component) -> bool {
         let mut remaining = i64::from(component.replicas);
-        let needs = needs(component, tracked);
+        let needs = needs(component, is_of_nodes);
         for room in &mut self.rooms {
             if remaining <= 0 || self.looks >= LOOKS {
                 break;

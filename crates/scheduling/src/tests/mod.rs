@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod brute;
+mod odd;
 mod own;
 mod reference;
 mod tables;

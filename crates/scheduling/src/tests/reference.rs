@@ -103,7 +103,7 @@ fn select(world: &World) -> Result<Vec<usize>, &'static str> {
             std::mem::swap(&mut chosen[index], &mut rest[best]);
         }
     }
-    if room(world, &chosen) < world.replicas { Err("no room") } else { Ok(chosen) }
+    if chosen.is_empty() || room(world, &chosen) < world.replicas { Err("no room") } else { Ok(chosen) }
 }
 
 struct Region {
@@ -117,6 +117,8 @@ fn select_regions(world: &World, all: &[usize], (min, max): (usize, usize)) -> R
     let mut names: Vec<u32> = world.spots.iter().map(|spot| spot.region).collect();
     names.sort_unstable();
     names.dedup();
+    // Who is in no region cannot be chosen.
+    names.retain(|name| *name != 0);
     let mut regions: Vec<Region> = Vec::new();
     for name in names {
         let members: Vec<usize> = all.iter().copied().filter(|index| world.spots[*index].region == name).collect();
@@ -144,6 +146,9 @@ fn select_regions(world: &World, all: &[usize], (min, max): (usize, usize)) -> R
             best = later.clone();
         }
     }
+    if best.is_empty() {
+        return Err("too few clusters in regions");
+    }
     let mut selected: Vec<usize> = best.iter().map(|it| regions[*it].members[0]).collect();
     let mut others: Vec<usize> = best.iter().flat_map(|it| regions[*it].members[1..].to_vec()).collect();
     others.sort_by_key(|index| preference(world, *index));
@@ -159,7 +164,7 @@ fn select_regions(world: &World, all: &[usize], (min, max): (usize, usize)) -> R
 fn walk(regions: &[Region], path: &mut Vec<usize>, limits: (usize, usize, usize), found: &mut Vec<Vec<usize>>) {
     let (min, max, target) = limits;
     let size: usize = path.iter().map(|it| regions[*it].members.len()).sum();
-    if !path.is_empty() && size >= target && (min..=max).contains(&path.len()) {
+    if size >= target && (min..=max).contains(&path.len()) {
         found.push(path.clone());
         return;
     }
@@ -211,7 +216,7 @@ fn assign(world: &World, selected: &[usize]) -> Result<Vec<(usize, i64)>, &'stat
             if members.is_empty() || remaining == 0 {
                 continue;
             }
-            let share = remaining.min(room(world, &members));
+            let share = remaining.min(room(world, &members)).max(0);
             result.extend(divide(world, &members, share)?);
             remaining -= share;
         }

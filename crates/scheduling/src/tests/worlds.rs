@@ -287,7 +287,17 @@ fn a_sample_of_small_worlds() {
 #[ignore = "takes minutes; see the top of the file"]
 fn all_small_worlds() {
     let decider = Decider::new();
-    for clusters in 1..=4 {
-        (0..count(clusters)).for_each(|number| check(&decider, clusters, number));
-    }
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64);
+    std::thread::scope(|scope| {
+        for first in 0..threads {
+            let decider = &decider;
+            scope.spawn(move || {
+                for clusters in 1..=4 {
+                    let numbers = (first..count(clusters)).step_by(threads as usize);
+                    numbers.for_each(|number| check(decider, clusters, number));
+                }
+            });
+        }
+    });
+    println!("{} worlds", (1..=4).map(count).sum::<u64>());
 }

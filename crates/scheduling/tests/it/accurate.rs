@@ -110,9 +110,9 @@ fn replicas_on_nodes() {
         ("NR08", "", Value::Null, 0),
     ] {
         let asked = requirements(amounts("1c2Gi", ""), claim);
-        assert_eq!(replicas(&state(nodes), Some(&asked), &[], Switches::default()), expected, "{id}");
+        assert_eq!(replicas(&state(nodes), Some(&asked), &[], Switches::default(), &()), expected, "{id}");
     }
-    assert_eq!(replicas(&state(three), None, &[], Switches::default()), 28, "NR09");
+    assert_eq!(replicas(&state(three), None, &[], Switches::default(), &()), 28, "NR09");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn pods_take_room_until_they_are_gone() {
     let asked = requirements(amounts("1c", ""), Value::Null);
     let mut fits = |change: &dyn Fn(&mut State)| {
         change(&mut state);
-        replicas(&state, Some(&asked), &[], Switches::default())
+        replicas(&state, Some(&asked), &[], Switches::default(), &())
     };
     assert_eq!(fits(&|state| state.put_pod(&pod("x", "n0", "1", "Running"))), 3);
     assert_eq!(fits(&|state| state.put_pod(&pod("x", "n0", "3", "Running"))), 1, "it was resized");
@@ -169,13 +169,13 @@ fn sets_on_nodes() {
     ] {
         let assumed = AssumedWorkload { namespace: "foo".to_owned(), components: components(assumed) };
         let switches = Switches { assumed: true, ..Switches::default() };
-        let sets = component_sets(&state(nodes), "foo", &components(set), &[assumed], switches);
+        let sets = component_sets(&state(nodes), "foo", &components(set), &[assumed], switches, &());
         assert_eq!(sets, expected, "{id}");
     }
     let mut labelled = components("1x 1c");
     labelled[0].replica_requirements.as_mut().unwrap().node_claim =
         Some(serde_json::from_value(json!({"nodeSelector": {"a": "yes"}})).unwrap());
-    assert_eq!(component_sets(&state("4c a, 4c"), "foo", &labelled, &[], Switches::default()), 4, "SM15");
+    assert_eq!(component_sets(&state("4c a, 4c"), "foo", &labelled, &[], Switches::default(), &()), 4, "SM15");
 }
 
 /// A quota as `hard | used | scopes`.
@@ -238,18 +238,18 @@ fn quotas() {
         let mut state = state("");
         quotas.iter().enumerate().for_each(|(index, text)| quota(&mut state, &format!("q{index}"), text));
         state.put_node(&node(0, "1000c1000Gi1000p1000gpu"));
-        let nodes_alone = component_sets(&state, "foo", &components(request), &[], Switches::default());
+        let nodes_alone = component_sets(&state, "foo", &components(request), &[], Switches::default(), &());
         let switches = Switches { quotas: true, ..Switches::default() };
-        let sets = component_sets(&state, "foo", &components(request), &[], switches);
+        let sets = component_sets(&state, "foo", &components(request), &[], switches, &());
         assert_eq!(sets, expected.min(nodes_alone), "{id}");
-        let elsewhere = component_sets(&state, "bar", &components(request), &[], switches);
+        let elsewhere = component_sets(&state, "bar", &components(request), &[], switches, &());
         assert_eq!(elsewhere, nodes_alone, "{id} in another namespace");
         let [component] = &components(request)[..] else { continue };
         let mut asked =
             requirements(json!(component.replica_requirements.as_ref().unwrap().resource_request), Value::Null);
         asked.priority_class_name.clone_from(&component.replica_requirements.as_ref().unwrap().priority_class_name);
-        let alone = replicas(&state, Some(&asked), &[], Switches::default());
-        assert_eq!(replicas(&state, Some(&asked), &[], switches), expected.min(alone), "{id} as replicas");
+        let alone = replicas(&state, Some(&asked), &[], Switches::default(), &());
+        assert_eq!(replicas(&state, Some(&asked), &[], switches, &()), expected.min(alone), "{id} as replicas");
     }
 }
 
@@ -267,7 +267,7 @@ fn quotas_and_what_is_on_its_way() {
         let switches = Switches { quotas: true, assumed: true };
         let mut asked = requirements(amounts("200m", ""), Value::Null);
         "p".clone_into(&mut asked.priority_class_name);
-        assert_eq!(replicas(&state, Some(&asked), &[assumed], switches), expected, "{id}");
+        assert_eq!(replicas(&state, Some(&asked), &[assumed], switches, &()), expected, "{id}");
     }
 }
 

@@ -25,6 +25,16 @@ fn every_list_is_filled_in() {
             {"kind": "replicas", "able": {"cpu": "4", "pods": "9"}, "req": {"cpu": "500m"}},
             {"kind": "sets", "able": {"cpu": "4", "pods": "9"}, "comps": [{"n": "a", "r": 2, "q": {"cpu": "1"}}]},
             {"kind": "replicas", "nosum": true, "req": {"cpu": "1"}},
+            // What is assumed fills the nodes of models in any case, and takes from the sums with the gate alone.
+            {"kind": "replicas", "able": {"cpu": "3", "pods": "5"}, "req": {"cpu": "500m"}, "gate": "SchedulingOvercommitProtection=false",
+                "models": [{"g": 1, "c": 3, "min": {"cpu": "1"}}], "assumed": [[{"n": "t", "r": 4, "q": {"cpu": "100m"}}]]},
+            {"kind": "replicas", "able": {"cpu": "3", "pods": "5"}, "req": {"cpu": "500m"}, "gate": "SchedulingOvercommitProtection=true",
+                "models": [{"g": 1, "c": 3, "min": {"cpu": "1"}}], "assumed": [[{"n": "t", "r": 4, "q": {"cpu": "100m"}}]]},
+            {"kind": "replicas", "able": {"cpu": "3", "pods": "5"}, "req": {"cpu": "500m"},
+                "assumed": [[{"n": "t", "r": 4, "q": {"cpu": "100m"}}]]},
+            {"kind": "replicas", "able": {"cpu": "3", "pods": "9"}, "req": {"cpu": "500m"},
+                "gate": "CustomizedClusterResourceModeling=false,SchedulingOvercommitProtection=true",
+                "models": [{"g": 1, "c": 3, "min": {"cpu": "1"}}], "assumed": [[{"n": "t", "r": 4, "q": {"cpu": "100m"}}]]},
         ],
     });
     solve(&mut document, &Gates::upstream()).unwrap();
@@ -41,7 +51,7 @@ fn every_list_is_filled_in() {
         ]
     );
     assert_eq!(expects("regions"), [json!(["R1"])]);
-    assert_eq!(expects("general_estimator"), [8, 2, 0]);
+    assert_eq!(expects("general_estimator"), [8, 2, 0, 5, 1, 5, 5]);
     assert_eq!(document["note"], "stays");
 }
 

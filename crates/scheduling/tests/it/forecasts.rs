@@ -4,7 +4,7 @@ use interpreter::Interpreter;
 use karmada_api::Scope;
 use karmada_api::scope::Policy;
 use scheduling::Gates;
-use scheduling::forecast::{Forecast, forecast};
+use scheduling::forecast::{Forecast, Taken, after, forecast};
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
@@ -31,7 +31,15 @@ fn a_namespaced_policy_goes_before_a_cluster_policy() {
     let told = |namespace: &str, kind: &str| {
         let mut template = deployment(namespace);
         template["kind"] = json!(kind);
-        match forecast(&template, &policies, None, &fleet, &Interpreter::default(), &Gates::default()) {
+        match forecast(
+            &template,
+            &policies,
+            None,
+            &fleet,
+            &Interpreter::default(),
+            &Gates::default(),
+            &mut Taken::default(),
+        ) {
             Forecast::Unclaimed => "unclaimed".to_owned(),
             Forecast::Broken { policy, error } => format!("{policy}: {error}"),
             Forecast::Placed { policy, report, .. } => format!("{policy}: {}", report.result()),
@@ -76,4 +84,26 @@ fn reports_say_why() {
     let rows: Vec<&str> = text.lines().skip(5).collect();
     assert_eq!(rows[0], "CLUSTER   REPLICAS   SCORE   FREE   AVAILABLE   TIER   WHY");
     assert_eq!(rows[1], "m1        2          0       2      2           0      chosen");
+}
+
+#[test]
+fn who_comes_first_takes_room_from_those_after_him() {
+    let fleet = snapshot(vec![cluster("m2", "5", json!({}))]);
+    let spec = |clusters: Value| {
+        json!({"replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}, "clusters": clusters, "placement": {
+            "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}})
+    };
+    let mut taken = Taken::default();
+    let mut told = |clusters: Value| {
+        after(&mut taken, &binding(&spec(clusters), &json!({})), &fleet, &Gates::default()).unwrap().result()
+    };
+    assert_eq!(told(json!([])), "m2:3");
+    assert_eq!(told(json!([{"name": "m2", "replicas": 3}])), "m2:3", "what runs there already takes nothing");
+    let short =
+        "failed to assign replicas: failed to scale up: Clusters available replicas 2 are not enough to schedule.";
+    assert_eq!(told(json!([])), short);
+    assert_eq!(told(json!([{"name": "m2", "replicas": 1}])), "m2:3");
+    let none =
+        "failed to assign replicas: failed to scale up: Clusters available replicas 0 are not enough to schedule.";
+    assert_eq!(told(json!([])), none);
 }
