@@ -3,6 +3,8 @@
 //!
 //! `KARMADA_LOG` (targets and levels, as `tracing` reads them) goes before all of them.
 
+use std::io::IsTerminal as _;
+
 use anyhow::{Context as _, bail};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
@@ -69,7 +71,11 @@ impl Logging {
 
     /// From now on log lines are written.
     pub fn begin(self) {
-        let plain = fmt::layer().with_writer(std::io::stderr).with_file(self.located).with_line_number(self.located);
+        let plain = fmt::layer()
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal())
+            .with_file(self.located)
+            .with_line_number(self.located);
         let written = match (self.json, self.bare) {
             (true, _) => plain.json().boxed(),
             (false, true) => plain.without_time().with_level(false).with_target(false).boxed(),

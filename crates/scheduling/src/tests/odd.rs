@@ -131,7 +131,7 @@ fn agree(expected: &Value, found: &Value) -> bool {
 #[test]
 fn odd_documents() {
     let mut random = Random(1);
-    for number in 0..30_000 {
+    for number in 0..8_000 {
         let world = world(&mut random);
         let mut document = document(&world);
         cases::solve(&mut document, &Gates::upstream()).unwrap();
