@@ -1,11 +1,13 @@
 //! What is special about the kind CustomResourceDefinition itself.
 
 use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::meta::Time;
 use apimachinery::resource::{RequestContext, Strategy};
 use serde_json::{Value, json};
 
-use crate::definition::{CLEANUP_FINALIZER, CustomResourceDefinition, default_definition};
+use crate::definition::{CLEANUP_FINALIZER, Condition, CustomResourceDefinition, default_definition};
 use crate::definition_validation;
+use crate::naming::set_condition;
 
 /// Strategy of `customresourcedefinitions.apiextensions.k8s.io`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,13 +18,23 @@ impl Strategy for DefinitionStrategy {
         default_definition(object);
     }
 
-    /// The finalizer is set here rather than at deletion, so that no path can remove a definition before its instances.
     fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
         if let Some(map) = object.as_object_mut() {
             map.remove("status");
         }
         default_definition(object);
-        let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    }
+
+    /// Its instances go first.
+    fn mark_deleted(&self, now: Time, object: &mut Value) -> bool {
+        let Ok(mut crd) = CustomResourceDefinition::from_value(object) else { return false };
+        let message =
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon".to_owned();
+        let pending = Condition::from(("Terminating", "True", "InstanceDeletionPending", message));
+        set_condition(&mut crd.status, Some(pending), now);
+        object["status"]["conditions"] = json!(crd.status.conditions);
+        let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
+        meta.insert("deletionTimestamp".into(), json!(now));
         let finalizers = meta.entry("finalizers").or_insert_with(|| json!([]));
         if finalizers.is_null() {
             *finalizers = json!([]);
@@ -32,6 +44,7 @@ impl Strategy for DefinitionStrategy {
         {
             list.push(CLEANUP_FINALIZER.into());
         }
+        true
     }
 
     fn validate_create(&self, object: &Value) -> ErrorList {

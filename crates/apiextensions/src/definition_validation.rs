@@ -6,9 +6,10 @@ use apimachinery::schema::Type;
 use serde_json::Value;
 
 use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Version};
+use crate::internal::Shared;
 use crate::jsonpath::JsonPath;
 use crate::naming::is_protected_group;
-use crate::{rule_definitions, rules, structural, structural_rules};
+use crate::{internal, rule_definitions, rules, structural, structural_rules};
 
 /// What is wrong with a defaulted definition, on create.
 pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
@@ -19,11 +20,21 @@ pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
         let path = Path::new("metadata").child("name");
         errors.push(Error::invalid(&path, crd.metadata.name.as_str(), "must be spec.names.plural+\".\"+spec.group"));
     }
-    validate_approval(crd, &mut errors);
     validate_group_and_scope(crd, &spec, &mut errors);
+    // What all versions have in common is looked at after the names.
+    let mut of_versions = ErrorList::new();
+    validate_versions(crd, &spec.child("versions"), &mut of_versions);
+    let (own, common): (ErrorList, ErrorList) =
+        of_versions.into_iter().partition(|error| error.path.as_str().starts_with("spec.versions"));
+    errors.extend(own);
     validate_names(crd, &spec.child("names"), &mut errors);
-    validate_versions(crd, &spec.child("versions"), &mut errors);
+    errors.extend(common);
     validate_conversion(crd, &spec.child("conversion"), &mut errors);
+    if crd.storage_version().is_none() && crd.status.stored_versions.is_empty() {
+        let path = Path::new("status").child("storedVersions");
+        errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
+    }
+    validate_approval(crd, &mut errors);
     if crd.spec.preserve_unknown_fields {
         errors.push(Error::invalid(
             &spec.child("preserveUnknownFields"),
@@ -109,8 +120,10 @@ fn validate_group_and_scope(crd: &CustomResourceDefinition, spec: &Path, errors:
     if group.is_empty() {
         errors.push(Error::required(&path, ""));
     } else {
-        errors.extend(names::is_dns1123_subdomain(group).into_iter().map(|why| Error::invalid(&path, group, why)));
-        if !group.contains('.') {
+        let why = names::is_dns1123_subdomain(group);
+        if !why.is_empty() {
+            errors.push(Error::invalid(&path, group, why.join(",")));
+        } else if !group.contains('.') {
             errors.push(Error::invalid(&path, group, "should be a domain with at least one dot"));
         }
     }
@@ -123,60 +136,70 @@ fn validate_group_and_scope(crd: &CustomResourceDefinition, spec: &Path, errors:
 
 fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
     let requested = &crd.spec.names;
-    for (name, text, mixed_case) in [
+    let parts = [
         ("plural", &requested.plural, false),
         ("singular", &requested.singular, false),
         ("kind", &requested.kind, true),
         ("listKind", &requested.list_kind, true),
-    ] {
-        let path = path.child(name);
-        if text.is_empty() {
-            if name != "singular" {
-                errors.push(Error::required(&path, ""));
-            }
-            continue;
-        }
-        let checked = if mixed_case { text.to_lowercase() } else { text.clone() };
-        errors.extend(names::is_dns1035_label(&checked).into_iter().map(|why| {
-            let why = if mixed_case { format!("may have mixed case, but should otherwise match: {why}") } else { why };
-            Error::invalid(&path, text.as_str(), why)
-        }));
+    ];
+    for (name, ..) in parts.iter().filter(|(_, text, _)| text.is_empty()) {
+        errors.push(Error::required(&path.child(name), ""));
     }
-    for (list, entries) in [("shortNames", &requested.short_names), ("categories", &requested.categories)] {
+    for (name, text, mixed_case) in parts.iter().filter(|(_, text, _)| !text.is_empty()) {
+        let checked = if *mixed_case { text.to_lowercase() } else { (*text).clone() };
+        let why = names::is_dns1035_label(&checked).join(",");
+        let why = match (why.is_empty(), mixed_case) {
+            (true, _) => continue,
+            (false, true) => format!("may have mixed case, but should otherwise match: {why}"),
+            (false, false) => why,
+        };
+        errors.push(Error::invalid(&path.child(name), text.as_str(), why));
+    }
+    let label = |list: &str, entries: &[String], errors: &mut ErrorList| {
         for (index, entry) in entries.iter().enumerate() {
-            let path = path.child(list).index(index);
-            errors.extend(
-                names::is_dns1035_label(entry).into_iter().map(|why| Error::invalid(&path, entry.as_str(), why)),
-            );
+            let why = names::is_dns1035_label(entry).join(",");
+            if !why.is_empty() {
+                errors.push(Error::invalid(&path.child(list).index(index), entry.as_str(), why));
+            }
         }
-    }
+    };
+    label("shortNames", &requested.short_names, errors);
     if !requested.kind.is_empty() && requested.kind == requested.list_kind {
         let why = "kind and listKind may not be the same";
         errors.push(Error::invalid(&path.child("listKind"), requested.list_kind.as_str(), why));
     }
+    label("categories", &requested.categories, errors);
 }
 
 fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
     let versions = &crd.spec.versions;
-    let all = || serde_json::to_value(versions).unwrap_or(Value::Null);
-    if versions.iter().filter(|version| version.storage).count() != 1 {
-        errors.push(Error::invalid(path, all(), "must have exactly one version marked as storage version"));
-    }
-    let distinct: std::collections::BTreeSet<&str> = versions.iter().map(|version| version.name.as_str()).collect();
-    if distinct.len() != versions.len() {
-        errors.push(Error::invalid(path, all(), "must contain unique version names"));
-    }
+    // What all versions have in common is judged once, and told where it stood before there were versions.
+    let shared = |same: fn(&Version, &Version) -> bool| versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
+    let in_common = Shared {
+        schemas: shared(|a, b| a.json_schema() == b.json_schema()),
+        columns: shared(|a, b| a.additional_printer_columns == b.additional_printer_columns),
+        subresources: shared(|a, b| a.subresources == b.subresources),
+        selectable: shared(|a, b| a.selectable_fields == b.selectable_fields),
+    };
     for (index, version) in versions.iter().enumerate() {
         validate_version(version, &path.index(index), errors);
     }
-    // What all versions have in common is judged once, and told where it stood before there were versions.
-    let shared = |same: fn(&Version, &Version) -> bool| versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
+    let mut complain = |why: &str| {
+        let all = serde_json::to_value(versions).unwrap_or(Value::Null);
+        errors.push(Error::invalid(path, all, why).shown_as(internal::versions(versions, &in_common)));
+    };
+    let distinct: std::collections::BTreeSet<&str> = versions.iter().map(|version| version.name.as_str()).collect();
+    if distinct.len() != versions.len() {
+        complain("must contain unique version names");
+    }
+    if versions.iter().filter(|version| version.storage).count() != 1 {
+        complain("must have exactly one version marked as storage version");
+    }
     let spec = Path::new("spec");
-    let schemas_shared = shared(|a, b| a.json_schema() == b.json_schema());
-    let columns_shared = shared(|a, b| a.additional_printer_columns == b.additional_printer_columns);
-    let subresources_shared = shared(|a, b| a.subresources == b.subresources);
+    let Shared { schemas: schemas_shared, columns: columns_shared, subresources: subresources_shared, selectable } =
+        in_common;
     // Whether a selectable field exists depends on the schema, too.
-    let selectable_shared = schemas_shared && shared(|a, b| a.selectable_fields == b.selectable_fields);
+    let selectable_shared = schemas_shared && selectable;
     for (index, version) in versions.iter().enumerate() {
         let own = path.index(index);
         let schema_path = own.child("schema").child("openAPIV3Schema");
@@ -212,8 +235,10 @@ fn validate_schema(schema: &Value, path: &Path, errors: &mut ErrorList) {
 
 fn validate_version(version: &Version, path: &Path, errors: &mut ErrorList) {
     let name = version.name.as_str();
-    let why = names::is_dns1035_label(name);
-    errors.extend(why.into_iter().map(|why| Error::invalid(&path.child("name"), name, why)));
+    let why = names::is_dns1035_label(name).join(",");
+    if !why.is_empty() {
+        errors.push(Error::invalid(&path.child("name"), name, why));
+    }
     if !version.deprecated && version.deprecation_warning.is_some() {
         let text = version.deprecation_warning.as_deref().unwrap_or_default();
         let why = "can only be set for deprecated versions";
@@ -318,29 +343,77 @@ fn validate_scale(version: &Version, path: &Path, errors: &mut ErrorList) {
     }
 }
 
+/// Upstream tells of the webhook under the names of its own structs.
 fn validate_conversion(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
     let Some(conversion) = &crd.spec.conversion else { return };
-    match (conversion.strategy.as_str(), &conversion.webhook) {
-        ("None", None) => {}
-        ("None", Some(_)) => errors
-            .push(Error::forbidden(&path.child("webhook"), "should not be set when strategy is not set to Webhook")),
-        ("Webhook", None) => {
-            errors.push(Error::required(
-                &path.child("webhook").child("clientConfig"),
-                "required when strategy is set to Webhook",
-            ));
-        }
-        ("Webhook", Some(webhook)) => {
-            let path = path.child("webhook");
-            if webhook.get("clientConfig").is_none_or(Value::is_null) {
-                errors.push(Error::required(&path.child("clientConfig"), "required when strategy is set to Webhook"));
+    let nothing = Value::Null;
+    let webhook = conversion.webhook.as_ref().unwrap_or(&nothing);
+    let (config, versions) = (&webhook["clientConfig"], webhook["conversionReviewVersions"].as_array());
+    let versions = versions.map_or(&[][..], Vec::as_slice);
+    let (at_config, at_versions) = (path.child("webhookClientConfig"), path.child("conversionReviewVersions"));
+    match conversion.strategy.as_str() {
+        "Webhook" => {
+            if config.is_null() {
+                errors.push(Error::required(&at_config, "required when strategy is set to Webhook"));
+            } else {
+                validate_client_config(config, &at_config, errors);
             }
-            if webhook.get("conversionReviewVersions").and_then(Value::as_array).is_none_or(Vec::is_empty) {
-                errors.push(Error::required(&path.child("conversionReviewVersions"), ""));
+            validate_review_versions(versions, &at_versions, errors);
+        }
+        other => {
+            match other {
+                "None" => {}
+                "" => errors.push(Error::required(&path.child("strategy"), "")),
+                other => errors.push(Error::not_supported(&path.child("strategy"), other, &["None", "Webhook"])),
+            }
+            const WHY: &str = "should not be set when strategy is not set to Webhook";
+            if !config.is_null() {
+                errors.push(Error::forbidden(&at_config, WHY));
+            }
+            if !versions.is_empty() {
+                errors.push(Error::forbidden(&at_versions, WHY));
             }
         }
-        ("", _) => errors.push(Error::required(&path.child("strategy"), "")),
-        (other, _) => errors.push(Error::not_supported(&path.child("strategy"), other, &["None", "Webhook"])),
+    }
+}
+
+fn validate_client_config(config: &Value, path: &Path, errors: &mut ErrorList) {
+    let (url, service) = (&config["url"], &config["service"]);
+    if url.is_null() == service.is_null() {
+        errors.push(Error::required(path, "exactly one of url or service is required"));
+    } else if let Some(url) = url.as_str() {
+        if !url.starts_with("https://") {
+            let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
+            let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
+            errors.push(Error::invalid(&path.child("url"), scheme, why));
+        }
+    } else {
+        for field in ["name", "namespace"] {
+            if service[field].as_str().unwrap_or_default().is_empty() {
+                let why = format!("service {field} is required");
+                errors.push(Error::required(&path.child("service").child(field), why));
+            }
+        }
+    }
+}
+
+/// At least one version that this server could send.
+fn validate_review_versions(versions: &[Value], path: &Path, errors: &mut ErrorList) {
+    if versions.is_empty() {
+        errors.push(Error::required(path, ""));
+        return;
+    }
+    for (index, version) in versions.iter().enumerate() {
+        let text = version.as_str().unwrap_or_default();
+        let why = names::is_dns1035_label(text);
+        errors.extend(why.into_iter().map(|why| Error::invalid(&path.index(index), text, why)));
+        if versions[..index].contains(version) {
+            errors.push(Error::invalid(&path.index(index), text, "duplicate version"));
+        }
+    }
+    if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
+        let why = "must include at least one of v1, v1beta1";
+        errors.push(Error::invalid(path, versions.to_vec(), why));
     }
 }
 
@@ -401,9 +474,7 @@ mod tests {
             assert_eq!(errors_of(change), [expected]);
         }
         let none = errors_of(|crd| crd["spec"]["versions"][0]["storage"] = json!(false));
-        assert!(
-            none.len() == 1 && none[0].ends_with("must have exactly one version marked as storage version"),
-            "{none:?}"
-        );
+        assert!(none[0].ends_with("must have exactly one version marked as storage version"), "{none:?}");
+        assert_eq!(none[1..], ["status.storedVersions: Invalid value: null: must have at least one stored version"]);
     }
 }

@@ -8,7 +8,7 @@ use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf
 use serde_json::Value;
 
 use crate::rule_evaluation::{Rules, by_identity, identity};
-use crate::{formats, re2};
+use crate::{embedded, formats, re2};
 
 /// A schema with its patterns, which are compiled when first met: most are never needed.
 #[derive(Debug)]
@@ -288,11 +288,7 @@ impl Validator {
         match value {
             Value::Object(map) => {
                 if schema.embedded_resource && !root {
-                    for name in ["apiVersion", "kind"] {
-                        if map.get(name).and_then(Value::as_str).is_none_or(str::is_empty) {
-                            errors.push(Error::required(&path.child(name), "must not be empty"));
-                        }
-                    }
+                    embedded::check(map, path, errors);
                 }
                 for (name, child) in map {
                     let known = schema.properties.get(name.as_str()).map(|property| property.schema);

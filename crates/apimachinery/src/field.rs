@@ -53,6 +53,8 @@ pub enum ErrorKind {
     Invalid(Value),
     /// As `Invalid`, where the value is shown as something else than JSON.
     InvalidShown(String),
+    /// As `Invalid`, without the value.
+    InvalidOmitted,
     NotSupported {
         value: Value,
         supported: Vec<String>,
@@ -108,6 +110,11 @@ impl Error {
         Self::new(ErrorKind::Invalid(value.into()), path, detail)
     }
 
+    /// Invalid, where upstream does not show the value.
+    pub fn without_value(path: &Path, detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidOmitted, path, detail)
+    }
+
     pub fn not_supported(path: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
         let supported = supported.iter().map(|s| (*s).to_owned()).collect();
         Self::new(ErrorKind::NotSupported { value: value.into(), supported }, path, "")
@@ -141,7 +148,7 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self.kind {
             ErrorKind::Required => "FieldValueRequired",
-            ErrorKind::Invalid(_) | ErrorKind::InvalidShown(_) => "FieldValueInvalid",
+            ErrorKind::Invalid(_) | ErrorKind::InvalidShown(_) | ErrorKind::InvalidOmitted => "FieldValueInvalid",
             ErrorKind::NotSupported { .. } => "FieldValueNotSupported",
             ErrorKind::Duplicate(_) => "FieldValueDuplicate",
             ErrorKind::Forbidden => "FieldValueForbidden",
@@ -160,6 +167,7 @@ impl Error {
             ErrorKind::Required => "Required value".to_owned(),
             ErrorKind::Invalid(value) | ErrorKind::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
             ErrorKind::InvalidShown(text) => format!("Invalid value: {text}"),
+            ErrorKind::InvalidOmitted => "Invalid value".to_owned(),
             ErrorKind::NotSupported { value, supported } => {
                 let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
                 format!("Unsupported value: {}: supported values: {}", shown(value), quoted.join(", "))

@@ -155,6 +155,11 @@ pub trait Strategy: Send + Sync {
         MetadataChecks { changes: true, whole: false }
     }
 
+    /// Which fields of the metadata a write to `/status` may change besides the status.
+    fn status_metadata(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What clients of an outdated version are told with every answer.
     fn deprecation(&self) -> Option<&str> {
         None
@@ -193,6 +198,12 @@ pub trait Strategy: Send + Sync {
     /// Default grace of a DELETE in seconds for graceful kinds; `None` deletes at once.
     fn grace_seconds(&self, _object: &Value) -> Option<i64> {
         None
+    }
+
+    /// Writes into an object that is deleted for the first time what keeps it, where a kind marks its own deletions. Whether
+    /// it does; the object then carries its `deletionTimestamp`, and stays until its finalizers are gone.
+    fn mark_deleted(&self, _now: crate::meta::Time, _object: &mut Value) -> bool {
+        false
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -54,11 +54,10 @@ pub(crate) fn creates_on_update(group: &str, kind: &str) -> bool {
     }
 }
 
-/// Names of services and namespaces become parts of DNS names, those of roles only of URLs.
+/// Names of services, namespaces and pods of stateful sets become labels of DNS names, those of roles only parts of URLs.
 pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
     match (group, kind) {
-        ("", "Namespace") => names::label_rule,
-        ("", "Service") => names::label_1035_rule,
+        ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::label_rule,
         ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => names::path_segment_rule,
         ("apiregistration.k8s.io", "APIService") => names::path_segment_rule,
         ("networking.k8s.io", "IPAddress") => names::path_segment_rule,
@@ -80,6 +79,23 @@ pub(crate) fn metadata_checks(group: &str, kind: &str) -> MetadataChecks {
         _ => (true, false),
     };
     MetadataChecks { changes, whole }
+}
+
+/// Which metadata a write to `/status` may change besides the status.
+pub(crate) fn status_metadata(group: &str, kind: &str) -> &'static [&'static str] {
+    match (group, kind) {
+        (
+            "admissionregistration.k8s.io"
+            | "apiregistration.k8s.io"
+            | "flowcontrol.apiserver.k8s.io"
+            | "resource.k8s.io",
+            _,
+        )
+        | ("networking.k8s.io", "ServiceCIDR") => &[],
+        ("apps", "Deployment") => &["annotations", "finalizers", "ownerReferences"],
+        ("", "Pod") => &["annotations", "finalizers", "labels"],
+        _ => &["annotations", "finalizers", "labels", "ownerReferences"],
+    }
 }
 
 /// Whether dependents outlive an owner whose deletion does not say otherwise.

@@ -18,5 +18,5 @@ mod types;
 mod validation;
 mod warnings;
 
-pub use resources::{resources, scale};
+pub use resources::{field_text, resources, scale};
 pub use types::{schema_for, schemas};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::resource::{Resource, ResourceInfo, Subresource};
 use apimachinery::{ApiResource, GroupVersion, GroupVersionKind};
+use serde_json::Value;
 
 use crate::strategy::BuiltIn;
 use crate::types::schema_for;
@@ -113,7 +114,7 @@ fn selectable_fields(group: &str, plural: &str) -> &'static [&'static str] {
             "status.podIPs",
             "status.nominatedNodeName",
         ],
-        ("" | "events.k8s.io", "events") => &[
+        ("", "events") => &[
             "involvedObject.kind",
             "involvedObject.namespace",
             "involvedObject.name",
@@ -126,6 +127,18 @@ fn selectable_fields(group: &str, plural: &str) -> &'static [&'static str] {
             "source",
             "type",
         ],
+        ("events.k8s.io", "events") => &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
         ("", "nodes") => &["spec.unschedulable"],
         ("", "namespaces") => &["status.phase"],
         ("", "secrets") => &["type"],
@@ -133,6 +146,60 @@ fn selectable_fields(group: &str, plural: &str) -> &'static [&'static str] {
         ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
         ("batch", "jobs") => &["status.successful"],
         ("certificates.k8s.io", "certificatesigningrequests") => &["spec.signerName"],
+        ("resource.k8s.io", "resourceslices") => &["spec.nodeName", "spec.driver"],
         _ => &[],
+    }
+}
+
+/// What a field selector compares with: the text of a field of a stored object. Some names of built-in kinds are not those of
+/// the fields, and their numbers and flags that are not stored have a text too.
+pub fn field_text(label: &str, object: &Value, custom: bool) -> String {
+    let at = |path: &str| path.split('.').fold(object, |at, part| &at[part]);
+    let text = |value: &Value, nothing: &str| match value {
+        Value::Null => nothing.to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match label {
+        label if custom => text(at(label), ""),
+        "spec.hostNetwork" | "spec.unschedulable" => text(at(label), "false"),
+        "status.replicas" => text(at(label), "0"),
+        "status.successful" => text(at("status.succeeded"), "0"),
+        "status.podIPs" => String::new(),
+        "source" if object["kind"] == "Event" => {
+            let component = text(at("source.component"), "");
+            if component.is_empty() { text(at("reportingComponent"), "") } else { component }
+        }
+        "reportingController" => text(at("reportingComponent"), ""),
+        label => match label.strip_prefix("regarding.") {
+            Some(field) => text(at(&format!("involvedObject.{field}")), ""),
+            None => text(at(label), ""),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn fields_are_compared_as_upstream_reads_them() {
+        let event = json!({"kind": "Event", "involvedObject": {"name": "p"}, "reportingComponent": "c", "source": {}});
+        for (label, object, expected) in [
+            ("spec.hostNetwork", json!({}), "false"),
+            ("spec.hostNetwork", json!({"spec": {"hostNetwork": true}}), "true"),
+            ("status.successful", json!({"status": {"succeeded": 3}}), "3"),
+            ("status.replicas", json!({}), "0"),
+            ("spec.nodeName", json!({}), ""),
+            ("spec.nodeName", json!({"spec": {"nodeName": "n"}}), "n"),
+            ("source", event.clone(), "c"),
+            ("regarding.name", event.clone(), "p"),
+            ("reportingController", event, "c"),
+        ] {
+            assert_eq!(field_text(label, &object, false), expected, "{label} of {object}");
+        }
+        assert_eq!(field_text("status.replicas", &json!({}), true), "");
     }
 }

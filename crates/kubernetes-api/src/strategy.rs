@@ -93,7 +93,14 @@ impl Strategy for BuiltIn {
     }
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
+        if context.subresource == "status" {
+            return validation::status::update(&self.group, &self.kind, old, object);
+        }
         validation::update(self.type_, &context.subresource, old, object)
+    }
+
+    fn status_metadata(&self) -> &'static [&'static str] {
+        habits::status_metadata(&self.group, &self.kind)
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {

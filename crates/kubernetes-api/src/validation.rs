@@ -13,18 +13,24 @@ mod autoscaling;
 mod checks;
 mod cluster;
 mod config;
+mod containers;
+mod internal;
 mod machinery;
 mod network;
+mod order;
+mod placement;
 mod pods;
 mod rbac;
 mod resources;
 mod services;
+pub(crate) mod status;
 mod table;
 mod update;
+mod volumes;
 mod workloads;
 
 use at::At;
-use table::{Node, Rule};
+use table::{Node, Rule, UpdateOrder};
 
 type Object = Map<String, Value>;
 
@@ -43,11 +49,7 @@ pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
     if !errors.is_empty() {
         workloads::forgive_claims(object, &mut errors);
     }
-    if errors.len() > 1 {
-        let schemas = crate::schemas();
-        let definition = schemas.get(root).definition.as_deref().unwrap_or_default();
-        workloads::in_upstreams_order(definition, &mut errors);
-    }
+    order::sort(root, &mut errors);
     errors
 }
 
@@ -57,9 +59,15 @@ pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Va
     if !subresource.is_empty() {
         return ErrorList::new();
     }
-    let mut errors = create(root, object);
-    update::compare(&nodes()[root.0 as usize], old, object, &mut errors);
-    errors
+    let node = &nodes()[root.0 as usize];
+    let mut changes = ErrorList::new();
+    update::compare(node, old, object, &mut changes);
+    let (first, last) = match node.update {
+        UpdateOrder::Only => return changes,
+        UpdateOrder::First => (changes, create(root, object)),
+        UpdateOrder::Last => (create(root, object), changes),
+    };
+    first.into_iter().chain(last).collect()
 }
 
 fn visit(id: SchemaId, value: &Value, at: &At<'_>, errors: &mut ErrorList, depth: usize) {

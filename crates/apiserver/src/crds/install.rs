@@ -111,7 +111,6 @@ impl Definitions {
             None => json!({
                 "name": given["name"], "uid": self.server.world.uuid(), "generation": 1,
                 "creationTimestamp": self.now().to_string(),
-                "finalizers": [apiextensions::definition::CLEANUP_FINALIZER],
             }),
         };
         for field in ["labels", "annotations"] {

@@ -155,6 +155,10 @@ impl Call<'_> {
     fn marked(&self, old: &Value, options: &DeleteOptions) -> Option<Value> {
         let strategy = &self.resource.strategy;
         let mut new = old.clone();
+        let already = old["metadata"]["deletionTimestamp"].is_string();
+        if !already && strategy.mark_deleted(self.now, &mut new) {
+            return Some(new);
+        }
         let policy = match (&options.propagation_policy, options.orphan_dependents) {
             (Some(policy), _) => policy.as_str(),
             (None, Some(true)) => "Orphan",
@@ -183,8 +187,8 @@ impl Call<'_> {
         } else {
             metadata.insert("finalizers".into(), finalizers.into());
         }
-        let already = metadata.get("deletionTimestamp").is_some_and(Value::is_string);
-        let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(i64::MAX);
+        // Where none is running, none can be shortened.
+        let running = metadata.get("deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
         if !already || grace < running {
             let at = self.now.timestamp() + jiff::SignedDuration::from_secs(grace);
             metadata.insert("deletionTimestamp".into(), json!(apimachinery::meta::Time::new(at)));

@@ -56,12 +56,14 @@ pub(crate) async fn handle(
     parts: &http::request::Parts,
     body: Body,
 ) -> Result<Response, Status> {
+    // The Scale of a custom resource is a built-in kind.
+    let scale = info.subresource == "scale";
     let subject = negotiate::Subject {
         list: matches!(info.verb, "list" | "deletecollection"),
         watch: info.verb == "watch",
-        custom: resource.info.custom,
-        group: &resource.info.resource.group,
-        kind: &resource.info.resource.kind,
+        custom: resource.info.custom && !scale,
+        group: if scale { "autoscaling" } else { &resource.info.resource.group },
+        kind: if scale { "Scale" } else { &resource.info.resource.kind },
     };
     if resource.info.resource.plural == "bindings" && resource.info.resource.group.is_empty() {
         return pods::bind_by_name(server, info, user, parts, body).await;

@@ -40,7 +40,7 @@ impl DeleteOptions {
         if let Some(policy) = &self.propagation_policy
             && !matches!(policy.as_str(), "Background" | "Foreground" | "Orphan")
         {
-            let known = ["Background", "Foreground", "Orphan", "nil"];
+            let known = ["Foreground", "Background", "Orphan", "nil"];
             errors.push(FieldError::not_supported(&Path::new("propagationPolicy"), policy.as_str(), &known));
         }
         errors.extend(dry_run_errors(&self.dry_run));

@@ -77,6 +77,7 @@ pub(super) struct Filter {
     labels: Selector,
     fields: FieldSelector,
     everything: bool,
+    custom: bool,
 }
 
 impl Filter {
@@ -94,12 +95,7 @@ impl Filter {
             "metadata.namespace" => Some(object.namespace().unwrap_or_default().into()),
             path => {
                 let tree = tree.get_or_init(|| object.to_value().unwrap_or_default());
-                let found = path.split('.').fold(tree, |at, part| &at[part]);
-                Some(match found {
-                    serde_json::Value::String(text) => text.clone().into(),
-                    serde_json::Value::Null => "".into(),
-                    other => other.to_string().into(),
-                })
+                Some(kubernetes_api::field_text(path, tree, self.custom).into())
             }
         })
     }
@@ -135,7 +131,7 @@ impl Call<'_> {
             }
         }
         let everything = labels.is_everything() && fields.is_everything();
-        Ok(Filter { labels, fields, everything })
+        Ok(Filter { labels, fields, everything, custom: self.resource.info.custom })
     }
 
     pub(super) async fn get(&self) -> Result<Response, Status> {

@@ -259,14 +259,15 @@ impl Call<'_> {
         match self.info.subresource.as_str() {
             "status" => {
                 let status = new["status"].take();
-                let annotations = (!self.resource.info.custom).then(|| new["metadata"]["annotations"].take());
+                let kept = self.resource.strategy.status_metadata();
+                let kept: Vec<_> = kept.iter().map(|field| (*field, new["metadata"][*field].take())).collect();
                 let owners = new["metadata"]["managedFields"].take();
                 put_back(old, new);
                 set_or_remove(new, "status", status);
                 // An apply has settled them already.
                 set_or_remove(&mut new["metadata"], "managedFields", owners);
-                if let Some(annotations) = annotations.filter(|annotations| !annotations.is_null()) {
-                    new["metadata"]["annotations"] = annotations;
+                for (field, value) in kept {
+                    set_or_remove(&mut new["metadata"], field, value);
                 }
             }
             "finalize" => {

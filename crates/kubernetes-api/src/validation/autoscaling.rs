@@ -1,18 +1,24 @@
 //! Autoscalers and disruption budgets.
 
 use apimachinery::field::{Error, ErrorList};
+use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::at::At;
 use super::table::Function;
-use super::{Object, forbidden, invalid, required, text};
+use super::{Object, forbidden, invalid, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("autoscaler", autoscaler),
     ("budget", budget),
+    ("external_metric", external_metric),
     ("metric", metric),
     ("metric_target", metric_target),
+    ("object_metric", object_metric),
+    ("pods_metric", pods_metric),
     ("resource_metric", resource_metric),
+    ("scaling_policy", scaling_policy),
+    ("scaling_rules", scaling_rules),
 ];
 
 fn autoscaler(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -36,35 +42,41 @@ fn autoscaler(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
+    ("External", "external"),
     ("Pods", "pods"),
     ("Resource", "resource"),
     ("ContainerResource", "containerResource"),
-    ("External", "external"),
 ];
 
 /// The source a metric's type calls for is there, and no other.
 fn metric(metric: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let type_ = text(metric, "type");
-    let Some((_, expected)) = SOURCES.iter().find(|(name, _)| *name == type_) else { return };
-    if !metric.contains_key(*expected) {
-        let detail = format!("must populate information for the given metric source: {expected}");
-        required(errors, &at.child(expected), &detail);
+    let expected = SOURCES.iter().find(|(name, _)| *name == type_).map(|(_, field)| *field);
+    if let Some(expected) = expected.filter(|field| !metric.contains_key(*field)) {
+        required(errors, &at.child(expected), "must populate information for the given metric source");
     }
-    for (_, other) in SOURCES.iter().filter(|(_, field)| field != expected && metric.contains_key(*field)) {
-        let detail = "must populate the given metric source only";
-        forbidden(errors, &at.child(other), detail);
+    let given: Vec<&str> =
+        SOURCES.iter().map(|(_, field)| *field).filter(|field| metric.contains_key(*field)).collect();
+    if given.len() == 1 {
+        return;
+    }
+    for other in given.into_iter().filter(|field| Some(*field) != expected) {
+        forbidden(errors, &at.child(other), "must populate the given metric source only");
     }
 }
 
+fn has(source: &Object, field: &str) -> bool {
+    object(source, "target").is_some_and(|target| target.contains_key(field))
+}
+
 fn resource_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let Some(target) = source.get("target") else { return };
     let at = at.child("target");
-    match (target["averageUtilization"].is_null(), target["averageValue"].is_null()) {
-        (true, true) => {
-            let detail = "must set either a raw value or a target utilization";
+    match (has(source, "averageUtilization"), has(source, "averageValue")) {
+        (false, false) => {
+            let detail = "must set either a target raw value or a target utilization";
             required(errors, &at.child("averageUtilization"), detail);
         }
-        (false, false) => {
+        (true, true) => {
             let detail = "may not set both a target raw value and a target utilization";
             forbidden(errors, &at.child("averageValue"), detail);
         }
@@ -72,9 +84,77 @@ fn resource_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+fn object_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if !has(source, "value") && !has(source, "averageValue") {
+        let at = at.child("target");
+        required(errors, &at.child("averageValue"), "must set either a target value or averageValue");
+    }
+}
+
+fn external_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("target");
+    match (has(source, "value"), has(source, "averageValue")) {
+        (false, false) => {
+            let detail = "must set either a target value for metric or a per-pod target";
+            required(errors, &at.child("averageValue"), detail);
+        }
+        (true, true) => {
+            let detail = "may not set both a target value for metric and a per-pod target";
+            forbidden(errors, &at.child("value"), detail);
+        }
+        _ => {}
+    }
+}
+
+fn pods_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if !has(source, "averageValue") {
+        let at = at.child("target");
+        required(errors, &at.child("averageValue"), "must specify a positive target averageValue");
+    }
+}
+
 fn metric_target(target: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let type_ = text(target, "type");
+    if !matches!(type_, "AverageValue" | "Utilization" | "Value") {
+        let detail = "must be either Utilization, Value, or AverageValue";
+        invalid(errors, &at.child("type"), &type_.into(), detail);
+    }
+    for field in ["value", "averageValue"] {
+        let amount = target.get(field).and_then(Value::as_str).and_then(|text| text.parse::<Quantity>().ok());
+        if amount.is_some_and(|amount| amount.is_zero() || amount.is_negative()) {
+            invalid(errors, &at.child(field), &target[field], "must be positive");
+        }
+    }
     if target.get("averageUtilization").and_then(Value::as_i64).is_some_and(|value| value < 1) {
         invalid(errors, &at.child("averageUtilization"), &target["averageUtilization"], "must be greater than 0");
+    }
+}
+
+/// Seconds that autoscalers may look back.
+const MAX_WINDOW: i64 = 3600;
+const MAX_PERIOD: i64 = 1800;
+
+fn scaling_rules(rules: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("stabilizationWindowSeconds");
+    match rules.get("stabilizationWindowSeconds").and_then(Value::as_i64) {
+        Some(seconds) if seconds < 0 => {
+            invalid(errors, &at, &seconds.into(), "must be greater than or equal to zero");
+        }
+        Some(seconds) if seconds > MAX_WINDOW => {
+            invalid(errors, &at, &seconds.into(), &format!("must be less than or equal to {MAX_WINDOW}"));
+        }
+        _ => {}
+    }
+}
+
+fn scaling_policy(policy: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("periodSeconds");
+    match policy.get("periodSeconds").and_then(Value::as_i64).unwrap_or(0) {
+        seconds if seconds <= 0 => invalid(errors, &at, &seconds.into(), "must be greater than zero"),
+        seconds if seconds > MAX_PERIOD => {
+            invalid(errors, &at, &seconds.into(), &format!("must be less than or equal to {MAX_PERIOD}"));
+        }
+        _ => {}
     }
 }
 

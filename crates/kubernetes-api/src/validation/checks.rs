@@ -16,23 +16,40 @@ pub(super) enum Check {
     /// Present and not empty; the text says more, if there is more to say.
     Required(&'static str),
     In(Vec<&'static str>),
+    /// As `In`, where nothing is as wrong as anything else.
+    GivenIn(Vec<&'static str>),
     /// A text of a shape: the complaints about it.
     Shape(fn(&str) -> Vec<String>),
+    /// As `Shape`, where nothing is an empty text.
+    GivenShape(fn(&str) -> Vec<String>),
     NotNegative,
     Positive,
     Between(i64, i64),
     /// Permission bits.
     Mode,
+    /// As `Positive`, in the words of quantities and of scaling.
+    AboveZero,
+    /// As `AboveZero`, where nothing is zero.
+    GivenAboveZero,
+    /// How much a preference counts.
+    Weight,
     /// A number or a name.
     Port,
+    /// As `Port`, where nothing is zero.
+    GivenPort,
     /// A number or a percentage, not negative.
     Share,
+    /// A share of no more than all.
+    AtMostAll,
     /// No two items have the same value of this field.
     Unique(&'static str),
     /// A map of labels.
     Labels,
     Selector,
     Absolute,
+    /// A path that does not lead out of where it starts.
+    LocalPath,
+    NoBacksteps,
 }
 
 impl Check {
@@ -42,6 +59,8 @@ impl Check {
         Some(match name {
             "required" => Self::Required(rest),
             "in" => Self::In(rest.split(' ').collect()),
+            "given-in" => Self::GivenIn(rest.split(' ').collect()),
+            "given-subdomain" => Self::GivenShape(names::is_dns1123_subdomain),
             "label" => Self::Shape(names::is_dns1123_label),
             "label1035" => Self::Shape(names::is_dns1035_label),
             "subdomain" => Self::Shape(names::is_dns1123_subdomain),
@@ -57,27 +76,37 @@ impl Check {
                 Self::Between(from.parse().ok()?, to.parse().ok()?)
             }
             "mode" => Self::Mode,
+            "above-zero" => Self::AboveZero,
+            "given-above-zero" => Self::GivenAboveZero,
+            "weight" => Self::Weight,
             "port" => Self::Port,
+            "given-port" => Self::GivenPort,
             "share" => Self::Share,
+            "at-most-all" => Self::AtMostAll,
             "unique" => Self::Unique(rest),
             "labels" => Self::Labels,
             "selector" => Self::Selector,
             "absolute" => Self::Absolute,
+            "local-path" => Self::LocalPath,
+            "no-backsteps" => Self::NoBacksteps,
             _ => return None,
         })
     }
 
     pub(super) fn run(&self, value: Option<&Value>, at: &At<'_>, errors: &mut ErrorList) {
         let Some(value) = value.filter(|value| !is_empty(value)) else {
-            if let Self::Required(detail) = self {
-                required(errors, at, detail);
-            }
-            return;
+            return self.run_without(at, errors);
         };
         match self {
             Self::Required(_) => {}
-            Self::In(allowed) => supported(value, allowed, at, errors),
-            Self::Shape(complaints) => shape(value, *complaints, at, errors),
+            Self::In(allowed) | Self::GivenIn(allowed) => supported(value, allowed, at, errors),
+            Self::Shape(complaints) | Self::GivenShape(complaints) => shape(value, *complaints, at, errors),
+            Self::AboveZero | Self::GivenAboveZero => at_least(value, 1, "must be greater than zero", at, errors),
+            Self::Weight => {
+                if value.as_i64().is_some_and(|weight| !(1..=100).contains(&weight)) {
+                    invalid(errors, at, value, "must be in the range 1-100");
+                }
+            }
             Self::NotNegative => at_least(value, 0, "must be greater than or equal to 0", at, errors),
             Self::Positive => at_least(value, 1, "must be greater than 0", at, errors),
             Self::Between(from, to) => {
@@ -90,8 +119,13 @@ impl Check {
                     invalid(errors, at, value, "must be a number between 0 and 0777 (octal), both inclusive");
                 }
             }
-            Self::Port => port(value, at, errors),
+            Self::Port | Self::GivenPort => port(value, at, errors),
             Self::Share => share(value, at, errors),
+            Self::AtMostAll => {
+                if percent(value).is_some_and(|share| share > 100) {
+                    invalid(errors, at, value, "must not be greater than 100%");
+                }
+            }
             Self::Unique(field) => unique(value, field, at, errors),
             Self::Labels => labels(value, at, errors),
             Self::Selector => selector(value, at, errors),
@@ -100,11 +134,49 @@ impl Check {
                     invalid(errors, at, value, "must be an absolute path");
                 }
             }
+            Self::LocalPath => local_path(value, at, errors),
+            Self::NoBacksteps => no_backsteps(value, at, errors),
+        }
+    }
+
+    /// What is said where there is nothing, or nothing in it.
+    fn run_without(&self, at: &At<'_>, errors: &mut ErrorList) {
+        let zero = Value::from(0);
+        match self {
+            Self::Required(detail) => required(errors, at, detail),
+            Self::GivenIn(allowed) => supported(&"".into(), allowed, at, errors),
+            Self::GivenShape(complaints) => shape(&"".into(), *complaints, at, errors),
+            Self::GivenPort => port(&zero, at, errors),
+            Self::GivenAboveZero => at_least(&zero, 1, "must be greater than zero", at, errors),
+            Self::Weight => invalid(errors, at, &zero, "must be in the range 1-100"),
+            _ => {}
         }
     }
 }
 
-fn is_empty(value: &Value) -> bool {
+pub(super) fn no_backsteps(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    if value.as_str().is_some_and(|path| path.split('/').any(|part| part == "..")) {
+        invalid(errors, at, value, "must not contain '..'");
+    }
+}
+
+/// Relative, without steps back, and without the names under which volumes keep their versions.
+fn local_path(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    descending_path(value, at, errors);
+    let path = value.as_str().unwrap_or_default();
+    if path.starts_with("..") && !path.starts_with("../") && path != ".." {
+        invalid(errors, at, value, "must not start with '..'");
+    }
+}
+
+pub(super) fn descending_path(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    if value.as_str().is_some_and(|path| path.starts_with('/')) {
+        invalid(errors, at, value, "must be a relative path");
+    }
+    no_backsteps(value, at, errors);
+}
+
+pub(super) fn is_empty(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
@@ -201,7 +273,12 @@ fn selector(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
             Some("In" | "NotIn" | "Exists" | "DoesNotExist") => {}
             _ => invalid(errors, &at.child("operator"), &expression["operator"], "not a valid selector operator"),
         }
-        shape(&expression["key"], names::is_qualified_name, &at.child("key"), errors);
+        let key = if expression["key"].is_null() { &Value::from("") } else { &expression["key"] };
+        shape(key, names::is_qualified_name, &at.child("key"), errors);
+        let at_values = at.child("values");
+        for (index, value) in expression["values"].as_array().into_iter().flatten().enumerate() {
+            shape(value, names::is_label_value, &at_values.index(index), errors);
+        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Storage, priorities, leases, webhooks, certificates and events.
 
+use std::collections::HashSet;
+
 use apimachinery::field::{Error, ErrorList};
+use apimachinery::names;
 use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
@@ -9,10 +12,12 @@ use super::table::Function;
 use super::{Object, forbidden, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("admission_rule", admission_rule),
     ("claim_spec", claim_spec),
     ("client_config", client_config),
     ("event", event),
     ("priority_class", priority_class),
+    ("unique_webhooks", unique_webhooks),
     ("webhook", webhook),
 ];
 
@@ -22,7 +27,9 @@ const MAX_USER_PRIORITY: i64 = 1_000_000_000;
 fn claim_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let modes = list(spec, "accessModes");
     access_modes(modes, at, errors);
-    if modes.iter().any(|mode| mode == "ReadWriteOncePod") && modes.len() > 1 {
+    let others = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce"];
+    let mixed = modes.iter().any(|mode| others.iter().any(|other| mode == *other));
+    if modes.iter().any(|mode| mode == "ReadWriteOncePod") && mixed {
         forbidden(errors, &at.child("accessModes"), "may not use ReadWriteOncePod with other access modes");
     }
     let requests = object(spec, "resources").and_then(|resources| object(resources, "requests"));
@@ -35,6 +42,28 @@ fn claim_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             invalid(errors, &at_storage, &Value::from(amount.to_string()), "must be greater than zero");
         }
         _ => {}
+    }
+    data_sources(spec, at, errors);
+}
+
+/// What a claim's volume is made from.
+fn data_sources(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    for field in ["dataSource", "dataSourceRef"] {
+        let Some(source) = object(spec, field) else { continue };
+        let at = at.child(field);
+        for part in ["name", "kind"] {
+            if text(source, part).is_empty() {
+                required(errors, &at.child(part), "");
+            }
+        }
+        let (group, kind) = (text(source, "apiGroup"), text(source, "kind"));
+        if group.is_empty() && kind != "PersistentVolumeClaim" {
+            let detail = "must be 'PersistentVolumeClaim' when referencing the default apiGroup";
+            invalid(errors, &at, &kind.into(), detail);
+        }
+        for complaint in Some(group).filter(|g| !g.is_empty()).map(names::is_dns1123_subdomain).unwrap_or_default() {
+            invalid(errors, &at.child("apiGroup"), &group.into(), &complaint);
+        }
     }
 }
 
@@ -62,13 +91,31 @@ fn priority_class(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// Names of webhooks tell them apart.
+fn unique_webhooks(configuration: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("webhooks");
+    let mut seen = HashSet::new();
+    for (index, webhook) in list(configuration, "webhooks").iter().enumerate() {
+        let name = webhook["name"].as_str().unwrap_or_default();
+        if !name.is_empty() && !seen.insert(name) {
+            errors.push(Error::duplicate(&at.index(index).child("name").path(), name));
+        }
+    }
+}
+
 fn webhook(webhook: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let name = text(webhook, "name");
     let at_name = at.child("name");
     if name.is_empty() {
         required(errors, &at_name, "");
-    } else if name.split('.').count() < 3 {
-        invalid(errors, &at_name, &name.into(), "should be a domain with at least three segments separated by dots");
+    } else {
+        for complaint in names::is_dns1123_subdomain(name) {
+            invalid(errors, &at_name, &name.into(), &complaint);
+        }
+        if name.split('.').count() < 3 {
+            let detail = "should be a domain with at least three segments separated by dots";
+            invalid(errors, &at_name, &name.into(), detail);
+        }
     }
     let versions = list(webhook, "admissionReviewVersions");
     let at_versions = at.child("admissionReviewVersions");
@@ -94,17 +141,128 @@ fn webhook(webhook: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn client_config(config: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    match (config.get("url"), config.contains_key("service")) {
-        (None, false) | (Some(_), true) => required(errors, at, "exactly one of url or service is required"),
-        (Some(url), false) if !url.as_str().is_some_and(|url| url.starts_with("https://")) => {
-            let text = url.as_str().unwrap_or_default();
-            let scheme = text.split_once("://").map_or("", |(scheme, _)| scheme);
-            let detail =
-                format!("'https' is the only allowed URL scheme; desired format: https://host[/path], not {scheme}");
-            invalid(errors, &at.child("url"), url, &detail);
+const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
+
+/// Which requests a webhook or a policy is asked about.
+fn admission_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let operations = list(rule, "operations");
+    let at_operations = at.child("operations");
+    if operations.is_empty() {
+        required(errors, &at_operations, "");
+    }
+    let all = |list: &[Value]| Value::from(list.to_vec());
+    if operations.len() > 1 && operations.iter().any(|operation| operation == "*") {
+        let detail = "if '*' is present, must not specify other operations";
+        invalid(errors, &at_operations, &all(operations), detail);
+    }
+    for (index, operation) in operations.iter().enumerate() {
+        super::checks::supported(operation, &OPERATIONS, &at_operations.index(index), errors);
+    }
+    for (field, words) in [("apiGroups", "API groups"), ("apiVersions", "API versions")] {
+        let given = list(rule, field);
+        let at = at.child(field);
+        if given.is_empty() {
+            required(errors, &at, "");
         }
-        _ => {}
+        if given.len() > 1 && given.iter().any(|item| item == "*") {
+            let detail = format!("if '*' is present, must not specify other {words}");
+            invalid(errors, &at, &all(given), &detail);
+        }
+        let unnamed = given.iter().enumerate().filter(|(_, item)| field == "apiVersions" && *item == "");
+        unnamed.for_each(|(index, _)| required(errors, &at.index(index), ""));
+    }
+    rule_resources(rule, at, errors);
+    let scope = text(rule, "scope");
+    if !scope.is_empty() && !matches!(scope, "*" | "Cluster" | "Namespaced") {
+        let known = ["Cluster", "Namespaced", "*"];
+        errors.push(Error::not_supported(&at.child("scope").path(), scope, &known));
+    }
+}
+
+fn rule_resources(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let resources = list(rule, "resources");
+    let at = at.child("resources");
+    let all = Value::from(resources.to_vec());
+    let texts: Vec<&str> = resources.iter().filter_map(Value::as_str).collect();
+    if texts.is_empty() {
+        required(errors, &at, "");
+    }
+    let unnamed = texts.iter().enumerate().filter(|(_, resource)| resource.is_empty());
+    unnamed.for_each(|(index, _)| required(errors, &at.index(index), ""));
+    if texts.contains(&"*/*") && texts.len() > 1 {
+        let detail = "if '*/*' is present, must not specify other resources";
+        invalid(errors, &at, &all, detail);
+    }
+    if texts.contains(&"*") && texts.iter().any(|text| *text != "*" && !text.contains('/')) {
+        let detail = "if '*' is present, must not specify other resources without subresources";
+        invalid(errors, &at, &all, detail);
+    }
+}
+
+fn client_config(config: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    match (config.get("url"), object(config, "service")) {
+        (None, None) | (Some(_), Some(_)) => required(errors, at, "exactly one of url or service is required"),
+        (Some(url), None) => webhook_url(url.as_str().unwrap_or_default(), &at.child("url"), errors),
+        (None, Some(service)) => webhook_service(service, &at.child("service"), errors),
+    }
+}
+
+fn webhook_url(url: &str, at: &At<'_>, errors: &mut ErrorList) {
+    const FORM: &str = "; desired format: https://host[/path]";
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if scheme != "https" {
+        let scheme = Value::from(scheme);
+        invalid(errors, at, &scheme, &format!("'https' is the only allowed URL scheme{FORM}"));
+    }
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let (user, host) = host.rsplit_once('@').map_or((None, host), |(user, host)| (Some(user), host));
+    if host.is_empty() || scheme.is_empty() {
+        invalid(errors, at, &"".into(), &format!("host must be specified{FORM}"));
+    }
+    if let Some(user) = user {
+        invalid(errors, at, &user.into(), "user information is not permitted in the URL");
+    }
+    if let Some((_, fragment)) = rest.split_once('#').filter(|(_, fragment)| !fragment.is_empty()) {
+        invalid(errors, at, &fragment.into(), "fragments are not permitted in the URL");
+    }
+    let query = rest.split('#').next().and_then(|rest| rest.split_once('?')).map_or("", |(_, query)| query);
+    if !query.is_empty() {
+        invalid(errors, at, &query.into(), "query parameters are not permitted in the URL");
+    }
+}
+
+fn webhook_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    for field in ["name", "namespace"] {
+        if text(service, field).is_empty() {
+            required(errors, &at.child(field), &format!("service {field} is required"));
+        }
+    }
+    if let Some(port) = service.get("port").filter(|port| !port.as_i64().is_some_and(|n| (1..=65535).contains(&n))) {
+        let detail = "port is not valid: must be between 1 and 65535, inclusive";
+        invalid(errors, &at.child("port"), port, detail);
+    }
+    let Some(path) = service.get("path").and_then(Value::as_str) else { return };
+    let at_path = at.child("path");
+    let value = Value::from(path);
+    if matches!(path, "" | "/") {
+        return;
+    }
+    if path == "//" {
+        return invalid(errors, &at_path, &value, "segment[0] may not be empty");
+    }
+    if !path.starts_with('/') {
+        invalid(errors, &at_path, &value, "must start with a '/'");
+    }
+    let inner = path.strip_prefix('/').unwrap_or(path);
+    let inner = inner.strip_suffix('/').unwrap_or(inner);
+    for (index, segment) in inner.split('/').enumerate() {
+        if segment.is_empty() {
+            invalid(errors, &at_path, &value, &format!("segment[{index}] may not be empty"));
+            continue;
+        }
+        for complaint in names::is_dns1123_subdomain(segment) {
+            invalid(errors, &at_path, &value, &format!("segment[{index}]: {complaint}"));
+        }
     }
 }
 

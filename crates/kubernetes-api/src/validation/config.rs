@@ -75,7 +75,9 @@ fn secret(secret: &Object, at: &At<'_>, errors: &mut ErrorList) {
         "kubernetes.io/basic-auth" if !data.contains_key("username") && !data.contains_key("password") => {
             need(&["username", "password"]);
         }
-        "kubernetes.io/ssh-auth" => need(&["ssh-privatekey"]),
+        "kubernetes.io/ssh-auth" if data.get("ssh-privatekey").is_none_or(|key| key == "") => {
+            errors.push(Error::required(&at_data.key("ssh-privatekey").path(), ""));
+        }
         "kubernetes.io/tls" => need(&["tls.crt", "tls.key"]),
         _ => {}
     }
@@ -89,6 +91,11 @@ fn docker(data: &Object, key: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+fn same_data(one: Option<&Value>, other: Option<&Value>) -> bool {
+    let empty = |data: Option<&Value>| data.and_then(Value::as_object).is_none_or(Object::is_empty);
+    one == other || empty(one) && empty(other)
+}
+
 /// What is marked immutable stays so, with all it holds.
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     if old["immutable"] != true {
@@ -96,7 +103,9 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
     let root = At::root();
     for field in ["immutable", "data", "binaryData"] {
-        if old.get(field) != new.get(field) {
+        let (was, is) = (old.get(field), new.get(field));
+        let changed = if field == "immutable" { is != was } else { !same_data(was, is) };
+        if changed {
             forbidden(errors, &root.child(field), "field is immutable when `immutable` is set");
         }
     }

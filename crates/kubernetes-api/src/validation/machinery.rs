@@ -26,6 +26,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("policy_spec", policy_spec),
     ("priority_level", priority_level),
     ("quota_scopes", quota_scopes),
+    ("lease", lease),
     ("volume_spec", volume_spec),
 ];
 
@@ -109,6 +110,14 @@ fn attachment_source(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// Who is preferred matters where somebody chooses.
+fn lease(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
+        let detail = "may only be specified when `strategy` is defined";
+        forbidden(errors, &at.child("preferredHolder"), detail);
+    }
+}
+
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",
@@ -141,7 +150,7 @@ const SHORTEST_LIFE: i64 = 600;
 fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let request = text(spec, "request");
     let pem = STANDARD.decode(request).unwrap_or_default();
-    if !request.is_empty() && !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----") {
+    if !String::from_utf8_lossy(&pem).contains("-----BEGIN CERTIFICATE REQUEST-----") {
         invalid(errors, &at.child("request"), &request.into(), "PEM block type must be CERTIFICATE REQUEST");
     }
     let at_usages = at.child("usages");
@@ -158,28 +167,24 @@ fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let signer = text(spec, "signerName");
     let at_signer = at.child("signerName");
     match signer.split_once('/') {
-        None if signer.is_empty() => {}
+        None if signer.is_empty() => required(errors, &at_signer, ""),
         None => invalid(
             errors,
             &at_signer,
             &signer.into(),
             "must be a fully qualified domain and path of the form 'example.com/signer-name'",
         ),
+        Some((_, path)) if path.contains('/') => {
+            let detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
+            invalid(errors, &at_signer, &signer.into(), detail);
+        }
         Some((domain, path)) => {
-            for complaint in names::is_dns1123_subdomain(domain) {
-                invalid(errors, &at_signer, &domain.into(), &format!("validating label {domain:?}: {complaint}"));
-            }
+            signer_part(domain, names::is_dns1123_label, &at_signer, errors);
             if domain.split('.').count() < 2 {
-                invalid(
-                    errors,
-                    &at_signer,
-                    &domain.into(),
-                    "should be a domain with at least two segments separated by dots",
-                );
+                let detail = "should be a domain with at least two segments separated by dots";
+                invalid(errors, &at_signer, &domain.into(), detail);
             }
-            for complaint in names::is_dns1123_subdomain(path) {
-                invalid(errors, &at_signer, &path.into(), &format!("validating label {path:?}: {complaint}"));
-            }
+            signer_part(path, names::is_dns1123_subdomain, &at_signer, errors);
         }
     }
     if let Some(seconds) =
@@ -187,6 +192,14 @@ fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     {
         let at = at.child("expirationSeconds");
         invalid(errors, &at, seconds, "may not specify a duration less than 600 seconds (10 minutes)");
+    }
+}
+
+/// The first label that is wrong is told of.
+fn signer_part(part: &str, complaints: fn(&str) -> Vec<String>, at: &At<'_>, errors: &mut ErrorList) {
+    let wrong = part.split('.').map(|label| (label, complaints(label))).find(|(_, wrong)| !wrong.is_empty());
+    for (label, complaint) in wrong.iter().flat_map(|(label, wrong)| wrong.iter().map(move |text| (label, text))) {
+        invalid(errors, at, &part.into(), &format!("validating label {label:?}: {complaint}"));
     }
 }
 
@@ -200,23 +213,26 @@ fn class_parameters(parameters: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 /// What an endpoint may not be: nobody else could call it there.
-fn refused_address(ip: &IpAddr) -> Option<&'static str> {
-    if ip.is_unspecified() {
-        return Some("may not be unspecified (0.0.0.0 or ::)");
-    }
-    if ip.is_loopback() {
-        return Some("may not be in the loopback range (127.0.0.0/8, ::1/128)");
-    }
-    if let IpAddr::V4(v4) = ip
-        && v4.is_link_local()
-    {
-        return Some("may not be in the link-local range (169.254.0.0/16, fe80::/10)");
-    }
-    let local_multicast = match ip {
-        IpAddr::V4(v4) => v4.octets()[..3] == [224, 0, 0],
-        IpAddr::V6(v6) => v6.segments()[0] & 0xff0f == 0xff02,
+pub(super) fn callable_address(address: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    let text = address.as_str().unwrap_or_default();
+    let Ok(ip) = text.parse::<IpAddr>() else {
+        return invalid(errors, at, &text.into(), "must be a valid IP address");
     };
-    local_multicast.then_some("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    let (link_local, local_multicast) = match ip {
+        IpAddr::V4(v4) => (v4.is_link_local(), v4.octets()[..3] == [224, 0, 0]),
+        IpAddr::V6(v6) => (v6.segments()[0] & 0xffc0 == 0xfe80, v6.segments()[0] & 0xff0f == 0xff02),
+    };
+    let unspecified = format!("may not be unspecified ({text})");
+    for (wrong, detail) in [
+        (ip.is_unspecified(), unspecified.as_str()),
+        (ip.is_loopback(), "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (local_multicast, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+    ] {
+        if wrong {
+            invalid(errors, at, &text.into(), detail);
+        }
+    }
 }
 
 fn endpoints(endpoints: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -231,18 +247,8 @@ fn endpoints(endpoints: &Object, at: &At<'_>, errors: &mut ErrorList) {
             for (index, address) in list(subset, field).iter().enumerate() {
                 let at = at_list.index(index);
                 let at = at.child("ip");
-                let text = address["ip"].as_str().unwrap_or_default();
-                match text.parse::<IpAddr>() {
-                    Err(_) => {
-                        let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-                        invalid(errors, &at, &text.into(), detail);
-                    }
-                    Ok(ip) => {
-                        if let Some(detail) = refused_address(&ip) {
-                            invalid(errors, &at, &text.into(), detail);
-                        }
-                    }
-                }
+                super::network::address(&address["ip"], &at, errors);
+                callable_address(&address["ip"], &at, errors);
             }
         }
         let ports = list(subset, "ports");
@@ -354,18 +360,87 @@ const SCOPES: [&str; 7] = [
     "VolumeAttributesClass",
 ];
 
+/// Whether a scope can be told of what is counted.
+fn scope_fits(scope: &str, resource: &str) -> bool {
+    let computed = |name: &str| {
+        let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
+        name == "pods" || matches!(bare, "cpu" | "memory" | "ephemeral-storage")
+    };
+    match scope {
+        "BestEffort" => resource == "pods",
+        "NotBestEffort" | "Terminating" | "NotTerminating" | "PriorityClass" | "CrossNamespacePodAffinity" => {
+            computed(resource)
+        }
+        "VolumeAttributesClass" => matches!(resource, "persistentvolumeclaims" | "requests.storage"),
+        _ => true,
+    }
+}
+
 fn quota_scopes(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let scopes = list(spec, "scopes");
-    let at = at.child("scopes");
-    for scope in scopes {
-        if scope.as_str().is_none_or(|scope| !SCOPES.contains(&scope)) {
-            invalid(errors, &at, &Value::from(scopes.to_vec()), "unsupported scope");
+    let at_scopes = at.child("scopes");
+    let all = Value::from(scopes.to_vec());
+    let nothing = Object::new();
+    let hard = object(spec, "hard").unwrap_or(&nothing);
+    let names = || hard.keys().filter(|name| !name.contains('/'));
+    for scope in scopes.iter().filter_map(Value::as_str) {
+        if !SCOPES.contains(&scope) {
+            invalid(errors, &at_scopes, &all, "unsupported scope");
+        }
+        for _ in names().filter(|name| !scope_fits(scope, name)) {
+            invalid(errors, &at_scopes, &all, "unsupported scope applied to resource");
         }
     }
-    for (one, other) in [("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating")] {
-        if [one, other].iter().all(|scope| scopes.iter().any(|given| given == scope)) {
-            invalid(errors, &at, &Value::from(scopes.to_vec()), "conflicting scopes");
+    let given: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
+    conflicting(&given, &all, &at_scopes, errors);
+    let Some(selector) = object(spec, "scopeSelector") else { return };
+    let at = at.child("scopeSelector");
+    let at = at.child("matchExpressions");
+    let mut selected = Vec::new();
+    for expression in list(selector, "matchExpressions") {
+        let part = |name: &str| expression[name].as_str().unwrap_or_default();
+        let (scope, operator) = (part("scopeName"), part("operator"));
+        selected.push(scope);
+        if !SCOPES.contains(&scope) {
+            invalid(errors, &at.child("scopeName"), &scope.into(), "unsupported scope");
         }
+        for _ in names().filter(|name| !scope_fits(scope, name)) {
+            let detail = "unsupported scope applied to resource";
+            invalid(errors, &at, &Value::Object(selector.clone()), detail);
+        }
+        scope_operator(scope, operator, &expression["values"], &at, errors);
+    }
+    conflicting(&selected, &all, &at, errors);
+}
+
+fn conflicting(given: &[&str], all: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    for pair in [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]] {
+        if pair.iter().all(|scope| given.contains(scope)) {
+            invalid(errors, at, all, "conflicting scopes");
+        }
+    }
+}
+
+fn scope_operator(scope: &str, operator: &str, values: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    let count = values.as_array().map_or(0, Vec::len);
+    let at_operator = at.child("operator");
+    if SCOPES.contains(&scope) && !matches!(scope, "PriorityClass" | "VolumeAttributesClass") && operator != "Exists" {
+        let detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, \
+                      ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or \
+                      ResourceQuotaScopeCrossNamespacePodAffinity";
+        invalid(errors, &at_operator, &operator.into(), detail);
+    }
+    match operator {
+        "In" | "NotIn" if count == 0 => {
+            let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            required(errors, &at.child("values"), detail);
+        }
+        "Exists" | "DoesNotExist" if count > 0 => {
+            let detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector";
+            invalid(errors, &at.child("values"), values, detail);
+        }
+        "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
+        other => invalid(errors, &at_operator, &other.into(), "not a valid selector operator"),
     }
 }
 
@@ -392,6 +467,9 @@ fn volume_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
         for (name, value) in capacity {
             let amount = value.as_str().and_then(|text| text.parse::<Quantity>().ok());
+            if amount.is_some_and(Quantity::is_negative) {
+                invalid(errors, &at.key(name), value, "must be greater than or equal to 0");
+            }
             if amount.is_some_and(|amount| amount.is_zero() || amount.is_negative()) {
                 invalid(errors, &at.key(name), value, "must be greater than zero");
             }
@@ -400,6 +478,9 @@ fn volume_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let sources: Vec<&String> = spec.keys().filter(|field| !VOLUME_FIELDS.contains(&field.as_str())).collect();
     match &sources[..] {
         [] => required(errors, at, "must specify a volume type"),
+        [one] if *one == "local" && !spec.contains_key("nodeAffinity") => {
+            required(errors, &at.child("nodeAffinity"), "Local volume requires node affinity");
+        }
         [_] => {}
         [_, others @ ..] => {
             for other in others {
@@ -422,7 +503,8 @@ pub(super) fn volume_update(old: &Value, new: &Value, errors: &mut ErrorList) {
         let detail = "spec.persistentvolumesource is immutable after creation";
         forbidden(errors, &at.child("persistentvolumesource"), detail);
     }
+    // Upstream leaves `spec` out of this path.
     if old["spec"]["volumeMode"] != new["spec"]["volumeMode"] {
-        invalid(errors, &at.child("volumeMode"), &new["spec"]["volumeMode"], "field is immutable");
+        invalid(errors, &root.child("volumeMode"), &new["spec"]["volumeMode"], "field is immutable");
     }
 }

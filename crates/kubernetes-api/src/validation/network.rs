@@ -7,10 +7,11 @@ use serde_json::Value;
 use super::at::At;
 use super::checks::supported;
 use super::table::Function;
-use super::{Object, forbidden, invalid, list, required, text};
+use super::{Object, forbidden, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("ingress_backend", ingress_backend),
+    ("ingress_class", ingress_class),
     ("ingress_path", ingress_path),
     ("ingress_rule", ingress_rule),
     ("ingress_spec", ingress_spec),
@@ -20,6 +21,35 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("policy_port", policy_port),
     ("policy_types", policy_types),
 ];
+
+/// Whether an address can be read.
+pub(super) fn address(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool {
+    let fine = value.as_str().is_some_and(|text| text.parse::<std::net::IpAddr>().is_ok());
+    if !fine {
+        let value = if value.is_null() { &Value::from("") } else { value };
+        invalid(errors, at, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)");
+    }
+    fine
+}
+
+/// Whether a range of addresses can be read.
+pub(super) fn block(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool {
+    let fine = value.as_str().is_some_and(is_block);
+    if !fine {
+        invalid(errors, at, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)");
+    }
+    fine
+}
+
+/// One way to name a class is enough. Upstream leaves `metadata` out of the path.
+fn ingress_class(ingress: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    const CLASS: &str = "kubernetes.io/ingress.class";
+    let given = ingress.get("metadata").map_or(&Value::Null, |metadata| &metadata["annotations"][CLASS]);
+    if given.is_string() && ingress.get("spec").is_some_and(|spec| !spec["ingressClassName"].is_null()) {
+        let at = at.child("annotations");
+        invalid(errors, &at.child(CLASS), given, "can not be set when the class field is also set");
+    }
+}
 
 fn ingress_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if list(spec, "rules").is_empty() && !spec.contains_key("defaultBackend") {
@@ -38,7 +68,7 @@ fn ingress_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
     let at_host = at.child("host");
     if host.parse::<std::net::IpAddr>().is_ok() {
-        return invalid(errors, &at_host, &host.into(), "must be a DNS name, not an IP address");
+        invalid(errors, &at_host, &host.into(), "must be a DNS name, not an IP address");
     }
     host_name(host, &at_host, errors);
 }
@@ -62,7 +92,7 @@ fn policy_types(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         return invalid(errors, &at, &Value::from(types.to_vec()), "may not specify more than two policyTypes");
     }
     for (index, type_) in types.iter().enumerate() {
-        supported(type_, &["Egress", "Ingress"], &at.index(index), errors);
+        supported(type_, &["Ingress", "Egress"], &at.index(index), errors);
     }
 }
 
@@ -89,7 +119,7 @@ fn ingress_path(path: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let value = Value::from(given);
     if matches!(text(path, "pathType"), "Exact" | "Prefix") {
         if !given.starts_with('/') {
-            return invalid(errors, &at_path, &value, "must be an absolute path");
+            invalid(errors, &at_path, &value, "must be an absolute path");
         }
         for part in ["//", "/./", "/../", "%2f", "%2F"] {
             if given.contains(part) {
@@ -101,34 +131,54 @@ fn ingress_path(path: &Object, at: &At<'_>, errors: &mut ErrorList) {
                 invalid(errors, &at_path, &value, &format!("cannot end with '{part}'"));
             }
         }
-    } else if !given.is_empty() && !given.starts_with('/') {
+    } else if text(path, "pathType") == "ImplementationSpecific" && !given.is_empty() && !given.starts_with('/') {
         invalid(errors, &at_path, &value, "must be an absolute path");
     }
 }
 
 fn ingress_backend(backend: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    match (backend.get("service"), backend.contains_key("resource")) {
-        (Some(_), true) => invalid(errors, at, &"".into(), "cannot set both resource and service backends"),
-        (None, false) => required(errors, at, "resource or service backend is required"),
-        (None, true) => {}
-        (Some(service), false) => {
-            let at = at.child("service");
-            match service["name"].as_str().unwrap_or_default() {
-                "" => required(errors, &at.child("name"), ""),
-                name => {
-                    for complaint in apimachinery::names::is_dns1035_label(name) {
-                        invalid(errors, &at.child("name"), &name.into(), &complaint);
-                    }
+    match (object(backend, "service"), object(backend, "resource")) {
+        (Some(_), Some(_)) => invalid(errors, at, &"".into(), "cannot set both resource and service backends"),
+        (None, None) => required(errors, at, "resource or service backend is required"),
+        (None, Some(resource)) => {
+            let at = at.child("resource");
+            for field in ["kind", "name"] {
+                let given = text(resource, field);
+                if given.is_empty() {
+                    required(errors, &at.child(field), "");
+                }
+                for complaint in
+                    Some(given).filter(|text| !text.is_empty()).map(names::is_path_segment).unwrap_or_default()
+                {
+                    invalid(errors, &at.child(field), &given.into(), &complaint);
                 }
             }
-            let name = service["port"]["name"].as_str().unwrap_or_default();
-            let number = service["port"]["number"].as_i64().unwrap_or(0);
-            match (name.is_empty(), number) {
-                (true, 0) => required(errors, &at, "port name or number is required"),
-                (false, 0) | (true, _) => {}
-                (false, _) => invalid(errors, &at, &"".into(), "cannot set both port name & port number"),
+        }
+        (Some(service), None) => service_backend(service, &at.child("service"), errors),
+    }
+}
+
+fn service_backend(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    match text(service, "name") {
+        "" => required(errors, &at.child("name"), ""),
+        name => {
+            for complaint in names::is_dns1123_label(name) {
+                invalid(errors, &at.child("name"), &name.into(), &complaint);
             }
         }
+    }
+    let port = service.get("port").unwrap_or(&Value::Null);
+    let (name, number) = (port["name"].as_str().unwrap_or_default(), port["number"].as_i64().unwrap_or(0));
+    let at_port = at.child("port");
+    match (name.is_empty(), number) {
+        (true, 0) => required(errors, at, "port name or number is required"),
+        (false, 0) => {
+            for complaint in super::checks::is_port_name(name) {
+                invalid(errors, &at_port.child("name"), &name.into(), &complaint);
+            }
+        }
+        (true, _) => super::checks::port(&port["number"], &at_port.child("number"), errors),
+        (false, _) => invalid(errors, at, &"".into(), "cannot set both port name & port number"),
     }
 }
 
@@ -165,17 +215,34 @@ fn is_block(text: &str) -> bool {
     length.parse::<u8>().is_ok_and(|length| length <= bits)
 }
 
-fn ip_block(block: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    const DETAIL: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-    match text(block, "cidr") {
-        "" => required(errors, &at.child("cidr"), ""),
-        cidr if !is_block(cidr) => invalid(errors, &at.child("cidr"), &cidr.into(), DETAIL),
-        _ => {}
+fn ip_block(range: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let cidr = text(range, "cidr");
+    if cidr.is_empty() {
+        return required(errors, &at.child("cidr"), "");
+    }
+    if !block(&cidr.into(), &at.child("cidr"), errors) {
+        return;
     }
     let at_list = at.child("except");
-    for (index, value) in list(block, "except").iter().enumerate() {
-        if !value.as_str().is_some_and(is_block) {
-            invalid(errors, &at_list.index(index), value, DETAIL);
+    for (index, value) in list(range, "except").iter().enumerate() {
+        let at = at_list.index(index);
+        if block(value, &at, errors) && !value.as_str().is_some_and(|inner| is_within(inner, cidr)) {
+            invalid(errors, &at, value, "must be a strict subset of `cidr`");
         }
     }
+}
+
+/// Whether the first of two ranges is a smaller part of the second.
+fn is_within(inner: &str, outer: &str) -> bool {
+    let bits = |text: &str| -> Option<(u128, u32, u32)> {
+        let (address, length) = text.split_once('/')?;
+        let length: u32 = length.parse().ok()?;
+        Some(match address.parse().ok()? {
+            std::net::IpAddr::V4(v4) => (u128::from(u32::from(v4)) << 96, length, 4),
+            std::net::IpAddr::V6(v6) => (u128::from(v6), length, 6),
+        })
+    };
+    let (Some((part, longer, one)), Some((whole, shorter, other))) = (bits(inner), bits(outer)) else { return false };
+    let shift = 128u32.saturating_sub(shorter);
+    one == other && longer > shorter && part.checked_shr(shift).unwrap_or(0) == whole.checked_shr(shift).unwrap_or(0)
 }

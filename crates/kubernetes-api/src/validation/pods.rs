@@ -1,99 +1,82 @@
-//! Pods and everything that carries a pod's specification.
+//! Pods and everything that carries a pod's specification: what its parts have to do with each other. Containers are judged in
+//! `containers`, volumes in `volumes`, where pods may run in `placement`.
 
 use std::collections::HashSet;
 
-use apimachinery::field::{Error, ErrorList};
+use apimachinery::field::{Error, ErrorKind, ErrorList};
 use serde_json::Value;
 
 use super::at::At;
-use super::checks::labels;
+use super::checks::{descending_path, labels};
+use super::containers::Mounts;
 use super::table::Function;
-use super::{Object, forbidden, invalid, list, object, required, text};
+use super::{Object, containers, forbidden, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("container", container),
-    ("env_source", env_source),
-    ("env_var", env_var),
+    ("apparmor_profile", apparmor_profile),
+    ("pod_security", pod_security),
     ("pod_spec", pod_spec),
+    ("seccomp_profile", seccomp_profile),
     ("template_metadata", template_metadata),
-    ("probe", handler),
-    ("handler", handler),
-    ("toleration", toleration),
-    ("volume", volume),
+    ("template_spec", template_spec),
 ];
 
 fn pod_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let volumes: HashSet<&str> = list(spec, "volumes").iter().filter_map(|volume| volume["name"].as_str()).collect();
-    let mut names = HashSet::new();
-    let mut host_ports = HashSet::new();
-    for field in ["initContainers", "containers"] {
+    let sound = super::volumes::in_pod(spec, at, errors);
+    let mounts = Mounts { volumes: &sound };
+    let names = |field: &str| list(spec, field).iter().filter_map(|item| item["name"].as_str());
+    let mut seen = HashSet::new();
+    for (field, others) in [
+        ("containers", &[][..]),
+        ("initContainers", &["containers"]),
+        ("ephemeralContainers", &["containers", "initContainers"]),
+    ] {
+        seen.clear();
+        seen.extend(others.iter().flat_map(|other| names(other)).filter(|name| !name.is_empty()));
         let list_at = at.child(field);
         for (index, container) in list(spec, field).iter().enumerate() {
             let at = list_at.index(index);
             let name = container["name"].as_str().unwrap_or_default();
-            if !name.is_empty() && !names.insert(name) {
+            if !name.is_empty() && !seen.insert(name) {
                 errors.push(Error::duplicate(&at.child("name").path(), name));
             }
-            mounts(container, &volumes, &at, errors);
-            if field == "containers" {
-                ports(container, &mut host_ports, &at, errors);
-            }
+            let Some(container) = container.as_object() else { continue };
+            mounts.check(container, &at, errors);
+            containers::of_kind(field, container, &list_at, &at, errors);
         }
     }
+    containers::host_ports(list(spec, "containers"), &at.child("containers"), errors);
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         host_network(spec, at, errors);
     }
+    user_namespace(spec, at, errors);
+    names_resolved(spec, at, errors);
+    gates(spec, at, errors);
+    host_aliases(spec, at, errors);
+    operating_system(spec, at, errors);
 }
 
+/// Upstream leaves `metadata` out of these paths.
 fn template_metadata(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else { return };
-    let at = at.child("metadata");
     labels(&metadata["labels"], &at.child("labels"), errors);
+}
+
+fn template_spec(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let debugs = object(template, "spec").is_some_and(|spec| !list(spec, "ephemeralContainers").is_empty());
+    if debugs {
+        let at = at.child("spec");
+        forbidden(errors, &at.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
+    }
 }
 
 /// Volumes that stateful sets make from claims are known by the set, not by its template.
 pub(super) fn unknown_mounts(errors: &mut ErrorList, claims: &[Value]) {
     let names: HashSet<&Value> = claims.iter().map(|claim| &claim["metadata"]["name"]).collect();
     errors.retain(|error| match &error.kind {
-        apimachinery::field::ErrorKind::NotFound(name) => !names.contains(name),
+        ErrorKind::NotFound(name) => !names.contains(name),
         _ => true,
     });
-}
-
-fn mounts(container: &Value, volumes: &HashSet<&str>, at: &At<'_>, errors: &mut ErrorList) {
-    let list_at = at.child("volumeMounts");
-    let mut paths = HashSet::new();
-    for (index, mount) in container["volumeMounts"].as_array().into_iter().flatten().enumerate() {
-        let at = list_at.index(index);
-        let name = mount["name"].as_str().unwrap_or_default();
-        if !name.is_empty() && !volumes.contains(name) {
-            errors.push(Error::not_found(&at.child("name").path(), name));
-        }
-        let path = mount["mountPath"].as_str().unwrap_or_default();
-        if !path.is_empty() && !paths.insert(path) {
-            invalid(errors, &at.child("mountPath"), &mount["mountPath"], "must be unique");
-        }
-        let sub_path = mount["subPath"].as_str().unwrap_or_default();
-        if sub_path.starts_with('/') {
-            invalid(errors, &at.child("subPath"), &mount["subPath"], "must be a relative path");
-        }
-        if sub_path.split('/').any(|part| part == "..") {
-            invalid(errors, &at.child("subPath"), &mount["subPath"], "must not contain '..'");
-        }
-    }
-}
-
-/// A port of the node can be given away once.
-fn ports(container: &Value, taken: &mut HashSet<String>, at: &At<'_>, errors: &mut ErrorList) {
-    let list_at = at.child("ports");
-    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-        let Some(number) = port["hostPort"].as_i64().filter(|number| *number != 0) else { continue };
-        let protocol = port["protocol"].as_str().unwrap_or("TCP");
-        let place = format!("{protocol}/{}/{number}", port["hostIP"].as_str().unwrap_or_default());
-        if let Some(duplicate) = taken.replace(place) {
-            errors.push(Error::duplicate(&list_at.index(index).child("hostPort").path(), duplicate));
-        }
-    }
 }
 
 fn host_network(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -105,122 +88,181 @@ fn host_network(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             let host_port = &port["hostPort"];
             if !host_port.is_null() && *host_port != port["containerPort"] {
                 let at = ports_at.index(index);
-                invalid(
-                    errors,
-                    &at.child("hostPort"),
-                    host_port,
-                    "must match `containerPort` when `hostNetwork` is true",
-                );
+                let detail = "must match `containerPort` when `hostNetwork` is true";
+                invalid(errors, &at.child("hostPort"), host_port, detail);
             }
         }
     }
 }
 
-fn container(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let success = |name: &str| container.get(name).and_then(|probe| probe["successThreshold"].as_i64());
-    for name in ["livenessProbe", "startupProbe"] {
-        if success(name).is_some_and(|count| count != 1) {
-            let at = at.child(name);
-            invalid(errors, &at.child("successThreshold"), &container[name]["successThreshold"], "must be 1");
-        }
-    }
-}
-
-/// What a container can be told of its pod: what is known only to volumes, and what nobody knows.
-fn field_path(path: &str, at: &At<'_>, errors: &mut ErrorList) {
-    const FIELDS: [&str; 9] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    let subscript = ["metadata.annotations['", "metadata.labels['"].iter().any(|start| path.starts_with(start));
-    if FIELDS.contains(&path) || subscript {
+/// Users of their own do not go with what is the node's.
+fn user_namespace(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if spec.get("hostUsers") != Some(&Value::Bool(false)) {
         return;
     }
-    let known = ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
-    if known.contains(&path) {
-        errors.push(Error::not_supported(&at.path(), path, &FIELDS));
-    } else {
-        let detail = format!("error converting fieldPath: field label not supported: {path}");
-        invalid(errors, at, &path.into(), &detail);
-    }
-}
-
-fn env_var(variable: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let Some(source) = object(variable, "valueFrom") else { return };
-    let at = at.child("valueFrom");
-    if let Some(path) =
-        source.get("fieldRef").and_then(|field| field["fieldPath"].as_str()).filter(|path| !path.is_empty())
-    {
-        let at = at.child("fieldRef");
-        field_path(path, &at.child("fieldPath"), errors);
-    }
-    let value = Value::Object(source.clone());
-    match source.len() {
-        0 => {
-            let detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or \
-                          `fileKeyRef`";
-            invalid(errors, &at, &"".into(), detail);
+    for (field, shown) in [("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+        if spec.get(field) == Some(&Value::Bool(true)) {
+            forbidden(errors, &at.child(shown), "when `hostUsers` is false");
         }
-        _ if !text(variable, "value").is_empty() => {
-            invalid(errors, &at, &"".into(), "may not be specified when `value` is not empty");
+    }
+}
+
+/// Name servers a resolver knows, and search paths, in letters with spaces between.
+const MAX_NAME_SERVERS: usize = 3;
+const MAX_SEARCH_PATHS: usize = 32;
+const MAX_SEARCH_LETTERS: usize = 2048;
+
+fn names_resolved(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let config = object(spec, "dnsConfig");
+    let at = at.child("dnsConfig");
+    let at_servers = at.child("nameservers");
+    let nothing = Object::new();
+    if text(spec, "dnsPolicy") == "None" {
+        let Some(config) = config else {
+            return required(errors, &at, "must provide `dnsConfig` when `dnsPolicy` is None");
+        };
+        if list(config, "nameservers").is_empty() {
+            let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            return required(errors, &at_servers, detail);
         }
-        1 => {}
-        _ => invalid(errors, &at, &value, "may not have more than one field specified at a time"),
+    }
+    let config = config.unwrap_or(&nothing);
+    let servers = list(config, "nameservers");
+    if servers.len() > MAX_NAME_SERVERS {
+        let detail = format!("must not have more than {MAX_NAME_SERVERS} nameservers");
+        invalid(errors, &at_servers, &Value::from(servers.to_vec()), &detail);
+    }
+    for (index, server) in servers.iter().enumerate() {
+        super::network::address(server, &at_servers.index(index), errors);
+    }
+    let searches = list(config, "searches");
+    let at_searches = at.child("searches");
+    let whole = Value::from(searches.to_vec());
+    if searches.len() > MAX_SEARCH_PATHS {
+        let detail = format!("must not have more than {MAX_SEARCH_PATHS} search paths");
+        invalid(errors, &at_searches, &whole, &detail);
+    }
+    let letters: usize = searches.iter().filter_map(Value::as_str).map(|path| path.len() + 1).sum();
+    if letters.saturating_sub(1) > MAX_SEARCH_LETTERS {
+        let detail =
+            format!("must not have more than {MAX_SEARCH_LETTERS} characters (including spaces) in the search list");
+        invalid(errors, &at_searches, &whole, &detail);
+    }
+    let at_options = at.child("options");
+    for (index, option) in list(config, "options").iter().enumerate() {
+        if option["name"].as_str().unwrap_or_default().is_empty() {
+            required(errors, &at_options.index(index), "must not be empty");
+        }
     }
 }
 
-fn env_source(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let given = ["configMapRef", "secretRef"].iter().filter(|name| source.contains_key(**name)).count();
-    match given {
-        0 => invalid(errors, at, &"".into(), "must specify one of: `configMapRef` or `secretRef`"),
-        1 => {}
-        _ => invalid(errors, at, &"".into(), "may not have more than one field specified at a time"),
+fn gates(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_gates = at.child("readinessGates");
+    for (index, gate) in list(spec, "readinessGates").iter().enumerate() {
+        let type_ = gate["conditionType"].as_str().unwrap_or_default();
+        let at = at_gates.index(index);
+        for complaint in apimachinery::names::is_qualified_name(type_) {
+            invalid(errors, &at.child("conditionType"), &type_.into(), &complaint);
+        }
+    }
+    let at_gates = at.child("schedulingGates");
+    let mut seen = HashSet::new();
+    for (index, gate) in list(spec, "schedulingGates").iter().enumerate() {
+        let name = gate["name"].as_str().unwrap_or_default();
+        let at = at_gates.index(index);
+        for complaint in apimachinery::names::is_qualified_name(name) {
+            invalid(errors, &at, &name.into(), &complaint);
+        }
+        if !seen.insert(name) {
+            errors.push(Error::duplicate(&at.path(), name));
+        }
     }
 }
 
-const HANDLERS: [&str; 5] = ["exec", "httpGet", "tcpSocket", "grpc", "sleep"];
-
-fn handler(handler: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let mut given = HANDLERS.iter().filter(|name| handler.contains_key(**name));
-    if given.next().is_none() {
-        required(errors, at, "must specify a handler type");
-    }
-    for name in given {
-        forbidden(errors, &at.child(name), "may not specify more than 1 handler type");
-    }
-}
-
-fn toleration(toleration: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let operator = text(toleration, "operator");
-    if text(toleration, "key").is_empty() && operator != "Exists" {
-        let value = Value::from(operator);
-        let detail = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
-        invalid(errors, &at.child("operator"), &value, detail);
-    }
-    if operator == "Exists" && !text(toleration, "value").is_empty() {
-        let value = Value::from(text(toleration, "value"));
-        invalid(errors, &at.child("operator"), &value, "value must be empty when `operator` is 'Exists'");
-    }
-    if toleration.contains_key("tolerationSeconds") && text(toleration, "effect") != "NoExecute" {
-        let value = Value::from(text(toleration, "effect"));
-        let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
-        invalid(errors, &at.child("effect"), &value, detail);
+fn host_aliases(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_list = at.child("hostAliases");
+    for (index, alias) in list(spec, "hostAliases").iter().enumerate() {
+        let at = at_list.index(index);
+        super::network::address(&alias["ip"], &at.child("ip"), errors);
+        let at_names = at.child("hostnames");
+        for (index, name) in alias["hostnames"].as_array().into_iter().flatten().enumerate() {
+            for complaint in name.as_str().map(apimachinery::names::is_dns1123_subdomain).unwrap_or_default() {
+                invalid(errors, &at_names.index(index), name, &complaint);
+            }
+        }
     }
 }
 
-fn volume(volume: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let mut sources = volume.keys().filter(|key| *key != "name");
-    if sources.next().is_none() {
-        required(errors, at, "must specify a volume type");
+fn operating_system(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(system) = object(spec, "os") else { return };
+    let at = at.child("os");
+    match text(system, "name") {
+        "" => required(errors, &at.child("name"), "cannot be empty"),
+        "linux" | "windows" => {}
+        other => errors.push(Error::not_supported(&at.path(), other, &["linux", "windows"])),
     }
-    for source in sources {
-        forbidden(errors, &at.child(source), "may not specify more than 1 volume type");
+}
+
+fn pod_security(context: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_groups = at.child("supplementalGroups");
+    for (index, group) in list(context, "supplementalGroups").iter().enumerate() {
+        if group.as_i64().is_some_and(|group| !(0..=i64::from(i32::MAX)).contains(&group)) {
+            let detail = format!("must be between 0 and {}, inclusive", i32::MAX);
+            invalid(errors, &at_groups.index(index), group, &detail);
+        }
+    }
+    let at_sysctls = at.child("sysctls");
+    let mut seen = HashSet::new();
+    for (index, sysctl) in list(context, "sysctls").iter().enumerate() {
+        let name = sysctl["name"].as_str().unwrap_or_default();
+        let at = at_sysctls.index(index);
+        let at = at.child("name");
+        if name.is_empty() {
+            required(errors, &at, "");
+        } else if !is_sysctl(name) {
+            let detail = "must have at most 253 characters and match regex \
+                          ^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
+            invalid(errors, &at, &name.into(), detail);
+        } else if !seen.insert(name) {
+            errors.push(Error::duplicate(&at.path(), name));
+        }
+    }
+}
+
+fn is_sysctl(name: &str) -> bool {
+    let edge = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    name.len() <= 253
+        && name.split(['.', '/']).all(|part| {
+            let bytes = part.as_bytes();
+            let inner = bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_'));
+            edge(bytes.first()) && edge(bytes.last()) && inner
+        })
+}
+
+fn seccomp_profile(profile: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_file = at.child("localhostProfile");
+    match (text(profile, "type"), profile.get("localhostProfile")) {
+        ("Localhost", None) => required(errors, &at_file, "must be set when seccomp type is Localhost"),
+        ("Localhost", Some(file)) => descending_path(file, &at_file, errors),
+        (_, Some(_)) => {
+            let shown = format!(r#"{{"Type":{},"LocalhostProfile":{}}}"#, profile["type"], profile["localhostProfile"]);
+            let detail = "can only be set when seccomp type is Localhost";
+            errors.push(Error::invalid(&at_file.path(), Value::Object(profile.clone()), detail).shown_as(shown));
+        }
+        _ => {}
+    }
+}
+
+fn apparmor_profile(profile: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_file = at.child("localhostProfile");
+    match (text(profile, "type"), profile.get("localhostProfile").map(|file| file.as_str().unwrap_or_default())) {
+        ("Localhost", None | Some("")) => required(errors, &at_file, "must be set when AppArmor type is Localhost"),
+        ("Localhost", Some(file)) if file.trim() != file => {
+            invalid(errors, &at_file, &file.into(), "must not be padded with whitespace");
+        }
+        ("RuntimeDefault" | "Unconfined", Some(file)) => {
+            invalid(errors, &at_file, &file.into(), "can only be set when AppArmor type is Localhost");
+        }
+        _ => {}
     }
 }

@@ -1,5 +1,7 @@
 //! Amounts of resources: what is requested, limited, granted.
 
+use std::collections::{BTreeSet, HashSet};
+
 use apimachinery::field::{Error, ErrorList};
 use apimachinery::names;
 use apimachinery::quantity::Quantity;
@@ -7,10 +9,14 @@ use serde_json::Value;
 
 use super::at::At;
 use super::table::Function;
-use super::{Object, invalid, object, required, text};
+use super::{Object, forbidden, invalid, list, object, required, text};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] =
-    &[("container_resources", container_resources), ("hard_limits", hard_limits), ("limit_item", limit_item)];
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[
+    ("container_resources", container_resources),
+    ("hard_limits", hard_limits),
+    ("limit_item", limit_item),
+    ("limit_types", limit_types),
+];
 
 /// A node can promise more of these than it has.
 fn is_overcommitted(resource: &str) -> bool {
@@ -18,58 +24,84 @@ fn is_overcommitted(resource: &str) -> bool {
     native && !resource.starts_with("hugepages-")
 }
 
-fn is_standard(resource: &str) -> bool {
-    matches!(resource, "cpu" | "memory" | "ephemeral-storage" | "storage") || resource.starts_with("hugepages-")
+/// What a container can ask for by a name without a slash.
+fn is_for_containers(resource: &str) -> bool {
+    matches!(resource, "cpu" | "memory" | "ephemeral-storage") || resource.starts_with("hugepages-")
+}
+
+fn is_native(resource: &str) -> bool {
+    !resource.contains('/') || resource.contains("kubernetes.io/")
+}
+
+/// Devices and the like, named by whoever offers them.
+fn is_extended(resource: &str) -> bool {
+    !is_native(resource)
+        && !resource.starts_with("requests.")
+        && names::is_qualified_name(&format!("requests.{resource}")).is_empty()
+}
+
+fn is_counted(resource: &str) -> bool {
+    COUNTED.contains(&resource) || is_extended(resource)
 }
 
 const NO_TYPE: &str = "must be a standard resource type or fully qualified";
 
+/// What there are only whole ones of.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
 /// What a quota can limit by a name without a slash.
 fn is_quota_name(name: &str) -> bool {
-    let counted = [
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "requests.storage",
-        "resourcequotas",
-        "secrets",
-        "services",
-        "services.loadbalancers",
-        "services.nodeports",
-    ];
     let bare = name.strip_prefix("requests.").or_else(|| name.strip_prefix("limits.")).unwrap_or(name);
-    counted.contains(&name) || matches!(bare, "cpu" | "memory" | "ephemeral-storage") || bare.starts_with("hugepages-")
+    COUNTED.contains(&name) || name == "requests.storage" || is_for_containers(bare)
 }
 
 fn amount(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
 }
 
-/// Amounts that can be read and are not negative; text that is none at all is refused when a body is decoded.
-fn amounts(map: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    for (name, value) in map {
-        let at = at.key(name);
-        if amount(value).is_some_and(Quantity::is_negative) {
-            invalid(errors, &at, value, "must be greater than or equal to 0");
-        }
+/// An amount that can be read is not negative, and a whole one where there are only whole ones; text that is none at all is
+/// refused when a body is decoded.
+fn check_amount(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(amount) = amount(value) else { return };
+    if amount.is_negative() {
+        invalid(errors, at, value, "must be greater than or equal to 0");
+    }
+    if is_counted(name) && amount.milli_value() % 1000 != 0 {
+        invalid(errors, at, value, "must be an integer");
     }
 }
 
-fn resource_names(map: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    for name in map.keys() {
-        let at = at.key(name);
-        let complaints = names::is_qualified_name(name);
-        let badly_shaped = !complaints.is_empty();
-        for complaint in complaints {
-            errors.push(Error::invalid(&at.path(), name.as_str(), complaint));
+/// A name of something there can be an amount of. Whether there is nothing wrong with it.
+fn resource_name(name: &str, at: &At<'_>, errors: &mut ErrorList) -> bool {
+    let complaints = names::is_qualified_name(name);
+    for complaint in &complaints {
+        errors.push(Error::invalid(&at.path(), name, complaint.as_str()));
+    }
+    if complaints.is_empty() && !name.contains('/') && !is_quota_name(name) && name != "storage" {
+        errors.push(Error::invalid(&at.path(), name, NO_TYPE));
+        return false;
+    }
+    complaints.is_empty()
+}
+
+fn container_resource_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
+    resource_name(name, at, errors);
+    if !name.contains('/') {
+        if !is_for_containers(name) {
+            errors.push(Error::invalid(&at.path(), name, "must be a standard resource for containers"));
         }
-        if !badly_shaped && !name.contains('/') && !is_standard(name) {
-            if !is_quota_name(name) {
-                errors.push(Error::invalid(&at.path(), name.as_str(), NO_TYPE));
-            }
-            errors.push(Error::invalid(&at.path(), name.as_str(), "must be a standard resource for containers"));
-        }
+    } else if !is_native(name) && !is_extended(name) {
+        errors.push(Error::invalid(&at.path(), name, "doesn't follow extended resource name standard"));
     }
 }
 
@@ -77,13 +109,17 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
     let nothing = Object::new();
     let limits = object(resources, "limits").unwrap_or(&nothing);
     let requests = object(resources, "requests").unwrap_or(&nothing);
-    let at_limits = at.child("limits");
-    resource_names(limits, &at_limits, errors);
-    amounts(limits, &at_limits, errors);
-    let at_requests = at.child("requests");
-    resource_names(requests, &at_requests, errors);
-    amounts(requests, &at_requests, errors);
+    let (at_limits, at_requests) = (at.child("limits"), at.child("requests"));
+    for (name, value) in limits {
+        let at = at_limits.key(name);
+        container_resource_name(name, &at, errors);
+        check_amount(name, value, &at, errors);
+        huge_pages(name, value, &at, errors);
+    }
     for (name, value) in requests {
+        let at = at_requests.key(name);
+        container_resource_name(name, &at, errors);
+        check_amount(name, value, &at, errors);
         let Some(requested) = amount(value) else { continue };
         match limits.get(name).and_then(amount) {
             Some(limit) if !is_overcommitted(name) && requested != limit => {
@@ -97,56 +133,136 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
             }
             _ => {}
         }
+        huge_pages(name, value, &at, errors);
+    }
+    let both = || limits.keys().chain(requests.keys());
+    if both().any(|name| name.starts_with("hugepages-")) && !both().any(|name| name == "cpu" || name == "memory") {
+        forbidden(errors, at, "HugePages require cpu or memory");
+    }
+}
+
+/// Pages come whole.
+fn huge_pages(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(page) = name.strip_prefix("hugepages-").and_then(|size| size.parse::<Quantity>().ok()) else { return };
+    let Some(given) = amount(value) else { return };
+    let page = page.milli_value();
+    if page > 0 && given.milli_value() % page != 0 {
+        invalid(errors, at, value, &format!("{given} is not positive integer multiple of {name}"));
     }
 }
 
 fn hard_limits(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(hard) = object(spec, "hard") else { return };
     let at = at.child("hard");
-    for name in hard.keys() {
+    for (name, value) in hard {
         let at = at.key(name);
-        let complaints = names::is_qualified_name(name);
-        if complaints.is_empty() && !name.contains('/') && !is_quota_name(name) {
-            if !is_standard(name) {
-                errors.push(Error::invalid(&at.path(), name.as_str(), NO_TYPE));
-            }
+        resource_name(name, &at, errors);
+        if !name.contains('/') && !is_quota_name(name) {
             errors.push(Error::invalid(&at.path(), name.as_str(), "must be a standard resource for quotas"));
         }
-        for complaint in complaints {
-            errors.push(Error::invalid(&at.path(), name.as_str(), complaint));
-        }
+        check_amount(name, value, &at, errors);
     }
-    amounts(hard, &at, errors);
 }
 
-/// Minimum, defaults and maximum of one kind of thing follow each other.
+fn limit_types(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("limits");
+    let mut seen = HashSet::new();
+    for (index, item) in list(spec, "limits").iter().enumerate() {
+        let type_ = item["type"].as_str().unwrap_or_default();
+        if !seen.insert(type_) {
+            errors.push(Error::duplicate(&at.index(index).child("type").path(), type_));
+        }
+    }
+}
+
+const LIMITS: [&str; 5] = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+
 fn limit_item(item: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let of = |field: &str, name: &str| object(item, field).and_then(|map| map.get(name)).and_then(amount);
     let type_ = text(item, "type");
-    if !type_.is_empty() && !type_.contains('/') && !matches!(type_, "Container" | "PersistentVolumeClaim" | "Pod") {
-        let detail = "must be a standard limit type or fully qualified";
-        invalid(errors, &at.child("type"), &type_.into(), detail);
+    let at_type = at.child("type");
+    let complaints = names::is_qualified_name(type_);
+    for complaint in &complaints {
+        invalid(errors, &at_type, &type_.into(), complaint);
     }
-    if type_ == "Pod" {
-        for field in ["default", "defaultRequest"] {
-            if item.contains_key(field) {
-                errors.push(Error::forbidden(&at.child(field).path(), "may not be specified when `type` is 'Pod'"));
+    if complaints.is_empty() && !type_.contains('/') && !matches!(type_, "Container" | "PersistentVolumeClaim" | "Pod")
+    {
+        invalid(errors, &at_type, &type_.into(), "must be a standard limit type or fully qualified");
+    }
+    let mut names = BTreeSet::new();
+    for field in LIMITS {
+        let Some(amounts) = object(item, field) else { continue };
+        let at = at.child(field);
+        if type_ == "Pod" && field.starts_with("default") {
+            forbidden(errors, &at, "may not be specified when `type` is 'Pod'");
+            continue;
+        }
+        for name in amounts.keys() {
+            match type_ {
+                "Pod" | "Container" => container_resource_name(name, &at.key(name), errors),
+                _ => drop(resource_name(name, &at.key(name), errors)),
+            }
+            names.insert(name.as_str());
+        }
+    }
+    let has_storage = |field: &str| object(item, field).is_some_and(|amounts| amounts.contains_key("storage"));
+    if type_ == "PersistentVolumeClaim" && !has_storage("min") && !has_storage("max") {
+        let detail = "either minimum or maximum storage value is required, but neither was provided";
+        required(errors, &at.child("limits"), detail);
+    }
+    for name in names {
+        limits_in_order(item, name, at, errors);
+    }
+}
+
+/// The fields of a pair that has to follow each other, how they are called, and which of them is complained of and shown.
+const ORDER: [(&str, &str, &str, &str, &str, &str); 6] = [
+    ("min", "max", "min value", "max value", "min", "min"),
+    ("min", "defaultRequest", "min value", "default request value", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "default request value", "max value", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "default", "default request value", "default limit value", "defaultRequest", "defaultRequest"),
+    ("min", "default", "min value", "default value", "default", "min"),
+    ("default", "max", "default value", "max value", "default", "max"),
+];
+
+/// Minimum, defaults and maximum of one kind of thing follow each other.
+fn limits_in_order(item: &Object, name: &str, at: &At<'_>, errors: &mut ErrorList) {
+    let given = |field: &str| {
+        let counts = !(text(item, "type") == "Pod" && field.starts_with("default"));
+        object(item, field).filter(|_| counts).and_then(|amounts| amounts.get(name))
+    };
+    let of = |field: &str| given(field).and_then(amount);
+    for (low, high, low_words, high_words, place, shown) in ORDER {
+        let (Some(lower), Some(higher)) = (of(low), of(high)) else { continue };
+        if lower > higher {
+            let detail = format!("{low_words} {lower} is greater than {high_words} {higher}");
+            let at = at.child(place);
+            invalid(errors, &at.key(name), given(shown).unwrap_or(&Value::Null), &detail);
+        }
+    }
+    let at_ratio = at.child("maxLimitRequestRatio");
+    if let Some(ratio) = of("maxLimitRequestRatio") {
+        let value = given("maxLimitRequestRatio").unwrap_or(&Value::Null);
+        if ratio.milli_value() < 1000 {
+            invalid(errors, &at_ratio.key(name), value, &format!("ratio {ratio} is less than 1"));
+        }
+        if let (Some(least), Some(most)) = (of("min"), of("max"))
+            && least.milli_value() > 0
+        {
+            #[expect(clippy::cast_precision_loss, reason = "upstream compares floats")]
+            let possible = most.milli_value() as f64 / least.milli_value() as f64;
+            #[expect(clippy::cast_precision_loss, reason = "upstream compares floats")]
+            if ratio.milli_value() as f64 / 1000.0 > possible {
+                let detail = format!("ratio {ratio} is greater than max/min = {possible:.6}");
+                invalid(errors, &at_ratio.key(name), value, &detail);
             }
         }
     }
-    let order = [("min", "max"), ("min", "defaultRequest"), ("defaultRequest", "default"), ("default", "max")];
-    for (low, high) in order {
-        for (name, value) in object(item, low).into_iter().flatten() {
-            let (Some(lower), Some(higher)) = (amount(value), of(high, name)) else { continue };
-            if lower > higher {
-                let words = |field: &str| match field {
-                    "defaultRequest" => "default request".to_owned(),
-                    other => other.to_owned(),
-                };
-                let detail = format!("{} value {lower} is greater than {} value {higher}", words(low), words(high));
-                let at = at.child(low);
-                invalid(errors, &at.key(name), value, &detail);
-            }
-        }
+    if let (Some(limit), Some(request)) = (of("default"), of("defaultRequest"))
+        && !is_overcommitted(name)
+        && limit != request
+    {
+        let detail = format!("default value {limit} must equal to defaultRequest value {request} in {name}");
+        let at = at.child("defaultRequest");
+        invalid(errors, &at.key(name), given("defaultRequest").unwrap_or(&Value::Null), &detail);
     }
 }

@@ -7,6 +7,7 @@ use apimachinery::field::{Error, ErrorList};
 use serde_json::{Value, json};
 
 use super::at::At;
+use super::checks::supported;
 use super::table::Function;
 use super::{Object, forbidden, invalid, list, object, required, text};
 
@@ -27,36 +28,93 @@ fn service_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             let detail = format!("may not be set to 'None' for {type_} services");
             invalid(errors, &at.child("clusterIPs").index(0), &"None".into(), &detail);
         }
-        _ => addresses(spec, at, errors),
+        _ => {}
     }
+    if type_ != "ExternalName" {
+        addresses(spec, at, errors);
+    }
+    balancer(spec, type_, at, errors);
+    traffic(spec, type_, at, errors);
+    affinity(spec, at, errors);
+    let at_external = at.child("externalIPs");
+    for (index, address) in list(spec, "externalIPs").iter().enumerate() {
+        let at = at_external.index(index);
+        if super::network::address(address, &at, errors) {
+            super::machinery::callable_address(address, &at, errors);
+        }
+    }
+}
+
+fn balancer(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
+    const DETAIL: &str = "may only be used when `type` is 'LoadBalancer'";
+    let ranges = list(spec, "loadBalancerSourceRanges");
+    let at_ranges = at.child("LoadBalancerSourceRanges");
     if type_ != "LoadBalancer" {
         for field in ["loadBalancerClass", "allocateLoadBalancerNodePorts"] {
             if spec.contains_key(field) {
-                forbidden(errors, &at.child(field), "may only be used when `type` is 'LoadBalancer'");
+                forbidden(errors, &at.child(field), DETAIL);
             }
         }
-    }
-    if type_ != "LoadBalancer" && !list(spec, "loadBalancerSourceRanges").is_empty() {
-        let at = at.child("LoadBalancerSourceRanges");
-        forbidden(errors, &at, "may only be used when `type` is 'LoadBalancer'");
-    }
-    let external = matches!(type_, "NodePort" | "LoadBalancer") || !list(spec, "externalIPs").is_empty();
-    if let Some(policy) = spec.get("externalTrafficPolicy").filter(|_| !external) {
-        let detail = "may only be set for externally-accessible services";
-        invalid(errors, &at.child("externalTrafficPolicy"), policy, detail);
-    }
-    let at_external = at.child("externalIPs");
-    for (index, address) in list(spec, "externalIPs").iter().enumerate() {
-        if address.as_str().is_none_or(|text| text.parse::<IpAddr>().is_err()) {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            invalid(errors, &at_external.index(index), address, detail);
+        if !ranges.is_empty() {
+            forbidden(errors, &at_ranges, DETAIL);
+        }
+    } else if let Some(class) = spec.get("loadBalancerClass").and_then(Value::as_str) {
+        for complaint in apimachinery::names::is_qualified_name(class) {
+            invalid(errors, &at.child("loadBalancerClass"), &class.into(), &complaint);
         }
     }
-    let seconds = spec.get("sessionAffinityConfig").and_then(|config| config["clientIP"]["timeoutSeconds"].as_i64());
-    if let Some(seconds) = seconds.filter(|seconds| !(1..=86400).contains(seconds)) {
-        let at = at.child("sessionAffinityConfig");
-        let at = at.child("clientIP");
-        invalid(errors, &at.child("timeoutSeconds"), &seconds.into(), "must be greater than 0 and less than 86400");
+    for (index, range) in ranges.iter().enumerate() {
+        let range = Value::from(range.as_str().unwrap_or_default().trim());
+        super::network::block(&range, &at_ranges.index(index), errors);
+    }
+}
+
+/// Where traffic from outside goes, and how the balancer asks nodes whether they are well.
+fn traffic(spec: &Object, type_: &str, at: &At<'_>, errors: &mut ErrorList) {
+    let reachable =
+        matches!(type_, "NodePort" | "LoadBalancer") || type_ == "ClusterIP" && !list(spec, "externalIPs").is_empty();
+    let policy = text(spec, "externalTrafficPolicy");
+    let at_policy = at.child("externalTrafficPolicy");
+    if !reachable {
+        if !policy.is_empty() {
+            invalid(errors, &at_policy, &policy.into(), "may only be set for externally-accessible services");
+        }
+    } else if policy.is_empty() {
+        required(errors, &at_policy, "");
+    } else {
+        supported(&policy.into(), &["Cluster", "Local"], &at_policy, errors);
+    }
+    let port = spec.get("healthCheckNodePort").filter(|port| *port != 0);
+    if let Some(port) = port {
+        let at = at.child("healthCheckNodePort");
+        if type_ != "LoadBalancer" || policy != "Local" {
+            let detail = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'";
+            invalid(errors, &at, port, detail);
+        } else {
+            super::checks::port(port, &at, errors);
+        }
+    }
+}
+
+/// Seconds of a day, the longest that a client keeps its pod.
+const MAX_AFFINITY: i64 = 86_400;
+
+fn affinity(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let config = object(spec, "sessionAffinityConfig");
+    let at_config = at.child("sessionAffinityConfig");
+    match text(spec, "sessionAffinity") {
+        "ClientIP" => {
+            let seconds = config.and_then(|config| config.get("clientIP")).and_then(|ip| ip["timeoutSeconds"].as_i64());
+            if let Some(seconds) = seconds.filter(|seconds| !(1..=MAX_AFFINITY).contains(seconds)) {
+                let at = at_config.child("clientIP");
+                let detail = format!("must be greater than 0 and less than {MAX_AFFINITY}");
+                invalid(errors, &at.child("timeoutSeconds"), &seconds.into(), &detail);
+            }
+        }
+        "None" if config.is_some() => {
+            forbidden(errors, &at_config, "must not be set when session affinity is None");
+        }
+        _ => {}
     }
 }
 
@@ -68,9 +126,8 @@ fn service_ports(ports: &[Value], type_: &str, at: &At<'_>, errors: &mut ErrorLi
             required(errors, &at.child("name"), "");
         }
         let protocol = port["protocol"].as_str().unwrap_or("TCP");
-        if let Some(number) = port["port"].as_i64()
-            && !places.insert((protocol, number))
-        {
+        let number = port["port"].as_i64().unwrap_or(0);
+        if !places.insert((protocol, number)) {
             let shown = format!(
                 r#"{{"Name":"","Protocol":"{protocol}","AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}"#
             );
@@ -78,30 +135,32 @@ fn service_ports(ports: &[Value], type_: &str, at: &At<'_>, errors: &mut ErrorLi
             errors.push(Error::duplicate(&at.path(), place).shown_as(shown));
         }
         let Some(node_port) = port["nodePort"].as_i64().filter(|port| *port != 0) else { continue };
-        if matches!(type_, "ClusterIP" | "ExternalName") {
-            let detail = format!("may not be used when `type` is '{type_}'");
-            forbidden(errors, &at.child("nodePort"), &detail);
-        } else if !node_ports.insert((protocol, node_port)) {
+        if type_ == "ClusterIP" {
+            forbidden(errors, &at.child("nodePort"), "may not be used when `type` is 'ClusterIP'");
+        }
+        if !node_ports.insert((protocol, node_port)) {
             errors.push(Error::duplicate(&at.child("nodePort").path(), node_port));
         }
     }
 }
 
 fn external_name(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let name = text(spec, "externalName");
-    let at_name = at.child("externalName");
+    for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        // What the server makes of `clusterIP` alone is told of as the list.
+        let given = spec.contains_key(field) || field == "clusterIPs" && !text(spec, "clusterIP").is_empty();
+        if given {
+            forbidden(errors, &at.child(field), "may not be set for ExternalName services");
+        }
+    }
     // A trailing dot makes the name absolute.
+    let name = text(spec, "externalName");
     let bare = name.strip_suffix('.').unwrap_or(name);
-    if name.is_empty() {
+    let at_name = at.child("externalName");
+    if bare.is_empty() {
         required(errors, &at_name, "");
     } else {
         for complaint in apimachinery::names::is_dns1123_subdomain(bare) {
-            invalid(errors, &at_name, &name.into(), &complaint);
-        }
-    }
-    for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-        if spec.contains_key(field) {
-            forbidden(errors, &at.child(field), "may not be set for ExternalName services");
+            invalid(errors, &at_name, &bare.into(), &complaint);
         }
     }
 }
@@ -111,28 +170,63 @@ fn addresses(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_list = at.child("clusterIPs");
     let first = given.first().and_then(Value::as_str).unwrap_or_default();
     let single = text(spec, "clusterIP");
-    if !given.is_empty() && first != single {
-        let detail = "first value must match `clusterIP`";
-        invalid(errors, &at_list, &Value::from(given.to_vec()), detail);
-    }
-    if given.len() > 2 {
-        invalid(errors, &at_list, &Value::from(given.to_vec()), "may only hold up to 2 values");
-    }
-    let whole: Vec<&str> = if given.is_empty() {
-        Some(single).filter(|text| !text.is_empty()).into_iter().collect()
-    } else {
-        given.iter().filter_map(Value::as_str).collect()
-    };
-    for (index, address) in whole.iter().enumerate() {
-        if *address != "None" && !address.is_empty() && address.parse::<IpAddr>().is_err() {
-            let detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
-            invalid(errors, &at_list.index(index), &(*address).into(), detail);
-        }
+    let all = Value::from(given.to_vec());
+    if single.is_empty() && !given.is_empty() {
+        invalid(errors, &at_list, &all, "must be empty when `clusterIP` is not specified");
+    } else if !given.is_empty() && first != single {
+        invalid(errors, &at_list, &all, "first value must match `clusterIP`");
     }
     let families = list(spec, "ipFamilies");
-    if families.len() == 2 && families[0] == families[1] {
-        let at = at.child("ipFamilies");
-        errors.push(Error::duplicate(&at.index(1).path(), families[1].clone()));
+    let at_families = at.child("ipFamilies");
+    for (index, family) in families.iter().enumerate() {
+        let at = at_families.index(index);
+        supported(family, &["IPv4", "IPv6"], &at, errors);
+        if families[..index].contains(family) {
+            errors.push(Error::duplicate(&at.path(), family.clone()));
+        }
+    }
+    if let Some(policy) = spec.get("ipFamilyPolicy") {
+        let known = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+        supported(policy, &known, &at.child("ipFamilyPolicy"), errors);
+    }
+    let one = [Value::from(single)];
+    let whole = if given.is_empty() && !single.is_empty() { &one[..] } else { given };
+    let before = errors.len();
+    for (index, address) in whole.iter().enumerate() {
+        if index == 0 && address == "None" {
+            if whole.len() > 1 {
+                invalid(errors, &at_list, &all, "'None' must be the first and only value");
+            }
+            continue;
+        }
+        super::network::address(address, &at_list.index(index), errors);
+    }
+    if whole.len() > 2 {
+        invalid(errors, &at_list, &all, "may only hold up to 2 values");
+    }
+    if errors.len() == before {
+        families_of(whole, families, &at_list, errors);
+    }
+}
+
+/// One address for each family, in the order of the families.
+fn families_of(addresses: &[Value], families: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+    let is_v6 = |address: &Value| address.as_str().is_some_and(|text| text.contains(':'));
+    if let [first, second] = addresses
+        && is_v6(first) == is_v6(second)
+    {
+        let detail = "may specify no more than one IP for each IP family";
+        invalid(errors, at, &Value::from(addresses.to_vec()), detail);
+    }
+    if addresses.first().is_some_and(|address| address == "None") {
+        return;
+    }
+    for (index, (address, family)) in addresses.iter().zip(families).enumerate() {
+        if is_v6(address) != (family == "IPv6") {
+            let family = family.as_str().unwrap_or_default();
+            let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
+            invalid(errors, &at.index(index), address, &detail);
+        }
     }
 }
 
@@ -147,14 +241,20 @@ fn endpoint_slice(slice: &Object, at: &At<'_>, errors: &mut ErrorList) {
             required(errors, &at, "must contain at least 1 address");
         }
         for (index, address) in addresses.iter().enumerate() {
+            let at = at.index(index);
             let parsed = address.as_str().and_then(|text| text.parse::<IpAddr>().ok());
-            let (fits, detail) = match type_ {
-                "IPv4" => (parsed.is_some_and(|ip| ip.is_ipv4()), "must be a valid IPv4 address"),
-                "IPv6" => (parsed.is_some_and(|ip| ip.is_ipv6()), "must be a valid IPv6 address"),
-                _ => (true, ""),
-            };
-            if !fits {
-                invalid(errors, &at.index(index), address, detail);
+            match (type_, parsed) {
+                ("IPv4", Some(IpAddr::V4(_))) | ("IPv6", Some(IpAddr::V6(_))) => {
+                    super::machinery::callable_address(address, &at, errors);
+                }
+                ("IPv4" | "IPv6", other) => {
+                    invalid(errors, &at, address, &format!("must be a valid {type_} address"));
+                    match other {
+                        Some(_) => super::machinery::callable_address(address, &at, errors),
+                        None => invalid(errors, &at, address, "must be a valid IP address"),
+                    }
+                }
+                _ => {}
             }
         }
     }

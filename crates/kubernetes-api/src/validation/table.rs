@@ -8,7 +8,8 @@ use apimachinery::schema::{Schema, SchemaId};
 use super::at::At;
 use super::checks::Check;
 use super::{
-    Object, autoscaling, cluster, config, machinery, network, pods, rbac, resources, services, update, workloads,
+    Object, autoscaling, cluster, config, containers, machinery, network, placement, pods, rbac, resources, services,
+    update, volumes, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -17,6 +18,9 @@ pub(super) type Function = fn(&Object, &At<'_>, &mut ErrorList);
 
 pub(super) struct Node {
     pub rules: Vec<Rule>,
+    /// Fields in the order in which they are told of.
+    pub order: Vec<&'static str>,
+    pub update: UpdateOrder,
     pub has_rules_below: bool,
     pub items: Option<SchemaId>,
     pub values: Option<SchemaId>,
@@ -29,6 +33,23 @@ impl Node {
         let found = self.fields.binary_search_by(|(field, _)| (**field).cmp(name)).ok()?;
         Some(self.fields[found].1)
     }
+}
+
+/// When the comparison with what was there comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum UpdateOrder {
+    #[default]
+    Last,
+    First,
+    /// The rest is not judged again.
+    Only,
+}
+
+#[derive(Default)]
+struct Section {
+    rules: Vec<Rule>,
+    order: Vec<&'static str>,
+    update: UpdateOrder,
 }
 
 pub(super) enum Rule {
@@ -58,8 +79,7 @@ pub(super) fn read() -> Vec<Node> {
     let mut nodes: Vec<Node> = schemas
         .iter()
         .map(|(_, schema)| {
-            let rules = schema.definition.as_deref().and_then(|name| sections.remove(name)).unwrap_or_default();
-            node(schema, rules)
+            node(schema, schema.definition.as_deref().and_then(|name| sections.remove(name)).unwrap_or_default())
         })
         .collect();
     mark_paths_to_rules(&mut nodes);
@@ -70,10 +90,12 @@ pub(super) fn read() -> Vec<Node> {
     nodes
 }
 
-fn node(schema: &Schema, rules: Vec<Rule>) -> Node {
+fn node(schema: &Schema, section: Section) -> Node {
     Node {
-        has_rules_below: !rules.is_empty(),
-        rules,
+        has_rules_below: !section.rules.is_empty(),
+        rules: section.rules,
+        order: section.order,
+        update: section.update,
         items: schema.items,
         values: schema.additional_properties,
         fields: schema.properties.iter().map(|(name, property)| (name.clone(), property.schema)).collect(),
@@ -96,14 +118,22 @@ fn mark_paths_to_rules(nodes: &mut [Node]) {
     }
 }
 
-fn sections() -> HashMap<String, Vec<Rule>> {
-    let mut sections: HashMap<String, Vec<Rule>> = HashMap::new();
+fn sections() -> HashMap<String, Section> {
+    let mut sections: HashMap<String, Section> = HashMap::new();
     let mut current = String::new();
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
         match line.strip_prefix(' ') {
             None if line.starts_with("io.") => line.clone_into(&mut current),
             None => current = format!("io.k8s.api.{line}"),
-            Some(text) => sections.entry(current.clone()).or_default().extend(rule(text)),
+            Some(text) => {
+                let section = sections.entry(current.clone()).or_default();
+                match (text.strip_prefix("< "), text) {
+                    (Some(fields), _) => section.order.extend(fields.split(' ')),
+                    (None, "~ first") => section.update = UpdateOrder::First,
+                    (None, "~ only") => section.update = UpdateOrder::Only,
+                    (None, text) => section.rules.extend(rule(text)),
+                }
+            }
         }
     }
     sections
@@ -133,7 +163,10 @@ fn rule(text: &'static str) -> Option<Rule> {
 
 fn function(name: &str) -> Option<Function> {
     let tables = [
+        containers::FUNCTIONS,
+        placement::FUNCTIONS,
         pods::FUNCTIONS,
+        volumes::FUNCTIONS,
         workloads::FUNCTIONS,
         resources::FUNCTIONS,
         services::FUNCTIONS,
@@ -154,7 +187,8 @@ mod tests {
     #[test]
     fn every_line_is_read() {
         for text in TABLE.lines().filter_map(|line| line.strip_prefix(' ')) {
-            assert!(rule(text).is_some(), "{text}");
+            let known = text.starts_with("< ") || matches!(text, "~ first" | "~ only") || rule(text).is_some();
+            assert!(known, "{text}");
         }
     }
 
@@ -163,9 +197,9 @@ mod tests {
         let schemas = crate::schemas();
         let names: HashMap<&str, &Schema> =
             schemas.iter().filter_map(|(_, schema)| Some((schema.definition.as_deref()?, schema))).collect();
-        for (name, rules) in sections() {
+        for (name, section) in sections() {
             let schema = names.get(name.as_str()).unwrap_or_else(|| panic!("{name} is no definition"));
-            for rule in rules {
+            for rule in section.rules {
                 let path = match rule {
                     Rule::Run(_) | Rule::Compare(_) => continue,
                     Rule::Field { name, .. } => vec![name],

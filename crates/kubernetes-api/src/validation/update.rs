@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::field::{Error, ErrorList, Path, in_order};
+use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::table::{Node, Refusal, Rule};
@@ -14,9 +15,12 @@ pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
 pub(super) fn named(name: &str) -> Option<Compare> {
     Some(match name {
         "claim" => claim,
+        "csi_driver" => csi_driver,
         "immutable_data" => config::update,
         "job" => job,
+        "node" => node,
         "pod" => pod,
+        "quota" => quota,
         "persistent_volume" => machinery::volume_update,
         "service" => services::update,
         "stateful_set" => stateful_set,
@@ -46,13 +50,15 @@ fn fixed(path: &[&str], refusal: &Refusal, old: &Value, new: &Value, errors: &mu
         let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| &is[field]);
         format!(r#"{{"APIGroup":{group},"Kind":{kind},"Name":{name}}}"#)
     });
+    let shown_as = is.clone();
     let mut error = match refusal {
         Refusal::Immutable => Error::invalid(&at, is, "field is immutable"),
         Refusal::Invalid(text) => Error::invalid(&at, is, *text),
         Refusal::Forbidden(text) => Error::forbidden(&at, *text),
     };
-    // Upstream shows the fields of its own struct.
-    error.shown = role;
+    // Upstream shows the fields of its own structs, and selectors in the order it declares them.
+    let selector = path.last().is_some_and(|name| *name == "selector").then(|| in_order(&shown_as, &["matchLabels"]));
+    error.shown = role.or(selector);
     errors.push(error);
 }
 
@@ -87,17 +93,55 @@ fn stateful_set(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
+/// Upstream's `field is immutable`.
+fn stays(old: &Value, new: &Value, at: &Path, errors: &mut ErrorList) {
+    if old != new {
+        errors.push(Error::invalid(at, new.clone(), "field is immutable"));
+    }
+}
+
 fn job(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
     let path = Path::new("spec");
-    // A job that has not begun may still be placed elsewhere.
-    let waiting = was["suspend"] == true && old["status"]["startTime"].is_null();
-    if !waiting && was["template"] != is["template"] {
-        errors.push(Error::invalid(&path.child("template"), is["template"].clone(), "field is immutable"));
+    let count = path.child("completions");
+    if is["completionMode"] != "Indexed" {
+        stays(&was["completions"], &is["completions"], &count, errors);
+    } else if was["completions"] != is["completions"]
+        && is["completions"].is_i64()
+        && is["completions"] != is["parallelism"]
+    {
+        let detail = "can only be modified in tandem with spec.parallelism";
+        errors.push(Error::invalid(&count, is["completions"].clone(), detail));
     }
-    let elastic = is["completionMode"] == "Indexed" && is["completions"] == is["parallelism"];
-    if was["completions"] != is["completions"] && !elastic {
-        errors.push(Error::invalid(&path.child("completions"), is["completions"].clone(), "field is immutable"));
+    stays(&was["selector"], &is["selector"], &path.child("selector"), errors);
+    job_template(old, is, &path.child("template"), errors);
+    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        stays(&was[field], &is[field], &path.child(field), errors);
+    }
+}
+
+/// The template stays, but a job that has not begun may still be sent elsewhere.
+fn job_template(old: &Value, spec: &Value, at: &Path, errors: &mut ErrorList) {
+    let (was, is) = (&old["spec"]["template"], &spec["template"]);
+    let waiting = old["spec"]["suspend"] == true && old["status"]["startTime"].is_null();
+    let mut rest = is.clone();
+    if waiting {
+        rest["spec"] = without(&is["spec"], &was["spec"], &["nodeSelector", "tolerations", "schedulingGates"]);
+        rest["metadata"] = without(&is["metadata"], &was["metadata"], &["annotations", "labels"]);
+        let affinity = without(&is["spec"]["affinity"], &was["spec"]["affinity"], &["nodeAffinity"]);
+        let none = |affinity: &Value| affinity.as_object().is_none_or(serde_json::Map::is_empty);
+        if !(none(&affinity) && none(&without(&was["spec"]["affinity"], &Value::Null, &["nodeAffinity"]))) {
+            rest["spec"]["affinity"] = affinity;
+        } else if let Some(map) = rest["spec"].as_object_mut() {
+            match was["spec"].get("affinity") {
+                Some(affinity) => drop(map.insert("affinity".into(), affinity.clone())),
+                None => drop(map.remove("affinity")),
+            }
+        }
+    }
+    if rest != *was {
+        let shown = super::internal::pod_template(is);
+        errors.push(Error::invalid(at, is.clone(), "field is immutable").shown_as(shown));
     }
 }
 
@@ -105,31 +149,40 @@ fn job(old: &Value, new: &Value, errors: &mut ErrorList) {
 fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
     let path = Path::new("spec");
-    let mut rest = without(is, was, &["activeDeadlineSeconds"]);
+    let mut rest = is.clone();
     for field in ["containers", "initContainers"] {
         let before = was[field].as_array().map_or(&[][..], Vec::as_slice);
-        let after = rest[field].as_array().map_or(0, Vec::len);
-        if before.len() != after {
-            let detail = "pod updates may not add or remove containers";
-            return errors.push(Error::forbidden(&path.child(field), detail));
+        let after = is[field].as_array().map_or(&[][..], Vec::as_slice);
+        let at = path.child(field);
+        if before.len() != after.len() {
+            return errors.push(Error::forbidden(&at, "pod updates may not add or remove containers"));
         }
-        for (index, container) in before.iter().enumerate() {
+        for (index, container) in after.iter().enumerate() {
+            let image = container["image"].as_str().unwrap_or_default();
+            let at = at.index(index).child("image");
+            if image.is_empty() {
+                errors.push(Error::required(&at, ""));
+            }
+            if image.trim() != image {
+                errors.push(Error::invalid(&at, image, "must not have leading or trailing whitespace"));
+            }
             if let Some(now) = rest[field].get_mut(index).and_then(Value::as_object_mut) {
-                now.insert("image".into(), container["image"].clone());
+                now.insert("image".into(), before[index]["image"].clone());
             }
         }
     }
-    let items = |spec: &Value, field: &str| -> HashSet<Value> {
-        spec[field].as_array().into_iter().flatten().cloned().collect()
-    };
-    if items(was, "tolerations").is_subset(&items(is, "tolerations")) {
-        rest = without(&rest, was, &["tolerations"]);
+    if !deadline(was, is, &path.child("activeDeadlineSeconds"), errors) {
+        return;
     }
-    if items(is, "schedulingGates").is_subset(&items(was, "schedulingGates")) {
-        rest = without(&rest, was, &["schedulingGates"]);
-    }
-    if was["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0) {
+    rest = without(&rest, was, &["activeDeadlineSeconds", "tolerations", "schedulingGates"]);
+    only_added_tolerations(was, is, &path.child("tolerations"), errors);
+    only_removed_gates(was, is, &path.child("schedulingGates"), errors);
+    let negative = was["terminationGracePeriodSeconds"].as_i64().is_some_and(|seconds| seconds < 0);
+    if negative && is["terminationGracePeriodSeconds"] == 1 {
         rest = without(&rest, was, &["terminationGracePeriodSeconds"]);
+    }
+    if !items(was, "schedulingGates").is_empty() {
+        rest = gated(was, is, &rest, &path, errors);
     }
     if rest != *was {
         let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
@@ -140,16 +193,140 @@ fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// A claim grows; otherwise it stays, once it has a volume.
+fn items<'a>(spec: &'a Value, field: &str) -> &'a [Value] {
+    spec[field].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether the comparison goes on.
+fn deadline(was: &Value, is: &Value, at: &Path, errors: &mut ErrorList) -> bool {
+    let of = |spec: &Value| spec["activeDeadlineSeconds"].as_i64();
+    match (of(was), of(is)) {
+        (_, Some(now)) if now < 0 || now > i64::from(i32::MAX) => {
+            let detail = format!("must be between 0 and {}, inclusive", i32::MAX);
+            errors.push(Error::invalid(at, now, detail));
+            false
+        }
+        (Some(before), Some(now)) if before < now => {
+            errors.push(Error::invalid(at, now, "must be less than or equal to previous value"));
+            false
+        }
+        (Some(_), None) => {
+            let detail = "must not update from a positive integer to nil value";
+            errors.push(Error::invalid(at, Value::Null, detail));
+            true
+        }
+        _ => true,
+    }
+}
+
+fn only_added_tolerations(was: &Value, is: &Value, at: &Path, errors: &mut ErrorList) {
+    let bare = |toleration: &Value| without(toleration, &Value::Null, &["tolerationSeconds"]);
+    let after: HashSet<Value> = items(is, "tolerations").iter().map(bare).collect();
+    if !items(was, "tolerations").iter().all(|toleration| after.contains(&bare(toleration))) {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(Error::forbidden(at, detail));
+    }
+}
+
+fn only_removed_gates(was: &Value, is: &Value, at: &Path, errors: &mut ErrorList) {
+    let before: HashSet<&Value> = items(was, "schedulingGates").iter().map(|gate| &gate["name"]).collect();
+    for (index, gate) in items(is, "schedulingGates").iter().enumerate() {
+        if !before.contains(&gate["name"]) {
+            let name = gate["name"].as_str().unwrap_or_default();
+            let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
+            errors.push(Error::forbidden(&at.index(index).child("name"), detail));
+        }
+    }
+}
+
+/// A pod that waits may still be told more of where to run: more labels of its node, and its affinity to nodes.
+fn gated(was: &Value, is: &Value, rest: &Value, path: &Path, errors: &mut ErrorList) -> Value {
+    let (before, after) = (&was["nodeSelector"], &is["nodeSelector"]);
+    let kept = before.as_object().into_iter().flatten().all(|(key, value)| after.get(key) == Some(value));
+    if before != after && !kept {
+        let detail = "only additions are allowed (no mutations or deletions)";
+        errors.push(Error::invalid(&path.child("nodeSelector"), after.clone(), detail));
+    }
+    let mut rest = without(rest, was, &["nodeSelector"]);
+    let affinity = without(&is["affinity"], &was["affinity"], &["nodeAffinity"]);
+    let none = affinity.as_object().is_none_or(serde_json::Map::is_empty);
+    match rest.as_object_mut() {
+        Some(map) if none && was["affinity"].is_null() => drop(map.remove("affinity")),
+        Some(map) => drop(map.insert("affinity".into(), affinity)),
+        None => {}
+    }
+    rest
+}
+
+/// A bound claim grows, or takes what was too much back; otherwise it stays, but for what a controller or a default class
+/// fills in.
 fn claim(old: &Value, new: &Value, errors: &mut ErrorList) {
     let (was, is) = (&old["spec"], &new["spec"]);
-    let mut mutable = vec!["resources", "volumeAttributesClassName"];
-    if was["volumeName"].is_null() {
-        mutable.extend(["volumeName", "storageClassName"]);
+    let mut mutable = Vec::new();
+    if was["volumeName"].as_str().unwrap_or_default().is_empty() {
+        mutable.push("volumeName");
     }
-    if without(is, was, &mutable) != *was {
+    if was["storageClassName"].is_null() && is["storageClassName"].is_string() {
+        mutable.push("storageClassName");
+    }
+    let mut rest = without(is, was, &mutable);
+    let bound = new["status"]["phase"] == "Bound";
+    if bound && is["resources"]["requests"].is_object() {
+        rest["resources"]["requests"] =
+            without(&is["resources"]["requests"], &was["resources"]["requests"], &["storage"]);
+    }
+    if bound && !is["volumeAttributesClassName"].is_null() {
+        rest = without(&rest, was, &["volumeAttributesClassName"]);
+    }
+    if rest != *was {
         let detail = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound \
                       claims";
         errors.push(Error::forbidden(&Path::new("spec"), detail));
     }
+    let size =
+        |value: &Value| value["storage"].as_str().and_then(|text| text.parse::<Quantity>().ok()).unwrap_or_default();
+    let (before, after) = (size(&was["resources"]["requests"]), size(&is["resources"]["requests"]));
+    if after < before && after <= size(&old["status"]["capacity"]) {
+        let at = Path::new("spec").child("resources").child("requests").child("storage");
+        errors.push(Error::forbidden(&at, "field can not be less than status.capacity"));
+    }
+    // Upstream leaves `spec` out of this path.
+    stays(&was["volumeMode"], &is["volumeMode"], &Path::new("volumeMode"), errors);
+    let (before, after) = (&was["volumeAttributesClassName"], &is["volumeAttributesClassName"]);
+    if !before.is_null() && before != after {
+        let what = if after.is_null() { "nil" } else { "an empty string" };
+        if after.is_null() || *after == "" {
+            let at = Path::new("spec").child("volumeAttributesClassName");
+            errors.push(Error::forbidden(&at, format!("update from non-nil value to {what} is forbidden")));
+        }
+    }
+}
+
+fn quota(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let scopes = |quota: &Value| -> HashSet<Value> { items(&quota["spec"], "scopes").iter().cloned().collect() };
+    if scopes(old) != scopes(new) {
+        let at = Path::new("spec").child("scopes");
+        errors.push(Error::invalid(&at, new["spec"]["scopes"].clone(), "field is immutable"));
+    }
+}
+
+/// What a node was given once it keeps.
+fn node(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let (was, is) = (&old["spec"], &new["spec"]);
+    let path = Path::new("spec");
+    for (field, shown) in [("podCIDRs", "podCIDR"), ("providerID", "providerID")] {
+        let given = !matches!(&was[field], Value::Null) && was[field] != "" && was[field] != Value::Array(Vec::new());
+        if given && was[field] != is[field] {
+            let detail = format!("node updates may not change {shown} except from \"\" to valid");
+            errors.push(Error::forbidden(&path.child(field), detail));
+        }
+    }
+}
+
+fn csi_driver(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let (was, is) = (&old["spec"], &new["spec"]);
+    let path = Path::new("spec");
+    // Upstream's name for the first is not the field's.
+    stays(&was["attachRequired"], &is["attachRequired"], &path.child("attachedRequired"), errors);
+    stays(&was["volumeLifecycleModes"], &is["volumeLifecycleModes"], &path.child("volumeLifecycleModes"), errors);
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::at::At;
 use super::checks::{percent, selector_of, supported};
 use super::table::Function;
-use super::{Object, forbidden, invalid, object, pods, required, text};
+use super::{Object, forbidden, invalid, list, object, pods, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("controller_spec", controller_spec),
@@ -14,7 +14,10 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("daemon_set_spec", daemon_set_spec),
     ("deployment_spec", deployment_spec),
     ("job_spec", job_spec),
+    ("exit_codes", exit_codes),
+    ("failure_rule", failure_rule),
     ("replica_set_spec", replica_set_spec),
+    ("rolling_stateful_set", rolling_stateful_set),
     ("stateful_set_spec", stateful_set_spec),
 ];
 
@@ -84,6 +87,9 @@ fn deployment_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
     let Some(strategy) = object(spec, "strategy") else { return };
     let at = at.child("strategy");
+    if !update_type(strategy, &["Recreate", "RollingUpdate"], &["MaxUnavailable", "MaxSurge"], &at, errors) {
+        return;
+    }
     let at_rolling = at.child("rollingUpdate");
     match (text(strategy, "type"), object(strategy, "rollingUpdate")) {
         ("Recreate", Some(_)) => {
@@ -101,6 +107,37 @@ fn deployment_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
         _ => {}
     }
+}
+
+/// Whether the type of a strategy is one of those. Upstream shows the fields of its own structs, the rolling update's in the
+/// order given.
+fn update_type(strategy: &Object, known: &[&str], rolling: &[&str], at: &At<'_>, errors: &mut ErrorList) -> bool {
+    let type_ = text(strategy, "type");
+    if known.contains(&type_) {
+        return true;
+    }
+    let parts = object(strategy, "rollingUpdate").map(|update| {
+        let part = |name: &&str| {
+            let field = format!("{}{}", name[..1].to_lowercase(), &name[1..]);
+            format!("{}:{}", Value::from(*name), update.get(&field).unwrap_or(&Value::Null))
+        };
+        format!("{{{}}}", rolling.iter().map(part).collect::<Vec<_>>().join(","))
+    });
+    let parts = parts.unwrap_or_else(|| "null".to_owned());
+    let shown = format!(r#"{{"Type":{},"RollingUpdate":{parts}}}"#, Value::from(type_));
+    let error = Error::not_supported(&at.path(), Value::Object(strategy.clone()), known);
+    errors.push(error.shown_as(shown));
+    false
+}
+
+/// A partition may wait for all pods, a share of them may not be none.
+fn rolling_stateful_set(rolling: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let value = rolling.get("maxUnavailable");
+    let at = at.child("maxUnavailable");
+    if let Some(value) = value.filter(|value| is_zero_share(Some(value))) {
+        invalid(errors, &at, value, "cannot be 0");
+    }
+    at_most_all(value, &at, errors);
 }
 
 fn replica_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -140,55 +177,18 @@ pub(super) fn forgive_claims(object: &Value, errors: &mut ErrorList) {
     errors.retain(|error| !error.path.as_str().starts_with("spec.volumeClaimTemplates["));
 }
 
-/// Brings the complaints about a workload into the order in which upstream looks at its fields. In a template the labels
-/// come first, and last what this kind of workload does not allow.
-pub(super) fn in_upstreams_order(definition: &str, errors: &mut ErrorList) {
-    let fields: &[&str] = match definition {
-        "io.k8s.api.apps.v1.Deployment" => &[
-            "replicas",
-            "selector",
-            "template",
-            "strategy",
-            "minReadySeconds",
-            "revisionHistoryLimit",
-            "progressDeadlineSeconds",
-        ],
-        "io.k8s.api.apps.v1.ReplicaSet" => &["replicas", "minReadySeconds", "selector", "template"],
-        "io.k8s.api.apps.v1.DaemonSet" => {
-            &["selector", "template", "minReadySeconds", "updateStrategy", "revisionHistoryLimit"]
-        }
-        "io.k8s.api.apps.v1.StatefulSet" => &[
-            "podManagementPolicy",
-            "updateStrategy",
-            "replicas",
-            "minReadySeconds",
-            "ordinals",
-            "selector",
-            "template",
-        ],
-        _ => return,
-    };
-    errors.sort_by_key(|error| {
-        let path = error.path.as_str().strip_prefix("spec.").unwrap_or_default();
-        let field = path.split(['.', '[']).next().unwrap_or_default();
-        let place = fields.iter().position(|known| *known == field).unwrap_or(fields.len());
-        let within = match path {
-            "template.metadata.labels" => 0,
-            "template.spec.restartPolicy" | "template.spec.activeDeadlineSeconds" => 2,
-            _ => 1,
-        };
-        (place, within)
-    });
-}
-
 fn daemon_set_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     selector(spec, "daemonset", at, errors);
     lasting_pods(spec, "DaemonSet", at, errors);
-    let Some(rolling) = object(spec, "updateStrategy").and_then(|strategy| object(strategy, "rollingUpdate")) else {
-        return;
-    };
+    let Some(strategy) = object(spec, "updateStrategy") else { return };
     let at = at.child("updateStrategy");
+    if !update_type(strategy, &["RollingUpdate", "OnDelete"], &["MaxUnavailable", "MaxSurge"], &at, errors)
+        || strategy["type"] == "OnDelete"
+    {
+        return;
+    }
     let at = at.child("rollingUpdate");
+    let Some(rolling) = object(strategy, "rollingUpdate") else { return required(errors, &at, "") };
     let (unavailable, surge) = (rolling.get("maxUnavailable"), rolling.get("maxSurge"));
     match (is_zero_share(unavailable), is_zero_share(surge)) {
         (true, true) => required(errors, &at.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"),
@@ -217,28 +217,21 @@ fn controller_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn job_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    if let Some(value) = spec.get("selector") {
-        match selector_of(value) {
-            None => invalid(errors, &at.child("selector"), value, "invalid label selector"),
-            Some(selector) => {
-                finds_template(spec, |labels| selector.matches_with(|key| labels[key].as_str()), at, errors);
-            }
-        }
+    if let Some(selector) = spec.get("selector").and_then(selector_of) {
+        finds_template(spec, |labels| selector.matches_with(|key| labels[key].as_str()), at, errors);
     }
-    let indexed = text(spec, "completionMode") == "Indexed";
-    if indexed && !spec.contains_key("completions") {
-        required(errors, &at.child("completions"), "when completion mode is Indexed");
-    }
-    if !indexed && spec.contains_key("backoffLimitPerIndex") {
-        let at = at.child("backoffLimitPerIndex");
-        invalid(errors, &at, &spec["backoffLimitPerIndex"], "requires indexed completion mode");
-    }
+    indexes(spec, at, errors);
+    policies(spec, at, errors);
     let Some(pod) = object(spec, "template").and_then(|template| object(template, "spec")) else { return };
     let at = at.child("template");
     let at = at.child("spec");
     let at = at.child("restartPolicy");
     match text(pod, "restartPolicy") {
         "" | "Always" => required(errors, &at, "valid values: \"OnFailure\", \"Never\""),
+        other @ ("OnFailure" | "Never") if other == "Never" || !spec.contains_key("podFailurePolicy") => {}
+        other if !matches!(other, "OnFailure" | "Never") => {
+            supported(&other.into(), &["OnFailure", "Never"], &at, errors);
+        }
         "OnFailure" if spec.contains_key("podFailurePolicy") => {
             let detail = "only \"Never\" is supported when podFailurePolicy is specified";
             invalid(errors, &at, &"OnFailure".into(), detail);
@@ -247,17 +240,133 @@ fn job_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// Pods of a job with indexes, at once; what is remembered of them has to fit into an object.
+const MAX_INDEXED: i64 = 100_000;
+const MAX_FAILED_OF_MANY: i64 = 10_000;
+
+fn indexes(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let number = |name: &str| spec.get(name).and_then(Value::as_i64);
+    let (completions, parallelism, failed) = (number("completions"), number("parallelism"), number("maxFailedIndexes"));
+    let per_index = number("backoffLimitPerIndex");
+    let (at_parallel, at_failed) = (at.child("parallelism"), at.child("maxFailedIndexes"));
+    if failed.is_some() && per_index.is_none() {
+        required(errors, &at.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified");
+    }
+    let mut at_most = |value: Option<i64>, most: i64, at: &At<'_>, rest: &str| {
+        if let Some(value) = value.filter(|value| *value > most) {
+            invalid(errors, at, &value.into(), &format!("must be less than or equal to {rest}"));
+        }
+    };
+    if text(spec, "completionMode") == "Indexed" {
+        at_most(parallelism, MAX_INDEXED, &at_parallel, &format!("{MAX_INDEXED} when completion mode is Indexed"));
+        at_most(failed, completions.unwrap_or(i64::MAX), &at_failed, "completions");
+        at_most(failed, MAX_INDEXED, &at_failed, &MAX_INDEXED.to_string());
+        if completions.is_some_and(|count| count > MAX_INDEXED) && per_index.is_some() {
+            let rest = format!(
+                "{MAX_FAILED_OF_MANY} when completions are above {MAX_INDEXED} and used with backoff limit per index"
+            );
+            at_most(parallelism, MAX_FAILED_OF_MANY, &at_parallel, &rest);
+            at_most(failed, MAX_FAILED_OF_MANY, &at_failed, &rest);
+            if failed.is_none() {
+                required(errors, &at_failed, &format!("must be specified when completions is above {MAX_INDEXED}"));
+            }
+        }
+        if completions.is_none() {
+            required(errors, &at.child("completions"), "when completion mode is Indexed");
+        }
+        return;
+    }
+    for (field, value) in [("backoffLimitPerIndex", per_index), ("maxFailedIndexes", failed)] {
+        if let Some(value) = value.filter(|_| matches!(text(spec, "completionMode"), "" | "NonIndexed")) {
+            invalid(errors, &at.child(field), &value.into(), "requires indexed completion mode");
+        }
+    }
+}
+
+fn policies(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let failures = object(spec, "podFailurePolicy");
+    let replacement = spec.get("podReplacementPolicy");
+    if let Some(policy) = replacement {
+        let known: &[&str] = if failures.is_some() { &["Failed"] } else { &["Failed", "TerminatingOrFailed"] };
+        supported(policy, known, &at.child("podReplacementPolicy"), errors);
+    }
+    if let Some(policy) = spec.get("successPolicy").filter(|_| text(spec, "completionMode") != "Indexed") {
+        invalid(errors, &at.child("successPolicy"), policy, "requires indexed completion mode");
+    }
+    let Some(failures) = failures else { return };
+    let at_policy = at.child("podFailurePolicy");
+    let at_rules = at_policy.child("rules");
+    for (index, rule) in list(failures, "rules").iter().enumerate() {
+        let at = at_rules.index(index);
+        if rule["action"] == "FailIndex" && !spec.contains_key("backoffLimitPerIndex") {
+            let detail = "requires the backoffLimitPerIndex to be set";
+            invalid(errors, &at.child("action"), &"FailIndex".into(), detail);
+        }
+        let Some(name) = rule["onExitCodes"]["containerName"].as_str() else { continue };
+        let pod = spec.get("template").map_or(&Value::Null, |template| &template["spec"]);
+        let named =
+            |field: &str| pod[field].as_array().into_iter().flatten().any(|container| container["name"] == name);
+        if !named("containers") && !named("initContainers") {
+            let detail = "must be one of the container or initContainer names in the pod template";
+            let at = at.child("onExitCodes");
+            invalid(errors, &at.child("containerName"), &name.into(), detail);
+        }
+    }
+}
+
+/// Upstream leaves out the value of a rule.
+fn failure_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_action = at.child("action");
+    match text(rule, "action") {
+        "" => required(errors, &at_action, r#"valid values: ["Count" "FailIndex" "FailJob" "Ignore"]"#),
+        action => supported(&action.into(), &["Count", "FailIndex", "FailJob", "Ignore"], &at_action, errors),
+    }
+    let detail = match (rule.contains_key("onExitCodes"), list(rule, "onPodConditions").is_empty()) {
+        (true, false) => "specifying both OnExitCodes and OnPodConditions is not supported",
+        (false, true) => "specifying one of OnExitCodes and OnPodConditions is required",
+        _ => return,
+    };
+    errors.push(Error::without_value(&at.path(), detail));
+}
+
+fn exit_codes(codes: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let values = list(codes, "values");
+    let at_values = at.child("values");
+    let whole = if values.is_empty() { Value::Null } else { Value::from(values.to_vec()) };
+    if values.is_empty() {
+        invalid(errors, &at_values, &whole, "at least one value is required");
+    }
+    let mut seen = Vec::new();
+    for (index, value) in values.iter().enumerate() {
+        let at = at_values.index(index);
+        if text(codes, "operator") == "In" && value == 0 {
+            invalid(errors, &at, value, "must not be 0 for the In operator");
+        }
+        if seen.contains(&value) {
+            errors.push(Error::duplicate(&at.path(), value.clone()));
+        }
+        seen.push(value);
+    }
+    if !values.is_sorted_by_key(|value| value.as_i64()) {
+        invalid(errors, &at_values, &whole, "must be ordered");
+    }
+}
+
 fn cron_job(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let schedule = text(spec, "schedule");
     let at_schedule = at.child("schedule");
-    if schedule.contains("TZ=") {
-        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
-        return invalid(errors, &at_schedule, &schedule.into(), detail);
-    }
+    // The library upstream uses takes a zone at the start.
+    let rest = schedule.strip_prefix("CRON_").unwrap_or(schedule);
+    let times =
+        rest.strip_prefix("TZ=").and_then(|rest| rest.split_once(' ')).map_or(schedule, |(_, times)| times.trim());
     if !schedule.is_empty()
-        && let Err(detail) = crate::cron::check(schedule)
+        && let Err(detail) = crate::cron::check(times)
     {
         invalid(errors, &at_schedule, &schedule.into(), &detail);
+    }
+    if schedule.contains("TZ") {
+        let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
+        invalid(errors, &at_schedule, &schedule.into(), detail);
     }
     if let Some(zone) = spec.get("timeZone") {
         let at = at.child("timeZone");
@@ -277,6 +386,13 @@ fn cron_job(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             }
             _ => {}
         }
+    }
+    if let Some(selector) =
+        spec.get("jobTemplate").map(|template| &template["spec"]["selector"]).filter(|s| !s.is_null())
+    {
+        let at = at.child("jobTemplate");
+        let at = at.child("spec");
+        invalid(errors, &at.child("selector"), selector, "`selector` will be auto-generated");
     }
     let manual = spec.get("jobTemplate").is_some_and(|template| template["spec"]["manualSelector"] == true);
     if manual {

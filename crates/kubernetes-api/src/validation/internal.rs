@@ -1,0 +1,189 @@
+//! Pod templates as upstream shows them in refusals: in the fields of its own structs, in the order it declares them, with
+//! what is not set. Types that are not listed here are shown as they are written.
+
+use serde_json::{Map, Value};
+
+/// One field: its name in the struct, then what stands for nothing in it (`"` an empty text, `#` zero, `!` false, `?` null, `{`
+/// a struct), then its name in JSON where that is not the same with a small first letter, then the shape of what it holds.
+type Shape = &'static [(&'static str, char, &'static str, &'static str)];
+
+const SHAPES: &[(&str, Shape)] = &[
+    ("Container", CONTAINER),
+    ("ContainerPort", PORT),
+    ("EnvVar", VARIABLE),
+    ("PodSecurityContext", SECURITY),
+    ("PodSpec", POD),
+    ("Resources", RESOURCES),
+    ("Toleration", TOLERATION),
+    ("VolumeMount", MOUNT),
+];
+
+const POD: Shape = &[
+    ("Volumes", '?', "", ""),
+    ("InitContainers", '?', "", "Container"),
+    ("Containers", '?', "", "Container"),
+    ("EphemeralContainers", '?', "", ""),
+    ("RestartPolicy", '"', "", ""),
+    ("TerminationGracePeriodSeconds", '?', "", ""),
+    ("ActiveDeadlineSeconds", '?', "", ""),
+    ("DNSPolicy", '"', "dnsPolicy", ""),
+    ("NodeSelector", '?', "", ""),
+    ("ServiceAccountName", '"', "", ""),
+    ("AutomountServiceAccountToken", '?', "", ""),
+    ("NodeName", '"', "", ""),
+    ("SecurityContext", '?', "", "PodSecurityContext"),
+    ("ImagePullSecrets", '?', "", ""),
+    ("Hostname", '"', "", ""),
+    ("Subdomain", '"', "", ""),
+    ("SetHostnameAsFQDN", '?', "", ""),
+    ("Affinity", '?', "", ""),
+    ("SchedulerName", '"', "", ""),
+    ("Tolerations", '?', "", "Toleration"),
+    ("HostAliases", '?', "", ""),
+    ("PriorityClassName", '"', "", ""),
+    ("Priority", '?', "", ""),
+    ("PreemptionPolicy", '?', "", ""),
+    ("DNSConfig", '?', "dnsConfig", ""),
+    ("ReadinessGates", '?', "", ""),
+    ("RuntimeClassName", '?', "", ""),
+    ("Overhead", '?', "", ""),
+    ("EnableServiceLinks", '?', "", ""),
+    ("TopologySpreadConstraints", '?', "", ""),
+    ("OS", '?', "os", ""),
+    ("SchedulingGates", '?', "", ""),
+    ("ResourceClaims", '?', "", ""),
+    ("Resources", '?', "", "Resources"),
+    ("HostnameOverride", '?', "", ""),
+    ("SchedulingGroup", '?', "", ""),
+];
+
+const CONTAINER: Shape = &[
+    ("Name", '"', "", ""),
+    ("Image", '"', "", ""),
+    ("Command", '?', "", ""),
+    ("Args", '?', "", ""),
+    ("WorkingDir", '"', "", ""),
+    ("Ports", '?', "", "ContainerPort"),
+    ("EnvFrom", '?', "", ""),
+    ("Env", '?', "", "EnvVar"),
+    ("Resources", '{', "", "Resources"),
+    ("ResizePolicy", '?', "", ""),
+    ("RestartPolicy", '?', "", ""),
+    ("RestartPolicyRules", '?', "", ""),
+    ("VolumeMounts", '?', "", "VolumeMount"),
+    ("VolumeDevices", '?', "", ""),
+    ("LivenessProbe", '?', "", ""),
+    ("ReadinessProbe", '?', "", ""),
+    ("StartupProbe", '?', "", ""),
+    ("Lifecycle", '?', "", ""),
+    ("TerminationMessagePath", '"', "", ""),
+    ("TerminationMessagePolicy", '"', "", ""),
+    ("ImagePullPolicy", '"', "", ""),
+    ("SecurityContext", '?', "", ""),
+    ("Stdin", '!', "", ""),
+    ("StdinOnce", '!', "", ""),
+    ("TTY", '!', "tty", ""),
+];
+
+const PORT: Shape = &[
+    ("Name", '"', "", ""),
+    ("HostPort", '#', "", ""),
+    ("ContainerPort", '#', "", ""),
+    ("Protocol", '"', "", ""),
+    ("HostIP", '"', "", ""),
+];
+
+const VARIABLE: Shape = &[("Name", '"', "", ""), ("Value", '"', "", ""), ("ValueFrom", '?', "", "")];
+
+const RESOURCES: Shape = &[("Limits", '?', "", ""), ("Requests", '?', "", ""), ("Claims", '?', "", "")];
+
+const MOUNT: Shape = &[
+    ("Name", '"', "", ""),
+    ("ReadOnly", '!', "", ""),
+    ("RecursiveReadOnly", '?', "", ""),
+    ("MountPath", '"', "", ""),
+    ("SubPath", '"', "", ""),
+    ("MountPropagation", '?', "", ""),
+    ("SubPathExpr", '"', "", ""),
+];
+
+/// The first five stand in the pod's own specification when it is written.
+const SECURITY: Shape = &[
+    ("HostNetwork", '!', "", ""),
+    ("HostPID", '!', "", ""),
+    ("HostIPC", '!', "", ""),
+    ("ShareProcessNamespace", '?', "", ""),
+    ("HostUsers", '?', "", ""),
+    ("SELinuxOptions", '?', "seLinuxOptions", ""),
+    ("WindowsOptions", '?', "", ""),
+    ("RunAsUser", '?', "", ""),
+    ("RunAsGroup", '?', "", ""),
+    ("RunAsNonRoot", '?', "", ""),
+    ("SupplementalGroups", '?', "", ""),
+    ("SupplementalGroupsPolicy", '?', "", ""),
+    ("FSGroup", '?', "fsGroup", ""),
+    ("FSGroupChangePolicy", '?', "fsGroupChangePolicy", ""),
+    ("Sysctls", '?', "", ""),
+    ("SeccompProfile", '?', "", ""),
+    ("AppArmorProfile", '?', "", ""),
+    ("SELinuxChangePolicy", '?', "seLinuxChangePolicy", ""),
+];
+
+const TOLERATION: Shape = &[
+    ("Key", '"', "", ""),
+    ("Operator", '"', "", ""),
+    ("Value", '"', "", ""),
+    ("Effect", '"', "", ""),
+    ("TolerationSeconds", '?', "", ""),
+];
+
+/// Metadata is inlined, in the names of JSON.
+const METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];
+
+pub(super) fn pod_template(template: &Value) -> String {
+    let metadata = METADATA.iter().filter_map(|name| Some((*name, template["metadata"].get(*name)?)));
+    let mut members: Vec<String> = metadata.map(|(name, value)| format!("\"{name}\":{value}")).collect();
+    let mut spec = template["spec"].clone();
+    let moved = SECURITY[..5].iter().filter_map(|(name, ..)| {
+        let name = small(name);
+        let value = template["spec"].get(&name)?.clone();
+        Some((name, value))
+    });
+    if let Some(Value::Object(context)) = spec.get_mut("securityContext") {
+        context.extend(moved);
+    }
+    members.push(format!("\"Spec\":{}", shown("PodSpec", &spec)));
+    format!("{{{}}}", members.join(","))
+}
+
+fn small(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn shown(shape: &str, value: &Value) -> String {
+    let fields = SHAPES.iter().find(|(name, _)| *name == shape).map(|(_, fields)| *fields);
+    match (fields, value) {
+        (Some(fields), Value::Object(map)) => fields_of(fields, map),
+        (Some(_), Value::Array(items)) => {
+            format!("[{}]", items.iter().map(|item| shown(shape, item)).collect::<Vec<_>>().join(","))
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn fields_of(fields: Shape, map: &Map<String, Value>) -> String {
+    let members = fields.iter().map(|(name, zero, json, shape)| {
+        let json = if json.is_empty() { small(name) } else { (*json).to_owned() };
+        let value = match (map.get(&json), zero) {
+            (Some(value), _) => shown(shape, value),
+            (None, '"') => "\"\"".to_owned(),
+            (None, '#') => "0".to_owned(),
+            (None, '!') => "false".to_owned(),
+            (None, '{') => shown(shape, &Value::Object(Map::new())),
+            (None, _) => "null".to_owned(),
+        };
+        format!("\"{name}\":{value}")
+    });
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+}

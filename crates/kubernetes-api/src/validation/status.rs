@@ -1,0 +1,188 @@
+//! What `/status` endpoints refuse: counts below zero, parts greater than the whole, phases that are not.
+
+use apimachinery::field::{Error, ErrorList, Path};
+use serde_json::Value;
+
+const NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// The counts of a kind, in the order in which they are looked at, and which of them is at most which other, with the reason.
+struct Counts {
+    fields: &'static [&'static str],
+    at_most: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const TOTAL: &str = "cannot be greater than status.replicas";
+
+fn counts(group: &str, kind: &str) -> Option<Counts> {
+    Some(match (group, kind) {
+        ("apps", "Deployment") => Counts {
+            fields: &[
+                "observedGeneration",
+                "replicas",
+                "updatedReplicas",
+                "readyReplicas",
+                "availableReplicas",
+                "unavailableReplicas",
+                "collisionCount",
+            ],
+            at_most: &[
+                ("updatedReplicas", "replicas", TOTAL),
+                ("readyReplicas", "replicas", TOTAL),
+                ("availableReplicas", "replicas", TOTAL),
+                ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+            ],
+        },
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => Counts {
+            fields: &["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"],
+            at_most: &[
+                ("fullyLabeledReplicas", "replicas", TOTAL),
+                ("readyReplicas", "replicas", TOTAL),
+                ("availableReplicas", "replicas", TOTAL),
+                ("availableReplicas", "readyReplicas", "cannot be greater than readyReplicas"),
+            ],
+        },
+        ("apps", "StatefulSet") => Counts {
+            fields: &[
+                "replicas",
+                "readyReplicas",
+                "currentReplicas",
+                "updatedReplicas",
+                "availableReplicas",
+                "observedGeneration",
+                "collisionCount",
+            ],
+            at_most: &[
+                ("readyReplicas", "replicas", TOTAL),
+                ("currentReplicas", "replicas", TOTAL),
+                ("updatedReplicas", "replicas", TOTAL),
+                ("availableReplicas", "replicas", TOTAL),
+                ("availableReplicas", "readyReplicas", "cannot be greater than status.readyReplicas"),
+            ],
+        },
+        ("apps", "DaemonSet") => Counts {
+            fields: &[
+                "currentNumberScheduled",
+                "numberMisscheduled",
+                "desiredNumberScheduled",
+                "numberReady",
+                "observedGeneration",
+                "updatedNumberScheduled",
+                "numberAvailable",
+                "numberUnavailable",
+                "collisionCount",
+            ],
+            at_most: &[],
+        },
+        ("batch", "Job") => Counts { fields: &["active", "succeeded", "failed"], at_most: &[] },
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            Counts { fields: &["currentReplicas", "desiredReplicas"], at_most: &[] }
+        }
+        ("policy", "PodDisruptionBudget") => {
+            Counts { fields: &["disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"], at_most: &[] }
+        }
+        _ => return None,
+    })
+}
+
+/// What a write to `/status` may not do.
+pub(crate) fn update(group: &str, kind: &str, old: &Value, new: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let (was, is) = (&old["status"], &new["status"]);
+    let path = Path::new("status");
+    if let Some(counts) = counts(group, kind) {
+        let number = |field: &str| is[field].as_i64().unwrap_or(0);
+        for field in counts.fields.iter().filter(|field| number(field) < 0) {
+            errors.push(Error::invalid(&path.child(field), number(field), NEGATIVE));
+        }
+        for (part, whole, why) in counts.at_most {
+            if number(part) > number(whole) {
+                errors.push(Error::invalid(&path.child(part), number(part), *why));
+            }
+        }
+        if counts.fields.contains(&"collisionCount")
+            && number("collisionCount") < was["collisionCount"].as_i64().unwrap_or(0)
+        {
+            let at = path.child("collisionCount");
+            errors.push(Error::invalid(&at, number("collisionCount"), "cannot be decremented"));
+        }
+    }
+    match (group, kind) {
+        ("", "Namespace") => namespace(new, &mut errors),
+        ("", "Pod") if was["qosClass"] != is["qosClass"] => {
+            errors.push(Error::invalid(&path.child("qosClass"), is["qosClass"].clone(), "field is immutable"));
+        }
+        _ => {}
+    }
+    errors
+}
+
+/// Upstream writes the field with a capital.
+fn namespace(namespace: &Value, errors: &mut ErrorList) {
+    let phase = namespace["status"]["phase"].as_str().unwrap_or_default();
+    let path = Path::new("status").child("Phase");
+    let (wanted, detail) = if namespace["metadata"]["deletionTimestamp"].is_string() {
+        ("Terminating", "may only be 'Terminating' if `deletionTimestamp` is not empty")
+    } else {
+        ("Active", "may only be 'Active' if `deletionTimestamp` is empty")
+    };
+    if phase != wanted {
+        errors.push(Error::invalid(&path, phase, detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_sound() {
+        for (group, kind, old, new, expected) in [
+            ("apps", "Deployment", json!({}), json!({"replicas": 2, "readyReplicas": 1}), ""),
+            (
+                "apps",
+                "Deployment",
+                json!({"collisionCount": 2}),
+                json!({"replicas": -1, "readyReplicas": 1, "collisionCount": 1}),
+                "status.replicas: Invalid value: -1: must be greater than or equal to 0\n\
+                 status.updatedReplicas: Invalid value: 0: cannot be greater than status.replicas\n\
+                 status.readyReplicas: Invalid value: 1: cannot be greater than status.replicas\n\
+                 status.availableReplicas: Invalid value: 0: cannot be greater than status.replicas\n\
+                 status.collisionCount: Invalid value: 1: cannot be decremented\n",
+            ),
+            (
+                "apps",
+                "StatefulSet",
+                json!({}),
+                json!({"replicas": 3, "availableReplicas": 2}),
+                "status.availableReplicas: Invalid value: 2: cannot be greater than status.readyReplicas\n",
+            ),
+            (
+                "policy",
+                "PodDisruptionBudget",
+                json!({}),
+                json!({"expectedPods": -1}),
+                "status.expectedPods: Invalid value: -1: must be greater than or equal to 0\n",
+            ),
+            (
+                "",
+                "Namespace",
+                json!({}),
+                json!({"phase": "Terminating"}),
+                "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty\n",
+            ),
+            (
+                "",
+                "Pod",
+                json!({"qosClass": "BestEffort"}),
+                json!({"qosClass": "Burstable"}),
+                "status.qosClass: Invalid value: \"Burstable\": field is immutable\n",
+            ),
+            ("", "Node", json!({}), json!({"phase": "x"}), ""),
+        ] {
+            let found = update(group, kind, &json!({"status": old}), &json!({"status": new}));
+            assert_eq!(found.iter().map(|error| format!("{error}\n")).collect::<String>(), expected, "{kind}");
+        }
+    }
+}
