@@ -40,7 +40,7 @@ fn pod(_context: &RequestContext, pod: &mut Value) {
     }
 }
 
-/// The pods of a job are found by labels made of the job's uid and name.
+/// The pods of a job are found by labels made of the job's uid and name. What somebody wrote there stays, to be refused.
 fn name_job_pods(job: &mut Value) {
     let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (uid, name) = (text("uid"), text("name"));
@@ -54,11 +54,13 @@ fn name_job_pods(job: &mut Value) {
         let template = made(job, "spec").and_then(|spec| made(spec, "template"));
         let found = template.and_then(|template| made(template, "metadata")).and_then(|meta| made(meta, "labels"));
         if let Some(Value::Object(found)) = found {
-            found.extend(labels.map(|(key, value)| (key.to_owned(), value.as_str().into())));
+            for (key, value) in labels {
+                found.entry(key).or_insert_with(|| value.as_str().into());
+            }
         }
         let selector = made(job, "spec").and_then(|spec| made(spec, "selector"));
         if let Some(Value::Object(wanted)) = selector.and_then(|selector| made(selector, "matchLabels")) {
-            wanted.insert("batch.kubernetes.io/controller-uid".into(), uid.into());
+            wanted.entry("batch.kubernetes.io/controller-uid").or_insert_with(|| uid.into());
         }
     }
     // A job without labels of its own carries its template's.

@@ -73,7 +73,8 @@ async fn an_eviction_spends_the_budget() {
         let binding = json!({"target": {"name": "n"}});
         post(&client, name, "binding", &binding).await.expect("a free pod");
         pod["metadata"]["resourceVersion"] = Value::Null;
-        pod["status"] = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        pod["status"] =
+            json!({"phase": "Running", "qosClass": "BestEffort", "conditions": [{"type": "Ready", "status": "True"}]});
         client.update_status(&pods(), &pod).await.expect("it runs");
     }
     post(&client, "p", "eviction", &eviction).await.expect("the budget allows one");

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::at::At;
 use super::checks::{descending_path, supported};
 use super::table::Function;
-use super::{Object, forbidden, invalid, list, object, required, text};
+use super::{Object, forbidden, internal, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("container", container),
@@ -69,12 +69,16 @@ pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At
     const PROBES: [&str; 4] = ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe"];
     let policy = text(container, "restartPolicy");
     match field {
-        "containers" => {}
+        "containers" => {
+            if !policy.is_empty() {
+                supported(&policy.into(), &["Always", "Never", "OnFailure"], &at.child("restartPolicy"), errors);
+            }
+        }
         "initContainers" => {
             // They run one by one, so upstream looks at each as if it were the first.
             host_ports(std::slice::from_ref(&Value::Object(container.clone())), list_at, errors);
             if !policy.is_empty() {
-                supported(&policy.into(), &["Always"], &at.child("restartPolicy"), errors);
+                supported(&policy.into(), &["Always", "Never", "OnFailure"], &at.child("restartPolicy"), errors);
             }
             for probe in PROBES.iter().filter(|probe| policy != "Always" && container.contains_key(**probe)) {
                 let detail = "may not be set for init containers without restartPolicy=Always";
@@ -90,6 +94,45 @@ pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At
             if object(container, "resources").is_some_and(|resources| !resources.is_empty()) {
                 forbidden(errors, &at.child("resources"), "cannot be set for an Ephemeral Container");
             }
+        }
+    }
+}
+
+/// What a container says of its pod: how long its hooks may sleep, and the claims it uses.
+pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let grace = pod.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
+    if let (Some(hooks), Some(grace)) = (object(container, "lifecycle"), grace) {
+        let at = at.child("lifecycle");
+        for name in ["postStart", "preStop"] {
+            let Some(seconds) = object(hooks, name).and_then(|hook| object(hook, "sleep")).map(|s| &s["seconds"])
+            else {
+                continue;
+            };
+            if !(0..=grace).contains(&seconds.as_i64().unwrap_or(0)) {
+                let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
+                let at = at.child(name);
+                invalid(errors, &at.child("sleep"), seconds, &detail);
+            }
+        }
+    }
+    let Some(resources) = object(container, "resources") else { return };
+    let at_resources = at.child("resources");
+    let at_claims = at_resources.child("claims");
+    let mut seen = HashSet::new();
+    for (index, claim) in list(resources, "claims").iter().enumerate() {
+        let at = at_claims.index(index);
+        let part = |field: &str| claim[field].as_str().unwrap_or_default();
+        let (name, request) = (part("name"), part("request"));
+        if name.is_empty() {
+            required(errors, &at.child("name"), "");
+            continue;
+        }
+        let shown = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
+        if !seen.insert(shown.clone()) {
+            errors.push(Error::duplicate(&at.path(), shown));
+        }
+        if !list(pod, "resourceClaims").iter().any(|known| known["name"] == name) {
+            errors.push(Error::not_found(&at_claims.index(index).path(), name));
         }
     }
 }
@@ -301,14 +344,15 @@ fn container_security(context: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if context.get("allowPrivilegeEscalation") != Some(&Value::Bool(false)) {
         return;
     }
-    let value = Value::Object(context.clone());
+    let shown = internal::shown("SecurityContext", &Value::Object(context.clone()));
+    let mut refuse = |detail: &str| {
+        errors.push(Error::invalid(&at.path(), Value::Null, detail).shown_as(shown.clone()));
+    };
     if context.get("privileged") == Some(&Value::Bool(true)) {
-        let detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true";
-        invalid(errors, at, &value, detail);
+        refuse("cannot set `allowPrivilegeEscalation` to false and `privileged` to true");
     }
     let added = object(context, "capabilities").map(|capabilities| list(capabilities, "add")).unwrap_or_default();
     if added.iter().any(|capability| capability == "CAP_SYS_ADMIN") {
-        let detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN";
-        invalid(errors, at, &value, detail);
+        refuse("cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN");
     }
 }

@@ -13,7 +13,15 @@ const SHAPES: &[(&str, Shape)] = &[
     ("EnvVar", VARIABLE),
     ("PodSecurityContext", SECURITY),
     ("PodSpec", POD),
+    ("Capabilities", CAPABILITIES),
+    ("FailurePolicy", FAILURE_POLICY),
+    ("FailureRule", FAILURE_RULE),
+    ("FailureCodes", FAILURE_CODES),
+    ("FailureCondition", FAILURE_CONDITION),
     ("Resources", RESOURCES),
+    ("SecurityContext", CONTAINER_SECURITY),
+    ("SuccessPolicy", SUCCESS_POLICY),
+    ("SuccessRule", SUCCESS_RULE),
     ("Toleration", TOLERATION),
     ("VolumeMount", MOUNT),
 ];
@@ -129,6 +137,39 @@ const SECURITY: Shape = &[
     ("SELinuxChangePolicy", '?', "seLinuxChangePolicy", ""),
 ];
 
+const CONTAINER_SECURITY: Shape = &[
+    ("Capabilities", '?', "", "Capabilities"),
+    ("Privileged", '?', "", ""),
+    ("SELinuxOptions", '?', "seLinuxOptions", ""),
+    ("WindowsOptions", '?', "", ""),
+    ("RunAsUser", '?', "", ""),
+    ("RunAsGroup", '?', "", ""),
+    ("RunAsNonRoot", '?', "", ""),
+    ("ReadOnlyRootFilesystem", '?', "", ""),
+    ("AllowPrivilegeEscalation", '?', "", ""),
+    ("ProcMount", '?', "", ""),
+    ("SeccompProfile", '?', "", ""),
+    ("AppArmorProfile", '?', "", ""),
+];
+
+const CAPABILITIES: Shape = &[("Add", '?', "", ""), ("Drop", '?', "", "")];
+
+const FAILURE_POLICY: Shape = &[("Rules", '?', "", "FailureRule")];
+
+const FAILURE_RULE: Shape = &[
+    ("Action", '"', "", ""),
+    ("OnExitCodes", '?', "", "FailureCodes"),
+    ("OnPodConditions", '?', "", "FailureCondition"),
+];
+
+const FAILURE_CODES: Shape = &[("ContainerName", '?', "", ""), ("Operator", '"', "", ""), ("Values", '?', "", "")];
+
+const FAILURE_CONDITION: Shape = &[("Type", '"', "", ""), ("Status", '"', "", "")];
+
+const SUCCESS_POLICY: Shape = &[("Rules", '?', "", "SuccessRule")];
+
+const SUCCESS_RULE: Shape = &[("SucceededIndexes", '?', "", ""), ("SucceededCount", '?', "", "")];
+
 const TOLERATION: Shape = &[
     ("Key", '"', "", ""),
     ("Operator", '"', "", ""),
@@ -161,7 +202,7 @@ fn small(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-fn shown(shape: &str, value: &Value) -> String {
+pub(super) fn shown(shape: &str, value: &Value) -> String {
     let fields = SHAPES.iter().find(|(name, _)| *name == shape).map(|(_, fields)| *fields);
     match (fields, value) {
         (Some(fields), Value::Object(map)) => fields_of(fields, map),

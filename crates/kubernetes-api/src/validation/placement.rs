@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::at::At;
 use super::checks::supported;
 use super::table::Function;
-use super::{Object, forbidden, invalid, list, required, text};
+use super::{Object, forbidden, internal, invalid, list, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("node_selector_term", node_selector_term),
@@ -39,7 +39,9 @@ fn toleration(toleration: &Object, at: &At<'_>, errors: &mut ErrorList) {
             }
         }
         "Exists" if !value.is_empty() => {
-            invalid(errors, &at_operator, &value.into(), "value must be empty when `operator` is 'Exists'");
+            let shown = internal::shown("Toleration", &Value::Object(toleration.clone()));
+            let detail = "value must be empty when `operator` is 'Exists'";
+            errors.push(Error::invalid(&at_operator.path(), Value::Null, detail).shown_as(shown));
         }
         "Exists" | "Gt" | "Lt" => {}
         other => supported(&other.into(), &["Equal", "Exists"], &at_operator, errors),
@@ -89,6 +91,22 @@ fn spread_constraint(constraint: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if let Some(domains) = constraint.get("minDomains").filter(|_| unsatisfiable != "DoNotSchedule") {
         let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}");
         invalid(errors, &at.child("minDomains"), domains, &detail);
+    }
+}
+
+/// Two constraints with the same key and answer are one kind of spread; upstream names the first of them.
+pub(super) fn spread(constraints: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+    let kind = |constraint: &Value| {
+        let part = |name: &str| constraint[name].as_str().unwrap_or_default().to_owned();
+        (part("topologyKey"), part("whenUnsatisfiable"))
+    };
+    let mut later = HashSet::new();
+    for (index, constraint) in constraints.iter().enumerate().rev() {
+        let (key, answer) = kind(constraint);
+        let shown = format!("{{{key}, {answer}}}");
+        if !later.insert((key, answer)) {
+            errors.push(Error::duplicate(&at.index(index).child("{topologyKey, whenUnsatisfiable}").path(), shown));
+        }
     }
 }
 

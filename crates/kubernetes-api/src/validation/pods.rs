@@ -43,6 +43,7 @@ fn pod_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             let Some(container) = container.as_object() else { continue };
             mounts.check(container, &at, errors);
             containers::of_kind(field, container, &list_at, &at, errors);
+            containers::in_its_pod(container, spec, &at, errors);
         }
     }
     containers::host_ports(list(spec, "containers"), &at.child("containers"), errors);
@@ -54,6 +55,8 @@ fn pod_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     gates(spec, at, errors);
     host_aliases(spec, at, errors);
     operating_system(spec, at, errors);
+    super::resources::overhead(spec, at, errors);
+    super::placement::spread(list(spec, "topologySpreadConstraints"), &at.child("topologySpreadConstraints"), errors);
 }
 
 /// Upstream leaves `metadata` out of these paths.

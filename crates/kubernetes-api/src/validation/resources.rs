@@ -105,6 +105,13 @@ fn container_resource_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// What a pod takes besides its containers, told of as if they were limits.
+pub(super) fn overhead(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(overhead) = spec.get("overhead").filter(|overhead| overhead.is_object()) else { return };
+    let limits = Object::from_iter([("limits".to_owned(), overhead.clone())]);
+    container_resources(&limits, &at.child("overhead"), errors);
+}
+
 fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let nothing = Object::new();
     let limits = object(resources, "limits").unwrap_or(&nothing);

@@ -109,7 +109,8 @@ pub(crate) fn update(group: &str, kind: &str, old: &Value, new: &Value) -> Error
     match (group, kind) {
         ("", "Namespace") => namespace(new, &mut errors),
         ("", "Pod") if was["qosClass"] != is["qosClass"] => {
-            errors.push(Error::invalid(&path.child("qosClass"), is["qosClass"].clone(), "field is immutable"));
+            let class = is["qosClass"].as_str().unwrap_or_default();
+            errors.push(Error::invalid(&path.child("qosClass"), class, "field is immutable"));
         }
         _ => {}
     }

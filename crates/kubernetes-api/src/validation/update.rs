@@ -116,7 +116,14 @@ fn job(old: &Value, new: &Value, errors: &mut ErrorList) {
     stays(&was["selector"], &is["selector"], &path.child("selector"), errors);
     job_template(old, is, &path.child("template"), errors);
     for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
+        let before = errors.len();
         stays(&was[field], &is[field], &path.child(field), errors);
+        let shape = if field == "podFailurePolicy" { "FailurePolicy" } else { "SuccessPolicy" };
+        if field.ends_with("Policy")
+            && let Some(error) = errors.split_off(before).pop()
+        {
+            errors.push(error.shown_as(super::internal::shown(shape, &is[field])));
+        }
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("downward_items", downward_items),
     ("empty_dir", empty_dir),
     ("host_path", host_path),
+    ("image_volume", image_volume),
     ("projected", projected),
     ("token_projection", token_projection),
     ("volume", volume),
@@ -89,6 +90,13 @@ fn volume(volume: &Object, at: &At<'_>, errors: &mut ErrorList) {
             other => other,
         };
         forbidden(errors, &at.child(shown), "may not specify more than 1 volume type");
+    }
+}
+
+/// Templates may leave the reference to what fills them in.
+fn image_volume(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if text(source, "reference").is_empty() && !at.path().to_string().contains("template.") {
+        required(errors, &at.child("reference"), "");
     }
 }
 

@@ -1,16 +1,18 @@
 //! Everything that makes pods from a template.
 
 use apimachinery::field::{Error, ErrorList};
+use apimachinery::names;
 use serde_json::Value;
 
 use super::at::At;
 use super::checks::{percent, selector_of, supported};
 use super::table::Function;
-use super::{Object, forbidden, invalid, list, object, pods, required, text};
+use super::{Object, forbidden, internal, invalid, list, object, pods, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("controller_spec", controller_spec),
     ("cron_job", cron_job),
+    ("job_selector", job_selector),
     ("daemon_set_spec", daemon_set_spec),
     ("deployment_spec", deployment_spec),
     ("job_spec", job_spec),
@@ -216,11 +218,53 @@ fn controller_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     lasting_pods(spec, "ReplicationController", at, errors);
 }
 
+/// A job finds its pods by a label with its uid, unless its owner says to have thought of something else.
+fn job_selector(job: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(spec) = object(job, "spec") else { return };
+    let at = at.child("spec");
+    let selector = spec.get("selector").filter(|selector| selector.is_object());
+    if spec.get("manualSelector") == Some(&Value::Bool(true)) {
+        if selector.is_none() {
+            required(errors, &at.child("selector"), "");
+        }
+        return;
+    }
+    let metadata = object(job, "metadata");
+    let part = |name: &str| metadata.map_or("", |metadata| text(metadata, name));
+    let (uid, name, nothing) = (part("uid"), part("name"), Value::Null);
+    let Some(selector) = selector.filter(|_| !uid.is_empty()) else { return };
+    let labels = spec.get("template").map_or(&nothing, |template| &template["metadata"]["labels"]);
+    let at_template = at.child("template");
+    let at_metadata = at_template.child("metadata");
+    let at_labels = at_metadata.child("labels");
+    let expected = [
+        ("controller-uid", uid),
+        ("job-name", name),
+        ("batch.kubernetes.io/controller-uid", uid),
+        ("batch.kubernetes.io/job-name", name),
+    ];
+    for (key, value) in expected {
+        let detail = format!("must be '{value}'");
+        match labels[key].as_str() {
+            Some(found) if found == value => {}
+            Some(_) => invalid(errors, &at_labels.key(key), labels, &detail),
+            None => required(errors, &at_labels.key(key), &detail),
+        }
+    }
+    let wanted = |key: &str| expected.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
+    if selector_of(selector).is_some_and(|selector| !selector.matches_with(wanted)) {
+        invalid(errors, &at.child("selector"), selector, "`selector` not auto-generated");
+    }
+}
+
 fn job_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if let Some(selector) = spec.get("selector").and_then(selector_of) {
         finds_template(spec, |labels| selector.matches_with(|key| labels[key].as_str()), at, errors);
     }
     indexes(spec, at, errors);
+    if let Some(manager) = spec.get("managedBy").and_then(Value::as_str) {
+        manager_path(manager, &at.child("managedBy"), errors);
+    }
     policies(spec, at, errors);
     let Some(pod) = object(spec, "template").and_then(|template| object(template, "spec")) else { return };
     let at = at.child("template");
@@ -237,6 +281,22 @@ fn job_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             invalid(errors, &at, &"OnFailure".into(), detail);
         }
         _ => {}
+    }
+}
+
+fn manager_path(manager: &str, at: &At<'_>, errors: &mut ErrorList) {
+    const LONGEST: usize = 63;
+    match manager.split_once('/') {
+        _ if manager.is_empty() => required(errors, at, ""),
+        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
+            for complaint in names::is_dns1123_subdomain(host) {
+                invalid(errors, at, &host.into(), &complaint);
+            }
+        }
+        _ => invalid(errors, at, &manager.into(), "must be a domain-prefixed path (such as \"acme.io/foo\")"),
+    }
+    if manager.len() > LONGEST {
+        errors.push(Error::too_long(&at.path(), LONGEST));
     }
 }
 
@@ -291,7 +351,9 @@ fn policies(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         supported(policy, known, &at.child("podReplacementPolicy"), errors);
     }
     if let Some(policy) = spec.get("successPolicy").filter(|_| text(spec, "completionMode") != "Indexed") {
-        invalid(errors, &at.child("successPolicy"), policy, "requires indexed completion mode");
+        let shown = internal::shown("SuccessPolicy", policy);
+        let detail = "requires indexed completion mode";
+        errors.push(Error::invalid(&at.child("successPolicy").path(), Value::Null, detail).shown_as(shown));
     }
     let Some(failures) = failures else { return };
     let at_policy = at.child("podFailurePolicy");

@@ -43,8 +43,8 @@ fn cluster_kinds() {
             "Node",
             "spec: {taints: [{key: 'a b', effect: NoSchedule}, {key: a, effect: X}]}",
             expect![[r#"
-                spec.taints[0].key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
-                spec.taints[1].effect: Unsupported value: "X": supported values: "NoExecute", "NoSchedule", "PreferNoSchedule"
+                metadata.taints[0].key: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+                metadata.taints[1].effect: Unsupported value: "X": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
             "#]],
         ),
         (
@@ -83,8 +83,8 @@ fn cluster_kinds() {
             expect![[r#"
                 spec.matchingPrecedence: Invalid value: 20000: must not be greater than 10000
                 spec.priorityLevelConfiguration.name: Required value: must reference a priority level
-                spec.rules[0].subjects: Required value: subjects must contain at least one value
                 spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty
+                spec.rules[0].subjects: Required value: subjects must contain at least one value
             "#]],
         ),
         (
@@ -135,9 +135,9 @@ fn cluster_kinds() {
             "webhooks: [{name: a, clientConfig: {}}]",
             expect![[r#"
                 webhooks[0].name: Invalid value: "a": should be a domain with at least three segments separated by dots
-                webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1
                 webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun
                 webhooks[0].clientConfig: Required value: exactly one of url or service is required
+                webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1
             "#]],
         ),
         (
@@ -145,9 +145,10 @@ fn cluster_kinds() {
             "LimitRange",
             "spec: {limits: [{type: Container, min: {cpu: 2}, max: {cpu: 1}}]}",
             expect![[r#"
-            spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1
-            spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than default request value 1
-        "#]],
+                spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1
+                spec.limits[0].default[cpu]: Invalid value: "2": min value 2 is greater than default value 1
+                spec.limits[0].defaultRequest[cpu]: Invalid value: "1": min value 2 is greater than default request value 1
+            "#]],
         ),
     ] {
         check(group, kind, document, expected);

@@ -1,6 +1,7 @@
 //! What is refused, and how it is said.
 
 mod cluster;
+mod details;
 mod network;
 mod storage;
 mod updates;

@@ -22,10 +22,10 @@ fn services_and_configuration() {
         (
             "{type: X, ports: [{port: 0}]}",
             expect![[r#"
-            spec.type: Unsupported value: "X": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
-            spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive
-            spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive
-        "#]],
+                spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive
+                spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive
+                spec.type: Unsupported value: "X": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"
+            "#]],
         ),
         (
             "{ports: [{port: 80, nodePort: 30000}]}",
@@ -36,9 +36,9 @@ fn services_and_configuration() {
         (
             "{type: ExternalName, clusterIP: 10.0.0.1}",
             expect![[r#"
-            spec.externalName: Required value
-            spec.clusterIP: Forbidden: may not be set for ExternalName services
-        "#]],
+                spec.clusterIPs: Forbidden: may not be set for ExternalName services
+                spec.externalName: Required value
+            "#]],
         ),
         (
             "{clusterIP: abc, ports: [{port: 80}]}",
@@ -117,7 +117,6 @@ fn networks() {
             expect![[r#"
                 spec.rules[0].host: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
                 spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified
-                spec.rules[0].http.paths[0].path: Invalid value: "x": must be an absolute path
                 spec.rules[0].http.paths[0].backend.service: Required value: port name or number is required
             "#]],
         ),
@@ -126,9 +125,9 @@ fn networks() {
             "NetworkPolicy",
             "spec: {ingress: [{from: [{}, {ipBlock: {cidr: 1.2.3.4}}], ports: [{port: 80, endPort: 79}]}]}",
             expect![[r#"
+                spec.ingress[0].ports[0].endPort: Invalid value: 79: must be greater than or equal to `port`
                 spec.ingress[0].from[0]: Required value: must specify a peer
                 spec.ingress[0].from[1].ipBlock.cidr: Invalid value: "1.2.3.4": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)
-                spec.ingress[0].ports[0].endPort: Invalid value: 79: must be greater than or equal to `port`
             "#]],
         ),
         (
@@ -139,6 +138,7 @@ fn networks() {
                 subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`
                 subsets[1].addresses[0].ip: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)
                 subsets[1].addresses[1].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)
+                subsets[1].addresses[1].ip: Invalid value: "x": must be a valid IP address
                 subsets[1].ports[0].name: Required value
             "#]],
         ),
@@ -163,16 +163,16 @@ fn networks() {
             "NetworkPolicy",
             "spec: {policyTypes: [X]}",
             expect![[r#"
-            spec.policyTypes[0]: Unsupported value: "X": supported values: "Egress", "Ingress"
-        "#]],
+                spec.policyTypes[0]: Unsupported value: "X": supported values: "Ingress", "Egress"
+            "#]],
         ),
         (
             "networking.k8s.io",
             "Ingress",
             "spec: {defaultBackend: {service: {name: s, port: {number: 1}}}, tls: [{hosts: [A], secretName: B}]}",
             expect![[r#"
-                spec.tls[0].hosts[0]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
                 spec.tls[0].secretName: Invalid value: "B": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.tls[0].hosts[0]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             "#]],
         ),
         (
@@ -182,6 +182,7 @@ fn networks() {
             expect![[r#"
                 endpoints[0].addresses: Required value: must contain at least 1 address
                 endpoints[1].addresses[0]: Invalid value: "::1": must be a valid IPv4 address
+                endpoints[1].addresses[0]: Invalid value: "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)
             "#]],
         ),
     ] {

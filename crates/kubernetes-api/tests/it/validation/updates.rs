@@ -10,7 +10,8 @@ fn what_is_fixed() {
     let deployment = deployment("", CONTAINER);
     let job = format!("spec: {{template: {{spec: {{restartPolicy: Never, {CONTAINER}}}}}}}");
     let pod = format!("spec: {{{CONTAINER}}}");
-    let bound = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeName: v}";
+    let bound = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeName: v}\nstatus: {phase: Bound}";
+    let waiting = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}";
     let service = "spec: {clusterIP: 10.0.0.1, clusterIPs: [10.0.0.1], ports: [{port: 80}], selector: {a: b}}";
     let binding = "{roleRef: {kind: Role, name: r}}";
     for (group, kind, document, path, value, expected) in [
@@ -43,8 +44,8 @@ fn what_is_fixed() {
             "spec.template.spec.containers.0.image",
             "b",
             expect![[r#"
-            spec.template: Invalid value: {"metadata":{},"spec":{"containers":[{"image":"b","imagePullPolicy":"IfNotPresent","name":"a","resources":{},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File"}],"dnsPolicy":"ClusterFirst","restartPolicy":"Never","schedulerName":"default-scheduler","securityContext":{},"terminationGracePeriodSeconds":30}}: field is immutable
-        "#]],
+                spec.template: Invalid value: {"Spec":{"Volumes":null,"InitContainers":null,"Containers":[{"Name":"a","Image":"b","Command":null,"Args":null,"WorkingDir":"","Ports":null,"EnvFrom":null,"Env":null,"Resources":{"Limits":null,"Requests":null,"Claims":null},"ResizePolicy":null,"RestartPolicy":null,"RestartPolicyRules":null,"VolumeMounts":null,"VolumeDevices":null,"LivenessProbe":null,"ReadinessProbe":null,"StartupProbe":null,"Lifecycle":null,"TerminationMessagePath":"/dev/termination-log","TerminationMessagePolicy":"File","ImagePullPolicy":"IfNotPresent","SecurityContext":null,"Stdin":false,"StdinOnce":false,"TTY":false}],"EphemeralContainers":null,"RestartPolicy":"Never","TerminationGracePeriodSeconds":30,"ActiveDeadlineSeconds":null,"DNSPolicy":"ClusterFirst","NodeSelector":null,"ServiceAccountName":"","AutomountServiceAccountToken":null,"NodeName":"","SecurityContext":{"HostNetwork":false,"HostPID":false,"HostIPC":false,"ShareProcessNamespace":null,"HostUsers":null,"SELinuxOptions":null,"WindowsOptions":null,"RunAsUser":null,"RunAsGroup":null,"RunAsNonRoot":null,"SupplementalGroups":null,"SupplementalGroupsPolicy":null,"FSGroup":null,"FSGroupChangePolicy":null,"Sysctls":null,"SeccompProfile":null,"AppArmorProfile":null,"SELinuxChangePolicy":null},"ImagePullSecrets":null,"Hostname":"","Subdomain":"","SetHostnameAsFQDN":null,"Affinity":null,"SchedulerName":"default-scheduler","Tolerations":null,"HostAliases":null,"PriorityClassName":"","Priority":null,"PreemptionPolicy":null,"DNSConfig":null,"ReadinessGates":null,"RuntimeClassName":null,"Overhead":null,"EnableServiceLinks":null,"TopologySpreadConstraints":null,"OS":null,"SchedulingGates":null,"ResourceClaims":null,"Resources":null,"HostnameOverride":null,"SchedulingGroup":null}}: field is immutable
+            "#]],
         ),
         ("", "Pod", &pod, "spec.containers.0.image", "b", expect![""]),
         (
@@ -57,17 +58,15 @@ fn what_is_fixed() {
             spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)
         "#]],
         ),
-        (
-            "",
-            "PersistentVolumeClaim",
-            bound,
-            "spec.storageClassName",
-            "b",
-            expect![[r#"
+        ("", "PersistentVolumeClaim", bound, "spec.storageClassName", "b", expect![""]),
+        ("", "PersistentVolumeClaim", bound, "spec.volumeName", "w", expect![[r#"
             spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        "#]],
-        ),
+        "#]]),
         ("", "PersistentVolumeClaim", bound, "spec.resources.requests.storage", "2Gi", expect![""]),
+        ("", "PersistentVolumeClaim", bound, "spec.resources.requests.storage", "1Mi", expect![""]),
+        ("", "PersistentVolumeClaim", waiting, "spec.resources.requests.storage", "2Gi", expect![[r#"
+            spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
+        "#]]),
         (
             "",
             "Service",

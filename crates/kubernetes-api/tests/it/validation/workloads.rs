@@ -108,10 +108,10 @@ fn containers() {
         (
             "ports: [{containerPort: 70000, name: a--b}, {containerPort: 1, protocol: X}]",
             expect![[r#"
-            spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive
-            spec.containers[0].ports[0].name: Invalid value: "a--b": must not contain consecutive hyphens
-            spec.containers[0].ports[1].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"
-        "#]],
+                spec.containers[0].ports[0].name: Invalid value: "a--b": must not contain consecutive hyphens
+                spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive
+                spec.containers[0].ports[1].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"
+            "#]],
         ),
         (
             "ports: [{containerPort: 1, name: p}, {containerPort: 2, name: p}]",
@@ -131,37 +131,38 @@ fn containers() {
         (
             "resources: {limits: {cpu: 1}, requests: {cpu: 2, memory: -1, gpu: 1}}",
             expect![[r#"
+                spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1
                 spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource type or fully qualified
                 spec.containers[0].resources.requests[gpu]: Invalid value: "gpu": must be a standard resource for containers
                 spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0
-                spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1
             "#]],
         ),
         (
             "livenessProbe: {periodSeconds: -1}, readinessProbe: {exec: {}, tcpSocket: {port: 0}}",
             expect![[r#"
-            spec.containers[0].livenessProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0
-            spec.containers[0].livenessProbe: Required value: must specify a handler type
-            spec.containers[0].readinessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type
-            spec.containers[0].readinessProbe.exec.command: Required value
-            spec.containers[0].readinessProbe.tcpSocket.port: Invalid value: 0: must be between 1 and 65535, inclusive
-        "#]],
+                spec.containers[0].livenessProbe: Required value: must specify a handler type
+                spec.containers[0].livenessProbe.periodSeconds: Invalid value: -1: must be greater than or equal to 0
+                spec.containers[0].readinessProbe.exec.command: Required value
+                spec.containers[0].readinessProbe.tcpSocket: Forbidden: may not specify more than 1 handler type
+                spec.containers[0].readinessProbe.tcpSocket.port: Invalid value: 0: must be between 1 and 65535, inclusive
+            "#]],
         ),
         (
             "livenessProbe: {successThreshold: 2, httpGet: {port: abc-, scheme: FTP}}",
             expect![[r#"
-            spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1
-            spec.containers[0].livenessProbe.httpGet.port: Invalid value: "abc-": must not begin or end with a hyphen
-            spec.containers[0].livenessProbe.httpGet.scheme: Unsupported value: "FTP": supported values: "HTTP", "HTTPS"
-        "#]],
+                spec.containers[0].livenessProbe.httpGet.port: Invalid value: "abc-": must not begin or end with a hyphen
+                spec.containers[0].livenessProbe.httpGet.scheme: Unsupported value: "FTP": supported values: "HTTP", "HTTPS"
+                spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1
+            "#]],
         ),
         (
             "volumeMounts: [{name: v, mountPath: /a}, {name: '', mountPath: /a}]",
             expect![[r#"
-            spec.containers[0].volumeMounts[0].name: Not found: "v"
-            spec.containers[0].volumeMounts[1].mountPath: Invalid value: "/a": must be unique
-            spec.containers[0].volumeMounts[1].name: Required value
-        "#]],
+                spec.containers[0].volumeMounts[0].name: Not found: "v"
+                spec.containers[0].volumeMounts[1].name: Required value
+                spec.containers[0].volumeMounts[1].name: Not found: ""
+                spec.containers[0].volumeMounts[1].mountPath: Invalid value: "/a": must be unique
+            "#]],
         ),
     ] {
         check("", "Pod", &pod(container), expected);
@@ -179,10 +180,9 @@ fn containers() {
         "Pod",
         "spec: {dnsPolicy: X, volumes: [{name: v, hostPath: {path: ''}, emptyDir: {}}, {name: v}], containers: [{name: a, image: a}]}",
         expect![[r#"
-            spec.volumes[1].name: Duplicate value: "v"
-            spec.dnsPolicy: Unsupported value: "X": supported values: "ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"
             spec.volumes[0].hostPath: Forbidden: may not specify more than 1 volume type
             spec.volumes[0].hostPath.path: Required value
+            spec.dnsPolicy: Unsupported value: "X": supported values: "ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"
         "#]],
     );
     check(
@@ -296,7 +296,7 @@ fn workloads_besides() {
             "HorizontalPodAutoscaler",
             "spec: {maxReplicas: 2, scaleTargetRef: {kind: D, name: d}, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization}}}]}",
             expect![[r#"
-                spec.metrics[0].resource.target.averageUtilization: Required value: must set either a raw value or a target utilization
+                spec.metrics[0].resource.target.averageUtilization: Required value: must set either a target raw value or a target utilization
             "#]],
         ),
     ] {
