@@ -59,14 +59,28 @@ fn what_is_fixed() {
         "#]],
         ),
         ("", "PersistentVolumeClaim", bound, "spec.storageClassName", "b", expect![""]),
-        ("", "PersistentVolumeClaim", bound, "spec.volumeName", "w", expect![[r#"
+        (
+            "",
+            "PersistentVolumeClaim",
+            bound,
+            "spec.volumeName",
+            "w",
+            expect![[r#"
             spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        "#]]),
+        "#]],
+        ),
         ("", "PersistentVolumeClaim", bound, "spec.resources.requests.storage", "2Gi", expect![""]),
         ("", "PersistentVolumeClaim", bound, "spec.resources.requests.storage", "1Mi", expect![""]),
-        ("", "PersistentVolumeClaim", waiting, "spec.resources.requests.storage", "2Gi", expect![[r#"
+        (
+            "",
+            "PersistentVolumeClaim",
+            waiting,
+            "spec.resources.requests.storage",
+            "2Gi",
+            expect![[r#"
             spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims
-        "#]]),
+        "#]],
+        ),
         (
             "",
             "Service",
