@@ -198,7 +198,7 @@ pub fn in_order(value: &Value, order: &[&str]) -> String {
             let named = order.iter().filter_map(|name| Some((*name, map.get(*name)?)));
             let rest = map.iter().filter(|(name, _)| !order.contains(&name.as_str())).map(|(n, v)| (n.as_str(), v));
             let members: Vec<String> =
-                named.chain(rest).map(|(name, value)| format!("{}:{value}", Value::from(name))).collect();
+                named.chain(rest).map(|(name, value)| format!("{}:{}", Value::from(name), json_of_go(value))).collect();
             format!("{{{}}}", members.join(","))
         }
         scalar => scalar.to_string(),
@@ -209,8 +209,25 @@ pub fn in_order(value: &Value, order: &[&str]) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => go_quoted(text),
-        other => other.to_string(),
+        other => json_of_go(other),
     }
+}
+
+/// JSON as Go's encoder writes it: what could end a script in a web page is escaped.
+pub fn json_of_go(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return text;
+    }
+    // Outside of texts JSON has none of these.
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// A text as Go's `%q` prints it.
@@ -262,6 +279,10 @@ mod tests {
         assert_eq!(
             Error::invalid(&Path::new("name"), "a\u{7}\"\n\u{1}é", "no").to_string(),
             r#"name: Invalid value: "a\a\"\n\x01é": no"#
+        );
+        assert_eq!(
+            Error::invalid(&Path::new("a"), serde_json::json!(["<&>"]), "no").to_string(),
+            r#"a: Invalid value: ["\u003c\u0026\u003e"]: no"#
         );
     }
 }

@@ -1,22 +1,27 @@
 //! URLs in fields: taken apart as far as rules look at them.
 
+use apimachinery::field::go_quoted;
+
 /// The parts of a URL, as far as they are checked.
 pub(crate) struct Url<'a> {
     pub scheme: &'a str,
-    /// Absent without `//`.
-    pub authority: Option<&'a str>,
-    pub has_query: bool,
-    pub has_fragment: bool,
+    /// Name and port; empty without `//`.
+    pub host: &'a str,
+    /// What stands before `@`, if there is an `@`.
+    pub user: Option<&'a str>,
+    /// Without `?`; empty if there is none.
+    pub query: &'a str,
+    /// Without `#`; empty if there is none.
+    pub fragment: &'a str,
 }
 
 /// Takes a URL apart. The complaint is the one of Go's `net/url`.
 pub(crate) fn parse(text: &str) -> Result<Url<'_>, String> {
-    let fail = |why: &str| Err(format!("parse {text:?}: {why}"));
+    let fail = |why: &str| Err(format!("parse {}: {why}", go_quoted(text)));
     if text.chars().any(|c| c.is_ascii_control()) {
         return fail("net/url: invalid control character in URL");
     }
-    let (rest, has_fragment) =
-        text.split_once('#').map_or((text, false), |(rest, fragment)| (rest, !fragment.is_empty()));
+    let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
     let (scheme, rest) = match rest.split_once(':') {
         Some((scheme, tail)) if scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(word) => {
@@ -26,12 +31,15 @@ pub(crate) fn parse(text: &str) -> Result<Url<'_>, String> {
         Some((first, _)) if !first.contains('/') => return fail("first path segment in URL cannot contain colon"),
         _ => ("", rest),
     };
-    let (rest, has_query) = rest.split_once('?').map_or((rest, false), |(rest, _)| (rest, true));
-    let authority = rest.strip_prefix("//").map(|rest| rest.split('/').next().unwrap_or_default());
-    if let Some(host) = authority
-        && host.contains([' ', '<', '>', '"'])
-    {
-        return fail("invalid character in host name");
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let authority = rest.strip_prefix("//").and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
+    if let Some(wrong) = host.chars().find(|c| matches!(c, ' ' | '<' | '>' | '"')) {
+        return fail(&format!("invalid character {} in host name", go_quoted(&wrong.to_string())));
     }
-    Ok(Url { scheme, authority, has_query, has_fragment })
+    let port = if host.ends_with(']') { None } else { host.rsplit_once(':').map(|(_, port)| port) };
+    if let Some(port) = port.filter(|port| !port.bytes().all(|c| c.is_ascii_digit())) {
+        return fail(&format!("invalid port {} after host", go_quoted(&format!(":{port}"))));
+    }
+    Ok(Url { scheme, host, user, query, fragment })
 }

@@ -13,7 +13,8 @@ const MAX_STABILIZATION: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
 
 const METRIC_TYPES: &[&str] = &["ContainerResource", "Object", "Pods", "Resource"];
-const SOURCES: &[&str] = &["object", "external", "pods", "resource", "containerResource"];
+/// A source of type External is not looked at, whatever it says.
+const SOURCES: &[&str] = &["object", "pods", "resource", "containerResource"];
 
 /// Fills in replicas, the metric and the missing members of a behavior.
 pub(super) fn mutate(object: &mut Value) {
@@ -158,7 +159,7 @@ fn source(name: &str, source: &Value, path: &Path) -> ErrorList {
         "pods" => {
             errors.extend(identifier(source, path));
             errors.extend(metric_target(&source["target"], &target));
-            if !is_positive(amount) {
+            if amount.is_null() {
                 let detail = "must specify a positive target averageValue";
                 errors.push(Error::required(&target.child("averageValue"), detail));
             }
@@ -240,18 +241,16 @@ fn metric_target(target: &Value, path: &Path) -> ErrorList {
         errors.push(Error::invalid(&path.child("type"), type_, detail));
     }
     for key in ["value", "averageValue"] {
-        if !target[key].is_null() && !is_positive(&target[key]) {
-            errors.push(Error::invalid(&path.child(key), target[key].clone(), "must be positive"));
+        let amount = quantity(&target[key]);
+        if !target[key].is_null() && amount.is_none_or(|amount| amount <= Quantity::ZERO) {
+            let shown = amount.map_or_else(|| target[key].clone(), |amount| amount.to_string().into());
+            errors.push(Error::invalid(&path.child(key), shown, "must be positive"));
         }
     }
     if let Some(share) = target["averageUtilization"].as_i64().filter(|share| *share < 1) {
         errors.push(Error::invalid(&path.child("averageUtilization"), share, "must be greater than 0"));
     }
     errors
-}
-
-fn is_positive(value: &Value) -> bool {
-    quantity(value).is_some_and(|amount| amount > Quantity::ZERO)
 }
 
 /// An amount as it may be written: a text or a number.

@@ -40,17 +40,28 @@ fn spec(spec: &Value, path: &Path) -> ErrorList {
         if !schedule::is_valid(when) {
             errors.push(Error::invalid(&path.child("schedule"), when, "invalid cron format"));
         }
-        if let Some(zone) = rule["timeZone"].as_str().filter(|zone| !is_time_zone(zone)) {
-            errors.push(Error::invalid(&path.child("timeZone"), zone, format!("unknown time zone {zone}")));
+        if let Some(zone) = rule["timeZone"].as_str()
+            && let Some(why) = wrong_time_zone(zone)
+        {
+            errors.push(Error::invalid(&path.child("timeZone"), zone, why));
         }
         errors.extend(if of_hpa { bounds(rule, &path) } else { replicas(rule, kind, &path) });
     }
     errors
 }
 
-/// The database is the program's own: what is accepted does not depend on the machine.
-fn is_time_zone(name: &str) -> bool {
-    matches!(name, "" | "UTC" | "Local") || TimeZoneDatabase::bundled().get(name).is_ok()
+/// The database is the program's own: what is accepted does not depend on the machine. Names are compared letter by
+/// letter, and never lead out of a database that is a directory.
+fn wrong_time_zone(name: &str) -> Option<String> {
+    if matches!(name, "" | "UTC" | "Local") {
+        return None;
+    }
+    if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..") {
+        return Some("time: invalid location name".to_owned());
+    }
+    let found = TimeZoneDatabase::bundled().get(name);
+    let known = found.is_ok_and(|zone| zone.iana_name() == Some(name));
+    (!known).then(|| format!("unknown time zone {name}"))
 }
 
 /// A rule for a FederatedHPA sets its bounds.

@@ -30,9 +30,6 @@ pub(super) fn webhooks(object: &Value) -> Result<(), Denied> {
         let path = Path::new("webhooks").index(index);
         let (name, name_path) = (text(hook, "name"), path.child("name"));
         errors.extend(qualified_name(name, &name_path));
-        if !names.insert(name) {
-            errors.push(Error::duplicate(&name_path, name));
-        }
         for (index, rule) in list(&hook["rules"]).iter().enumerate() {
             errors.extend(self::rule(rule, &path.child("rules").index(index)));
         }
@@ -42,6 +39,9 @@ pub(super) fn webhooks(object: &Value) -> Result<(), Denied> {
         }
         errors.extend(client(&hook["clientConfig"], &path.child("clientConfig")));
         errors.extend(versions(list(&hook["interpreterContextVersions"]), &path.child("interpreterContextVersions")));
+        if !names.insert(name) {
+            errors.push(Error::duplicate(&name_path, name));
+        }
     }
     Denied::unless_empty(errors)
 }
@@ -110,21 +110,17 @@ fn address(text: &str, path: &Path) -> ErrorList {
     if parsed.scheme != "https" {
         refuse(parsed.scheme, format!("'https' is the only allowed URL scheme{FORM}"));
     }
-    let authority = parsed.authority.unwrap_or_default();
-    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(user, host)| (Some(user), host));
-    if host.is_empty() {
-        refuse(host, format!("host must be specified{FORM}"));
+    if parsed.host.is_empty() {
+        refuse("", format!("host must be specified{FORM}"));
     }
-    if let Some(user) = user {
+    if let Some(user) = parsed.user {
         refuse(user, "user information is not permitted in the URL".to_owned());
     }
-    let (rest, fragment) = text.split_once('#').unwrap_or((text, ""));
-    if parsed.has_fragment {
-        refuse(fragment, "fragments are not permitted in the URL".to_owned());
+    if !parsed.fragment.is_empty() {
+        refuse(parsed.fragment, "fragments are not permitted in the URL".to_owned());
     }
-    if parsed.has_query {
-        let query = rest.split_once('?').map_or("", |(_, query)| query);
-        refuse(query, "query parameters are not permitted in the URL".to_owned());
+    if !parsed.query.is_empty() {
+        refuse(parsed.query, "query parameters are not permitted in the URL".to_owned());
     }
     errors
 }

@@ -5,6 +5,7 @@
 mod autoscaling;
 mod cron;
 mod deletion;
+mod go_types;
 mod interpreters;
 mod mutating;
 mod network;
@@ -13,7 +14,9 @@ mod policies;
 pub mod quota_usage;
 mod quotas;
 mod schedule;
+mod shown;
 mod taints;
+mod typed;
 pub mod webhooks;
 
 use apimachinery::field::ErrorList;
@@ -22,6 +25,8 @@ use serde_json::Value;
 
 pub use mutating::mutate;
 pub(crate) use policies::fields as field_selector;
+pub(crate) use shown::text as shown;
+pub use typed::{decodes, encoded};
 pub use webhooks::webhook;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,29 +99,30 @@ pub enum Denied {
     /// A quota of the namespace does not allow it.
     #[error("{0}")]
     QuotaExceeded(String),
+    /// A rule could not be carried out.
+    #[error("{0}")]
+    Failed(String),
 }
 
 impl Denied {
-    /// The code, reason and message a webhook answers with.
+    /// The code, reason and message a webhook answers with. Only verdicts have a reason.
     pub fn answer(&self) -> (u16, &'static str, String) {
         let (code, reason) = match self {
-            Self::Undecodable(_) => (400, "BadRequest"),
+            Self::Undecodable(_) => (400, ""),
             Self::Rule(_) | Self::Fields(_) => (403, "Forbidden"),
             Self::QuotaExceeded(_) => (403, "QuotaExceeded"),
+            Self::Failed(_) => (500, ""),
         };
         (code, reason, self.to_string())
     }
 
     /// The answer to the client; `webhook` is the name clients know the rules by.
     pub fn to_status(&self, webhook: &str) -> Status {
-        let message = format!("admission webhook \"{webhook}\" denied the request: {self}");
-        let mut status = match self {
-            Self::Undecodable(_) => Status::failure(StatusReason::BadRequest, message),
-            _ => Status::failure(StatusReason::Forbidden, message),
-        };
-        if let Self::QuotaExceeded(_) = self {
-            status.reason = "QuotaExceeded".into();
-        }
+        let (code, reason, message) = self.answer();
+        let message = format!("admission webhook \"{webhook}\" denied the request: {message}");
+        let mut status = Status::failure(StatusReason::Forbidden, message);
+        status.code = code;
+        status.reason = reason.into();
         status
     }
 
@@ -170,7 +176,7 @@ fn bindings(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
 
     let mut errors = ErrorList::new();
     if let Some(text) = object["metadata"]["annotations"][DEPENDENCIES].as_str()
-        && serde_json::from_str::<Option<Vec<DependentObjectReference>>>(text).is_err()
+        && serde_json::from_str::<Option<Vec<Option<DependentObjectReference>>>>(text).is_err()
     {
         let path = Path::new("metadata").child("annotations").child(DEPENDENCIES);
         errors.push(Error::invalid(&path, text, "annotation value must be a valid JSON"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Denied, Operation, Request, autoscaling};
+use super::{Denied, Operation, Request, autoscaling, typed};
 use crate::Scope;
 use crate::constants::labels;
 use crate::manifest::{self, metadata_map};
@@ -47,7 +47,10 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
         ("autoscaling.karmada.io", "FederatedHPA") => autoscaling::mutate(object),
         _ => {}
     }
-    Ok(())
+    match super::webhook(true, request.operation, request.group, request.kind) {
+        Some(_) => typed::respell(request.group, request.kind, object).map_err(Denied::Undecodable),
+        None => Ok(()),
+    }
 }
 
 /// A namespaced policy selects in its own namespace.
@@ -122,7 +125,12 @@ fn work(object: &mut Value) -> Result<(), Denied> {
     let manifests = object.pointer_mut("/spec/workload/manifests").and_then(Value::as_array_mut);
     for manifest in manifests.into_iter().flatten() {
         if !manifest.is_object() {
-            return Err(Denied::Undecodable("spec.workload.manifests: every manifest must be an object".to_owned()));
+            return Err(Denied::Failed(format!(
+                "couldn't get version/kind; json parse error: {manifest} is no object"
+            )));
+        }
+        if manifest["kind"].as_str().is_none_or(str::is_empty) {
+            return Err(Denied::Failed(format!("Object 'Kind' is missing in '{manifest}'")));
         }
         manifest::prepare(manifest, &id);
     }
@@ -163,7 +171,7 @@ mod tests {
             json!({
                 "metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "mine"}},
                 "spec": {
-                    "resourceSelectors": [{"kind": "Deployment"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
+                    "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
                     "placement": {"spreadConstraints": [{"maxGroups": 2}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {}},
                     "failover": {"application": {}},
                 },
@@ -171,9 +179,9 @@ mod tests {
             json!({
                 "metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "uuid-1"}, "finalizers": ["karmada.io/propagation-policy-controller"]},
                 "spec": {
-                    "resourceSelectors": [{"kind": "Deployment", "namespace": "ns"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
+                    "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
                     "placement": {"spreadConstraints": [{"maxGroups": 2, "spreadByField": "cluster", "minGroups": 1}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {"replicaDivisionPreference": "Weighted"}},
-                    "failover": {"application": {"gracePeriodSeconds": 600}},
+                    "failover": {"application": {"decisionConditions": {}, "gracePeriodSeconds": 600}},
                     "propagateDeps": true,
                 },
             }),
@@ -183,7 +191,7 @@ mod tests {
             group,
             "ClusterPropagationPolicy",
             json!({"spec": {"resourceSelectors": [{}], "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}, "failover": {"application": {"purgeMode": "Never"}}}}),
-            json!({"spec": {"resourceSelectors": [{}], "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}, "failover": {"application": {"purgeMode": "Never"}}}}),
+            json!({"spec": {"resourceSelectors": [{"apiVersion": "", "kind": ""}], "placement": {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}}, "failover": {"application": {"decisionConditions": {}, "purgeMode": "Never"}}}}),
         );
     }
 
@@ -195,9 +203,11 @@ mod tests {
             ("ClusterResourceBinding", "clusterresourcebinding.karmada.io/permanent-id"),
             ("Work", "work.karmada.io/permanent-id"),
         ] {
-            let with = |id: &str| json!({"metadata": {"labels": {label: id}}});
-            check(Operation::Create, group, kind, json!({"metadata": {}}), with("uuid-1"));
-            check(Operation::Create, group, kind, with("known"), with("known"));
+            for (before, after) in [(json!({}), "uuid-1"), (json!({"labels": {label: "known"}}), "known")] {
+                let mut object = json!({ "metadata": before });
+                mutate(&request(Operation::Create, group, kind), &mut object).unwrap();
+                assert_eq!(object["metadata"]["labels"], json!({ label: after }));
+            }
         }
     }
 
@@ -211,7 +221,8 @@ mod tests {
                 json!({"metadata": []}),
             ] {
                 let mut object = object;
-                mutate(&request(Operation::Create, "policy.karmada.io", kind), &mut object).unwrap();
+                let refused = mutate(&request(Operation::Create, "policy.karmada.io", kind), &mut object).err();
+                assert!(refused.is_none_or(|it| matches!(it, Denied::Undecodable(_))));
             }
         }
         let mut work = json!({"spec": {"workload": {"manifests": [1]}}});

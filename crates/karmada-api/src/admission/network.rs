@@ -22,27 +22,32 @@ const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', foll
 const PORT_RANGE: &str = "must be between 1 and 65535, inclusive";
 
 pub(super) fn ingress(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
-    let mut errors = validate_object_meta(&object["metadata"], true, subdomain_rule, &Path::new("metadata"));
+    let old = request.old.filter(|_| request.operation == Operation::Update);
+    let mut errors = old.map(|old| metadata_update(object, old)).unwrap_or_default();
+    errors.extend(validate_object_meta(&object["metadata"], true, subdomain_rule, &Path::new("metadata")));
     errors.extend(ingress_spec(&object["spec"], &Path::new("spec")));
-    errors.extend(updated(request, object));
+    errors.extend(old.map(|_| load_balancer(object)).unwrap_or_default());
     Denied::unless_empty(errors)
 }
 
-/// What both kinds check when an object is there already.
-fn updated(request: &Request<'_>, object: &Value) -> ErrorList {
-    let (Operation::Update, Some(old)) = (request.operation, request.old) else { return ErrorList::new() };
-    let mut errors = validate_object_meta_update(&object["metadata"], &old["metadata"], &Path::new("metadata"));
+fn metadata_update(object: &Value, old: &Value) -> ErrorList {
+    validate_object_meta_update(&object["metadata"], &old["metadata"], &Path::new("metadata"))
+}
+
+/// What both kinds check of their status when an object is there already.
+fn load_balancer(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
     let path = Path::new("status").child("loadBalancer").child("ingress");
     for (index, point) in list(&object["status"]["loadBalancer"]["ingress"]).iter().enumerate() {
         let path = path.index(index);
         let (ip, name) = (text(point, "ip"), text(point, "hostname"));
-        if !ip.is_empty() && ip.parse::<IpAddr>().is_err() {
+        if !ip.is_empty() && !is_address(ip) {
             errors.push(Error::invalid(&path.child("ip"), ip, "must be a valid IP address"));
         }
         if !name.is_empty() {
             let path = path.child("hostname");
             errors.extend(is_dns1123_subdomain(name).into_iter().map(|it| Error::invalid(&path, name, it)));
-            if name.parse::<IpAddr>().is_ok() {
+            if is_address(name) {
                 errors.push(Error::invalid(&path, name, "must be a DNS name, not an IP address"));
             }
         }
@@ -50,11 +55,23 @@ fn updated(request: &Request<'_>, object: &Value) -> ErrorList {
     errors
 }
 
+/// As Go reads addresses: octets may have leading zeroes.
+fn is_address(text: &str) -> bool {
+    let octet = |it: &str| (1..=3).contains(&it.len()) && it.bytes().all(|c| c.is_ascii_digit());
+    let octets: Vec<&str> = text.split('.').collect();
+    let four = octets.len() == 4 && octets.iter().all(|it| octet(it) && it.parse::<u16>().is_ok_and(|it| it < 256));
+    four || text.parse::<IpAddr>().is_ok()
+}
+
 fn ingress_spec(spec: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let rules = list(&spec["rules"]);
     if rules.is_empty() && !spec["defaultBackend"].is_object() {
-        errors.push(Error::invalid(path, spec.clone(), "either `defaultBackend` or `rules` must be specified"));
+        errors.push(Error::invalid(
+            path,
+            spec["rules"].clone(),
+            "either `defaultBackend` or `rules` must be specified",
+        ));
     }
     if spec["defaultBackend"].is_object() {
         errors.extend(backend(&spec["defaultBackend"], &path.child("defaultBackend")));
@@ -69,7 +86,10 @@ fn ingress_spec(spec: &Value, path: &Path) -> ErrorList {
         }
         errors.extend(subdomain(text(tls, "secretName"), &path.child("secretName")));
     }
-    errors.extend(subdomain(text(spec, "ingressClassName"), &path.child("ingressClassName")));
+    if let Some(class) = spec["ingressClassName"].as_str() {
+        let path = path.child("ingressClassName");
+        errors.extend(is_dns1123_subdomain(class).into_iter().map(|detail| Error::invalid(&path, class, detail)));
+    }
     errors
 }
 
@@ -92,9 +112,10 @@ fn host_name(host: &str, path: &Path) -> ErrorList {
 fn ingress_rule(rule: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let (host, host_path) = (text(rule, "host"), path.child("host"));
-    if host.parse::<IpAddr>().is_ok() {
+    if is_address(host) {
         errors.push(Error::invalid(&host_path, host, "must be a DNS name, not an IP address"));
-    } else if !host.is_empty() {
+    }
+    if !host.is_empty() {
         errors.extend(host_name(host, &host_path));
     }
     if rule["http"].is_object() {
@@ -118,8 +139,10 @@ fn http_path(item: &Value, path: &Path) -> ErrorList {
     let (given, given_path) = (text(item, "path"), path.child("path"));
     let mut refuse = |detail: String| errors.push(Error::invalid(&given_path, given, detail));
     match type_ {
-        "Exact" | "Prefix" if !given.starts_with('/') => refuse("must be an absolute path".to_owned()),
         "Exact" | "Prefix" => {
+            if !given.starts_with('/') {
+                refuse("must be an absolute path".to_owned());
+            }
             for part in ["//", "/./", "/../", "%2f", "%2F"].into_iter().filter(|part| given.contains(part)) {
                 refuse(format!("must not contain '{part}'"));
             }
@@ -191,11 +214,17 @@ fn port_name(name: &str) -> impl Iterator<Item = &'static str> {
 }
 
 fn resource_backend(resource: &Value, path: &Path) -> ErrorList {
-    let mut errors = subdomain(text(resource, "apiGroup"), &path.child("apiGroup"));
+    // An empty group is one that was given.
+    let group = resource["apiGroup"].as_str();
+    let complaints = group.map(is_dns1123_subdomain).unwrap_or_default().into_iter();
+    let path_of_group = path.child("apiGroup");
+    let mut errors: ErrorList =
+        complaints.map(|detail| Error::invalid(&path_of_group, group.unwrap_or_default(), detail)).collect();
     for key in ["kind", "name"] {
         let (value, path) = (text(resource, key), path.child(key));
         if value.is_empty() {
             errors.push(Error::required(&path, format!("{key} is required")));
+            continue;
         }
         errors.extend(is_path_segment(value).into_iter().map(|detail| Error::invalid(&path, value, detail)));
     }
@@ -203,16 +232,18 @@ fn resource_backend(resource: &Value, path: &Path) -> ErrorList {
 }
 
 pub(super) fn service(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
-    let mut errors = validate_object_meta(&object["metadata"], true, label_1035_rule, &Path::new("metadata"));
-    errors.extend(service_spec(&object["spec"], &Path::new("spec")));
-    errors.extend(updated(request, object));
-    if let (Operation::Update, Some(old)) = (request.operation, request.old) {
+    let old = request.old.filter(|_| request.operation == Operation::Update);
+    let mut errors = old.map(|old| metadata_update(object, old)).unwrap_or_default();
+    if let Some(old) = old {
         let (types, before) = (list(&object["spec"]["types"]), list(&old["spec"]["types"]));
         if types != before {
             let detail = "MultiClusterService types are immutable";
             errors.push(Error::invalid(&Path::new("spec").child("types"), before.to_vec(), detail));
         }
     }
+    errors.extend(validate_object_meta(&object["metadata"], true, label_1035_rule, &Path::new("metadata")));
+    errors.extend(service_spec(&object["spec"], &Path::new("spec")));
+    errors.extend(old.map(|_| load_balancer(object)).unwrap_or_default());
     Denied::unless_empty(errors)
 }
 

@@ -5,7 +5,7 @@ use apimachinery::names::{validate_annotations, validate_labels};
 use serde_json::{Value, json};
 
 use super::policies::{fields, selector_namespace};
-use super::{Denied, Request, decode};
+use super::{Denied, Request, decode, shown};
 use crate::policy::v1alpha1::{FieldOverrider, FieldPatchOperation, OverridePolicy, OverriderOperator, Overriders};
 
 pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
@@ -18,18 +18,16 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
     if let Some(affinity) = &spec.target_cluster {
         errors.extend(fields(affinity.field_selector.as_ref(), &path.child("targetCluster")));
         if has_rules {
-            let value = object["spec"]["targetCluster"].clone();
-            errors.push(Error::invalid(
-                &path.child("targetCluster"),
-                value,
-                "overrideRules and targetCluster can't co-exist",
-            ));
+            let detail = "overrideRules and targetCluster can't co-exist";
+            errors.push(shown::invalid(&path.child("targetCluster"), affinity, detail));
         }
     }
     let counted = Overriders { field_overrider: Vec::new(), ..spec.overriders.clone() };
     if has_rules && counted != Overriders::default() {
-        let value = object["spec"]["overriders"].clone();
-        errors.push(Error::invalid(&path.child("overriders"), value, "overrideRules and overriders can't co-exist"));
+        let mut value = serde_json::to_value(&spec.overriders).unwrap_or_default();
+        show_values(&mut value);
+        let detail = "overrideRules and overriders can't co-exist";
+        errors.push(shown::invalid(&path.child("overriders"), &value, detail));
     }
     for (index, rule) in spec.override_rules.iter().enumerate() {
         let path = path.child("overrideRules").index(index);
@@ -46,6 +44,24 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
         }
     }
     Denied::unless_empty(errors)
+}
+
+/// The operations of upstream's typed overriders have a value even where there is none.
+pub(super) fn show_values(overriders: &mut Value) {
+    for list in ["plaintext", "fieldOverrider"] {
+        let items = overriders.get_mut(list).and_then(Value::as_array_mut);
+        items.into_iter().flatten().for_each(name_values);
+    }
+}
+
+fn name_values(overrider: &mut Value) {
+    for list in ["json", "yaml"] {
+        let operations = overrider.get_mut(list).and_then(Value::as_array_mut);
+        operations.into_iter().flatten().for_each(name_values);
+    }
+    if let Some(map) = overrider.as_object_mut().filter(|map| map.contains_key("operator")) {
+        map.entry("value").or_insert(Value::Null);
+    }
 }
 
 fn overriders(overriders: &Overriders, path: &Path) -> ErrorList {
@@ -81,8 +97,9 @@ fn field(overrider: &FieldOverrider, path: &Path) -> ErrorList {
     match (overrider.yaml.is_empty(), overrider.json.is_empty()) {
         (false, false) => {
             let detail = "FieldOverrider has both YAML and JSON set. Only one is allowed";
-            let value = serde_json::to_value(overrider).unwrap_or_default();
-            errors.push(Error::invalid(path, value, detail));
+            let mut value = serde_json::to_value(overrider).unwrap_or_default();
+            name_values(&mut value);
+            errors.push(shown::invalid(path, &value, detail));
         }
         (true, true) => errors.push(Error::required(path, "FieldOverrider must have either JSON or YAML set")),
         _ => {}
@@ -102,8 +119,8 @@ fn patch(operation: &FieldPatchOperation, path: &Path) -> ErrorList {
     let path = path.child("value");
     match operation.operator {
         OverriderOperator::Remove if present => {
-            let value = operation.value.clone().unwrap_or_default();
-            errors.push(Error::invalid(&path, value, "value is not allowed for remove operation"));
+            // A text is shown as JSON too: upstream carries the value as its bytes.
+            errors.push(shown::invalid(&path, &operation.value, "value is not allowed for remove operation"));
         }
         OverriderOperator::Add | OverriderOperator::Replace if !present => {
             errors.push(Error::invalid(&path, json!(null), "value is required for add or replace operation"));

@@ -1,12 +1,12 @@
 //! What a propagation policy must hold to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use apimachinery::field::{Error, ErrorList, Path};
+use apimachinery::field::{Error, ErrorList, Path, go_quoted};
 use apimachinery::names::is_qualified_name;
-use serde::Serialize;
 use serde_json::Value;
 
+use super::shown::invalid;
 use super::{Denied, Operation, Request, decode};
 use crate::Scope;
 use crate::policy::v1alpha1::{
@@ -20,7 +20,8 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
     let label = scope.policy_id_label();
     let id = |object: &Value| object["metadata"]["labels"][label].as_str().unwrap_or_default().to_owned();
     if let (Operation::Update, Some(old)) = (request.operation, request.old) {
-        if object["spec"]["schedulerName"] != old["spec"]["schedulerName"] {
+        let scheduler = |object: &Value| object["spec"]["schedulerName"].as_str().unwrap_or_default().to_owned();
+        if scheduler(object) != scheduler(old) {
             return Err(Denied::Rule("the schedulerName should not be updated".to_owned()));
         }
         if id(object) != id(old) {
@@ -28,31 +29,35 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
             return Err(Denied::Rule(text));
         }
     }
-    if id(object).is_empty() {
+    if !object["metadata"]["labels"][label].is_string() {
         let text =
             format!("label {label} is required, it should be set by the mutating admission webhook during creation");
         return Err(Denied::Rule(text));
     }
     let policy: PropagationPolicy = decode(object)?;
     let namespace = (scope == Scope::Namespaced).then_some(request.namespace);
-    Denied::unless_empty(spec(&policy.spec, namespace))
+    let both = object["spec"]["placement"]["clusterAffinities"].is_array();
+    Denied::unless_empty(spec(&policy.spec, both, namespace))
 }
 
-fn spec(spec: &PropagationSpec, namespace: Option<&str>) -> ErrorList {
+/// `terms_given` is whether there is a list of affinity terms at all: an empty one counts.
+fn spec(spec: &PropagationSpec, terms_given: bool, namespace: Option<&str>) -> ErrorList {
     let path = Path::new("spec");
-    let mut errors = placement(&spec.placement, &path.child("placement"));
+    let mut errors = placement(&spec.placement, terms_given, &path.child("placement"));
     if let Some(behavior) = &spec.failover {
         errors.extend(failover(behavior, spec.propagate_deps));
     }
+    let selectors = path.child("resourceSelectors");
     for (index, selector) in spec.resource_selectors.iter().enumerate() {
-        let path = path.child("resourceSelectors").index(index);
         if namespace.is_some_and(|namespace| selector.namespace != namespace) {
-            errors.push(selector_namespace(&path, &selector.namespace));
+            errors.push(selector_namespace(&selectors.index(index), &selector.namespace));
         }
+    }
+    for (index, selector) in spec.resource_selectors.iter().enumerate() {
         if spec.preemption == Some(PreemptionBehavior::Always) && selector.name.is_empty() {
             let detail = "name cannot be empty if preemption is Always, the empty name may cause unexpected resources \
                           preemption";
-            errors.push(Error::invalid(&path.child("name"), "", detail));
+            errors.push(Error::invalid(&selectors.index(index).child("name"), "", detail));
         }
     }
     if let Some(suspension) = &spec.suspension {
@@ -60,7 +65,7 @@ fn spec(spec: &PropagationSpec, namespace: Option<&str>) -> ErrorList {
         if suspension.dispatching == Some(true) && some {
             let detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames";
             // The doubled name is what clients have always been told.
-            errors.push(Error::invalid(&path.child("suspension").child("suspension"), tree(suspension), detail));
+            errors.push(invalid(&path.child("suspension").child("suspension"), suspension, detail));
         }
     }
     errors
@@ -71,32 +76,39 @@ pub(super) fn selector_namespace(path: &Path, namespace: &str) -> Error {
     Error::invalid(&path.child("namespace"), namespace, detail)
 }
 
-/// A value as errors print it.
-fn tree(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
-}
-
 fn label_key(key: &str, path: &Path) -> ErrorList {
     is_qualified_name(key).into_iter().map(|detail| Error::invalid(path, key, detail)).collect()
 }
 
-fn placement(placement: &Placement, path: &Path) -> ErrorList {
+fn placement(placement: &Placement, terms_given: bool, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    if placement.cluster_affinity.is_some() && !placement.cluster_affinities.is_empty() {
+    if placement.cluster_affinity.is_some() && terms_given {
         let detail = "clusterAffinities cannot co-exist with clusterAffinity";
-        errors.push(Error::invalid(path, tree(placement), detail));
+        errors.push(invalid(path, placement, detail));
+    }
+    let terms = path.child("clusterAffinities");
+    if !overflow_is_possible(placement.replica_scheduling.as_ref()) {
+        for (index, it) in placement.cluster_affinities.iter().enumerate() {
+            if !it.overflow_affinities.is_empty() {
+                let detail =
+                    "overflowAffinities can only be used together with dynamic weight or aggregated scheduling";
+                let path = terms.index(index).child("overflowAffinities");
+                errors.push(invalid(&path, &it.overflow_affinities, detail));
+            }
+        }
     }
     if let Some(affinity) = &placement.cluster_affinity {
         errors.extend(fields(affinity.field_selector.as_ref(), &path.child("clusterAffinity")));
     }
-    let terms = path.child("clusterAffinities");
     let mut names = BTreeSet::new();
     for (index, it) in placement.cluster_affinities.iter().enumerate() {
-        errors.extend(term(it, placement.replica_scheduling.as_ref(), &terms.index(index)));
+        errors.extend(label_key(&it.affinity_name, &terms.index(index)));
         if !names.insert(it.affinity_name.as_str()) {
             let detail = "each affinity term in a policy must have a unique name";
-            errors.push(Error::invalid(&terms, it.affinity_name.as_str(), detail));
+            errors.push(invalid(&terms, &placement.cluster_affinities, detail));
         }
+        errors.extend(fields(it.field_selector.as_ref(), &terms.index(index)));
+        errors.extend(overflow(it, &terms.index(index).child("overflowAffinities")));
     }
     errors.extend(spread(&placement.spread_constraints, &path.child("spreadConstraints")));
     if let Some(affinity) = &placement.workload_affinity {
@@ -111,7 +123,7 @@ fn placement(placement: &Placement, path: &Path) -> ErrorList {
             && one.group_by_label_key == other.group_by_label_key
         {
             let detail = "affinity and antiAffinity must not use the same groupByLabelKey";
-            errors.push(Error::invalid(&path, tree(affinity), detail));
+            errors.push(invalid(&path, affinity, detail));
         }
     }
     for (index, toleration) in placement.cluster_tolerations.iter().enumerate() {
@@ -123,31 +135,23 @@ fn placement(placement: &Placement, path: &Path) -> ErrorList {
     errors
 }
 
-/// The rules of a ClusterAffinity's field selector; the first bad expression of each kind is named.
-pub(crate) fn fields(selector: Option<&FieldSelector>, affinity: &Path) -> ErrorList {
-    let expressions = selector.map_or(&[][..], |selector| &selector.match_expressions);
-    let path = affinity.child("fieldSelector");
-    let invalid = |detail: String| Error::invalid(&path, selector.map(tree).unwrap_or_default(), detail);
-    let mut errors = ErrorList::new();
-    if let Some(bad) = expressions.iter().find(|it| !matches!(it.key.as_str(), "provider" | "region" | "zone")) {
-        errors.push(invalid(format!("unsupported key {:?}, must be provider, region, or zone", bad.key)));
-    }
-    if let Some(bad) = expressions.iter().find(|it| !matches!(it.operator.as_str(), "In" | "NotIn")) {
-        errors.push(invalid(format!("unsupported operator {:?}, must be In or NotIn", bad.operator)));
-    }
-    errors
+/// The rules of a ClusterAffinity's field selector; only the first that is broken is named.
+pub(crate) fn fields(selector: Option<&FieldSelector>, affinity: &Path) -> Option<Error> {
+    let selector = selector?;
+    let detail = selector.match_expressions.iter().find_map(|it| {
+        if !matches!(it.key.as_str(), "provider" | "region" | "zone") {
+            return Some(format!("unsupported key {}, must be provider, region, or zone", go_quoted(&it.key)));
+        }
+        let known = matches!(it.operator.as_str(), "In" | "NotIn");
+        (!known).then(|| format!("unsupported operator {}, must be In or NotIn", go_quoted(&it.operator)))
+    })?;
+    Some(invalid(&affinity.child("fieldSelector"), selector, detail))
 }
 
-fn term(term: &ClusterAffinityTerm, strategy: Option<&ReplicaSchedulingStrategy>, path: &Path) -> ErrorList {
-    let mut errors = fields(term.field_selector.as_ref(), path);
-    errors.extend(label_key(&term.affinity_name, path));
+fn overflow(term: &ClusterAffinityTerm, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
     if term.overflow_affinities.is_empty() {
         return errors;
-    }
-    let overflows = path.child("overflowAffinities");
-    if !overflow_is_possible(strategy) {
-        let detail = "overflowAffinities can only be used together with dynamic weight or aggregated scheduling";
-        errors.push(Error::invalid(&overflows, tree(&term.overflow_affinities), detail));
     }
     let inline = ClusterAffinity {
         cluster_names: term.cluster_names.clone(),
@@ -157,19 +161,19 @@ fn term(term: &ClusterAffinityTerm, strategy: Option<&ReplicaSchedulingStrategy>
     };
     if inline == ClusterAffinity::default() {
         let detail = "overflowAffinities can only be used together with the inline ClusterAffinity";
-        errors.push(Error::invalid(&overflows, tree(&term.overflow_affinities), detail));
+        errors.push(invalid(path, &term.overflow_affinities, detail));
     }
     let mut names = BTreeSet::from([term.affinity_name.as_str()]);
     for (index, overflow) in term.overflow_affinities.iter().enumerate() {
-        let path = overflows.index(index);
-        errors.extend(fields(overflow.field_selector.as_ref(), &path));
-        let path = path.child("affinityName");
+        let tier = path.index(index);
+        let path = tier.child("affinityName");
         errors.extend(label_key(&overflow.affinity_name, &path));
         if !names.insert(overflow.affinity_name.as_str()) {
             let detail =
                 "overflow affinity name must be unique and must not duplicate the primary group's affinityName";
             errors.push(Error::invalid(&path, overflow.affinity_name.as_str(), detail));
         }
+        errors.extend(fields(overflow.field_selector.as_ref(), &tier));
     }
     errors
 }
@@ -190,9 +194,9 @@ fn overflow_is_possible(strategy: Option<&ReplicaSchedulingStrategy>) -> bool {
 
 fn spread(constraints: &[SpreadConstraint], path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    let mut counts: BTreeMap<SpreadField, usize> = BTreeMap::new();
+    let mut seen: Vec<SpreadField> = Vec::new();
     for (index, constraint) in constraints.iter().enumerate() {
-        let mut refuse = |detail: &str| errors.push(Error::invalid(&path.index(index), tree(constraint), detail));
+        let mut refuse = |detail: &str| errors.push(invalid(&path.index(index), constraint, detail));
         if constraint.spread_by_field.is_some() && !constraint.spread_by_label.is_empty() {
             refuse("spreadByLabel should not co-exist with spreadByField");
         }
@@ -205,19 +209,19 @@ fn spread(constraints: &[SpreadConstraint], path: &Path) -> ErrorList {
         if constraint.max_groups > 0 && constraint.max_groups < constraint.min_groups {
             refuse("maxGroups lower than minGroups is not allowed");
         }
-        if let Some(field) = constraint.spread_by_field {
-            *counts.entry(field).or_default() += 1;
+        let Some(field) = constraint.spread_by_field else { continue };
+        seen.push(field);
+        // Said once, at the second of them.
+        if seen.iter().filter(|it| **it == field).count() == 2 {
+            let name = serde_json::to_value(field).unwrap_or_default();
+            let detail = format!("multiple {} spread constraints are not allowed", name.as_str().unwrap_or_default());
+            errors.push(invalid(path, &constraints, detail));
         }
     }
-    for (field, _) in counts.iter().filter(|(_, count)| **count > 1) {
-        let detail =
-            format!("multiple {} spread constraints are not allowed", tree(field).as_str().unwrap_or_default());
-        errors.push(Error::invalid(path, tree(&constraints), detail));
-    }
-    if !counts.is_empty() && !counts.contains_key(&SpreadField::Cluster) {
+    if !seen.is_empty() && !seen.contains(&SpreadField::Cluster) {
         let detail = "the cluster spread constraint must be enabled in one of the constraints in case of SpreadByField \
                       is enabled";
-        errors.push(Error::invalid(path, tree(&constraints), detail));
+        errors.push(invalid(path, &constraints, detail));
     }
     errors
 }

@@ -86,12 +86,13 @@ fn resources(amounts: &Value, path: &Path) -> ErrorList {
             errors.push(Error::invalid(&path, amount.clone(), "must be a quantity"));
             continue;
         };
+        let shown = quantity.to_string();
         if quantity.is_negative() {
-            errors.push(Error::invalid(&path, amount.clone(), "must be greater than or equal to 0"));
+            errors.push(Error::invalid(&path, shown.as_str(), "must be greater than or equal to 0"));
         }
         let is_fraction = quantity.milli_value() % 1000 != 0;
         if is_fraction && (STANDARD[..COUNTED].contains(&name.as_str()) || is_extended(name)) {
-            errors.push(Error::invalid(&path, amount.clone(), "must be an integer"));
+            errors.push(Error::invalid(&path, shown, "must be an integer"));
         }
     }
     errors
@@ -100,11 +101,11 @@ fn resources(amounts: &Value, path: &Path) -> ErrorList {
 fn resource_name(name: &str, path: &Path) -> ErrorList {
     let mut errors: ErrorList =
         is_qualified_name(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
-    if !errors.is_empty() || name.contains('/') {
+    if name.contains('/') {
         return errors;
     }
     let for_quota = STANDARD.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-    if !for_quota && name != "storage" {
+    if errors.is_empty() && !for_quota && name != "storage" {
         errors.push(Error::invalid(path, name, "must be a standard resource type or fully qualified"));
     }
     if !for_quota {
@@ -117,21 +118,23 @@ fn resource_name(name: &str, path: &Path) -> ErrorList {
 fn sums(spec: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut assigned: BTreeMap<&str, Quantity> = BTreeMap::new();
-    for (index, assignment) in list(&spec["staticAssignments"]).iter().enumerate() {
-        for (name, amount) in entries(&assignment["hard"]) {
-            if spec["overall"][name].is_null() {
-                let path = path.child("staticAssignments").index(index).child("hard").key(name);
-                errors.push(Error::invalid(&path, amount.clone(), "assignment resourceName is not exist in overall"));
-            }
-            let sum = assigned.entry(name).or_insert(Quantity::ZERO);
-            *sum = *sum + quantity(amount).unwrap_or(Quantity::ZERO);
-        }
+    for (name, amount) in list(&spec["staticAssignments"]).iter().flat_map(|it| entries(&it["hard"])) {
+        let sum = assigned.entry(name).or_insert(Quantity::ZERO);
+        *sum = *sum + quantity(amount).unwrap_or(Quantity::ZERO);
     }
     for (name, limit) in entries(&spec["overall"]) {
-        let too_much = assigned.get(name.as_str()).zip(quantity(limit)).is_some_and(|(sum, limit)| limit < *sum);
-        if too_much {
+        let limit = quantity(limit).unwrap_or(Quantity::ZERO);
+        // What nobody was assigned any of sums up to nothing.
+        if limit < assigned.get(name.as_str()).copied().unwrap_or(Quantity::ZERO) {
             let path = path.child("overall").key(name);
-            errors.push(Error::invalid(&path, limit.clone(), "overall is less than assignments"));
+            errors.push(Error::invalid(&path, limit.to_string(), "overall is less than assignments"));
+        }
+    }
+    for (index, assignment) in list(&spec["staticAssignments"]).iter().enumerate() {
+        let path = path.child("staticAssignments").index(index).child("hard");
+        for (name, _) in entries(&assignment["hard"]).filter(|(name, _)| spec["overall"][name.as_str()].is_null()) {
+            let detail = "assignment resourceName is not exist in overall";
+            errors.push(Error::invalid(&path.key(name), name.as_str(), detail));
         }
     }
     errors

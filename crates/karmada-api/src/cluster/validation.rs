@@ -80,18 +80,18 @@ fn endpoint(text: &str, path: &Path) -> ErrorList {
         }
     };
     let mut errors = ErrorList::new();
-    let Some(authority) = url.authority else {
-        return vec![Error::invalid(path, "", format!("host must be provided{FORMAT}"))];
-    };
-    let mut refuse = |detail: &str| errors.push(Error::invalid(path, text, detail));
-    if authority.contains('@') {
-        refuse("user information is not permitted in the URL");
+    let mut refuse = |value: &str, detail: &str| errors.push(Error::invalid(path, value, detail));
+    if url.host.is_empty() {
+        refuse("", &format!("host must be provided{FORMAT}"));
     }
-    if url.has_fragment {
-        refuse("fragments are not permitted in the URL");
+    if let Some(user) = url.user {
+        refuse(user, "user information is not permitted in the URL");
     }
-    if url.has_query {
-        refuse("query parameters are not permitted in the URL");
+    if !url.fragment.is_empty() {
+        refuse(url.fragment, "fragments are not permitted in the URL");
+    }
+    if !url.query.is_empty() {
+        refuse(url.query, "query parameters are not permitted in the URL");
     }
     errors
 }
@@ -103,7 +103,7 @@ fn proxy(text: &str, path: &Path) -> Option<Error> {
     match parse(text) {
         Err(why) => Some(Error::invalid(path, text, format!("apiEndpoint must be a valid URL: {why}"))),
         Ok(url) if !matches!(url.scheme, "http" | "https" | "socks5") => {
-            let detail = format!("unsupported scheme {:?}, must be http, https, or socks5", url.scheme);
+            let detail = format!("unsupported scheme \"{}\", must be http, https, or socks5", url.scheme);
             Some(Error::invalid(path, text, detail))
         }
         Ok(_) => None,
@@ -133,14 +133,17 @@ fn taints(spec: &Value, path: &Path) -> ErrorList {
         let text = |field: &str| taint[field].as_str().unwrap_or_default();
         let (key, effect) = (text("key"), text("effect"));
         errors.extend(is_qualified_name(key).into_iter().map(|detail| Error::invalid(&path.child("key"), key, detail)));
-        errors.extend(label_value(text("value"), &path.child("value")));
+        let complaints = is_label_value(text("value"));
+        if !complaints.is_empty() {
+            errors.push(Error::invalid(&path.child("value"), text("value"), complaints.join(";")));
+        }
         match effect {
             NO_SCHEDULE | NO_EXECUTE => {}
             "" => errors.push(Error::required(&path.child("effect"), "")),
             other => errors.push(Error::not_supported(&path.child("effect"), other, &[NO_SCHEDULE, NO_EXECUTE])),
         }
         if !seen.insert((key, effect)) {
-            let mut error = Error::duplicate(&path, taint.clone());
+            let mut error = Error::duplicate(&path, taint.clone()).shown_as(crate::admission::shown(taint));
             error.detail = "taints must be unique by key and effect pair".to_owned();
             errors.push(error);
         }
@@ -183,11 +186,14 @@ mod tests {
                 "spec.syncMode: Unsupported value: \"Both\": supported values: \"Pull\", \"Push\"",
             ),
             (json!({"apiEndpoint": "https://1.2.3.4:6443"}), "ok"),
-            (json!({"apiEndpoint": "http://"}), "ok"),
+            (json!({"apiEndpoint": "http://a"}), "ok"),
+            (json!({"apiEndpoint": "http://"}), "spec.apiEndpoint: Invalid value: \"\": host must be provided"),
             (json!({"apiEndpoint": "example.com"}), "host must be provided"),
             (json!({"apiEndpoint": "example.com:6443"}), "host must be provided"),
             (json!({"apiEndpoint": "1.2.3.4:6443"}), "first path segment in URL cannot contain colon"),
             (json!({"apiEndpoint": "https://u:p@h"}), "user information is not permitted in the URL"),
+            (json!({"apiEndpoint": "https://u:p@h"}), "spec.apiEndpoint: Invalid value: \"u:p\": user"),
+            (json!({"apiEndpoint": "https://h:a"}), "invalid port \":a\" after host"),
             (json!({"apiEndpoint": "https://h?a=b"}), "query parameters are not permitted in the URL"),
             (json!({"apiEndpoint": "https://h#f"}), "fragments are not permitted in the URL"),
             (json!({"secretRef": {"namespace": "a"}}), "spec.secretRef.name: Required value"),

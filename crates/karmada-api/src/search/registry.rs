@@ -159,7 +159,7 @@ fn spec(spec: &Value) -> ErrorList {
 fn address(text: &str, path: &Path) -> Option<Error> {
     match url::parse(text) {
         Err(why) => Some(Error::invalid(path, text, why)),
-        Ok(url) if matches!(url.scheme, "http" | "https") && url.authority.is_some_and(|it| !it.is_empty()) => None,
+        Ok(url) if matches!(url.scheme, "http" | "https") && !url.host.is_empty() => None,
         Ok(_) => {
             let detail = "must be a valid http or https URL with non-empty scheme and host";
             Some(Error::invalid(path, text, detail))

@@ -46,13 +46,13 @@ pub fn validate(kind: &Kind, operation: Operation, old: Option<&Value>, object: 
     with_request(kind, operation, old, object, |request| admission::validate(request, object))
 }
 
-fn with_request(
+pub fn with_request<T>(
     kind: &Kind,
     operation: Operation,
     old: Option<&Value>,
     object: &Value,
-    run: impl FnOnce(&Request<'_>) -> Result<(), admission::Denied>,
-) -> Result<(), String> {
+    run: impl FnOnce(&Request<'_>) -> Result<T, admission::Denied>,
+) -> Result<T, String> {
     let theirs = json!({"metadata": {"name": "theirs"}, "spec": {"target": {"apiVersion": "example.com/v1", "kind": "Database"},
         "customizations": {"retention": {"luaScript": "x"}, "dependencyInterpretation": {"luaScript": "x"}}}});
     let request = Request {
