@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use transport::{ApiService, BoxError, Request};
 
-pub use tls::{TlsConfig, TlsError};
+pub use tls::{Certificate, TlsConfig, TlsError};
 
 /// The peer at the other end of the connection, an extension of each of its requests.
 #[derive(Clone, Debug)]

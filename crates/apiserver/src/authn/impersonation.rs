@@ -107,7 +107,7 @@ fn complete(mut wanted: Identity) -> Identity {
 }
 
 /// Header names cannot carry every character of a key. What is not a valid escape stays as it is.
-fn percent_decode(text: &str) -> String {
+pub(super) fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {

@@ -3,6 +3,7 @@
 //! Any method that succeeds decides; a credential that nobody accepts is a 401; no credential at all is the anonymous
 //! user, if that is allowed. The answer says nothing about what the user may do.
 
+mod front_proxy;
 mod impersonation;
 mod recent;
 mod service_account;
@@ -17,6 +18,7 @@ use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use transport::Identity;
 
+pub use front_proxy::FrontProxy;
 pub use impersonation::impersonate;
 pub use service_account::{ServiceAccountTokens, account_groups, account_of};
 pub use static_tokens::{StaticTokens, TokenFileError};
@@ -40,6 +42,8 @@ pub trait Lookup: Send + Sync + 'static {
 /// The methods a server accepts. The default accepts nobody but in-process callers.
 #[derive(Default)]
 pub struct Authentication {
+    /// Another API server that has judged already who asks.
+    pub front_proxy: Option<FrontProxy>,
     pub client_authority: Option<ClientAuthority>,
     pub static_tokens: Option<StaticTokens>,
     pub service_accounts: Option<ServiceAccountTokens>,
@@ -64,8 +68,16 @@ impl Authentication {
         if let Some(identity) = request.extensions.get::<Identity>() {
             return Ok(identity.clone());
         }
+        let peer = request.extensions.get::<Peer>();
+        if let (Some(proxy), Some(peer)) = (&self.front_proxy, peer)
+            && let Some(identity) = proxy.authenticate(peer, &request.headers, seconds)
+        {
+            // One whom the other server does not know either stays so.
+            let unknown = identity.groups.iter().any(|group| group == UNAUTHENTICATED);
+            return Ok(if unknown { identity } else { authenticated(identity) });
+        }
         let mut refused = false;
-        if let (Some(authority), Some(peer)) = (&self.client_authority, request.extensions.get::<Peer>()) {
+        if let (Some(authority), Some(peer)) = (&self.client_authority, peer) {
             match authority.authenticate(peer, seconds) {
                 Some(Some(identity)) => return Ok(authenticated(identity)),
                 Some(None) => refused = true,

@@ -97,6 +97,25 @@ impl Authorizer for AlwaysAllow {
     }
 }
 
+/// For a server behind another one that has asked its own authorizer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Judged;
+
+impl Authorizer for Judged {
+    fn authorize(&self, user: &Identity, attributes: &Attributes) -> Decision {
+        let known = user.groups.iter().any(|group| group == crate::authn::AUTHENTICATED);
+        let allowed = match attributes {
+            // The other server has acted on what it was told of this; what is left is nobody's.
+            Attributes::Resource(wanted) if wanted.verb == "impersonate" => false,
+            Attributes::Path { path, .. } => {
+                known || ["/healthz", "/livez", "/readyz"].iter().any(|root| path.starts_with(root))
+            }
+            Attributes::Resource(_) => known,
+        };
+        if allowed { Decision::Allow(String::new()) } else { Decision::NoOpinion(String::new()) }
+    }
+}
+
 /// Asks the authorizer and turns a refusal into kube-apiserver's 403.
 pub fn check(authorizer: &dyn Authorizer, user: &Identity, attributes: &Attributes) -> Result<(), Status> {
     match authorizer.authorize(user, attributes) {

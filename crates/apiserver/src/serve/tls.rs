@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{CipherSuite, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 
@@ -32,17 +35,21 @@ impl TlsConfig {
         Self::build(provider, verifier, chain, key).map_err(TlsError::Config)
     }
 
-    /// For a server that judges no caller by a certificate; `only_13` refuses TLS 1.2.
-    pub fn without_client_certificates(certificate: &str, key: &str, only_13: bool) -> Result<Self, TlsError> {
-        let (chain, key) = pair(certificate, key)?;
+    /// For a server that judges no caller by a certificate; `only_13` refuses TLS 1.2. The certificate can be replaced
+    /// while it serves.
+    pub fn without_client_certificates(
+        certificate: &str,
+        key: &str,
+        only_13: bool,
+    ) -> Result<(Self, Certificate), TlsError> {
         let versions: &[&rustls::SupportedProtocolVersion] =
             if only_13 { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
-        let provider = Arc::new(provider());
-        let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
-        let config = config.and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
+        let current = Certificate(Arc::new(RwLock::new(certified(certificate, key)?)));
+        let config = ServerConfig::builder_with_provider(Arc::new(provider())).with_protocol_versions(versions);
+        let config = config.map(|config| config.with_no_client_auth().with_cert_resolver(Arc::new(current.clone())));
         let mut config = config.map_err(TlsError::Config)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
+        Ok((Self(Arc::new(config)), current))
     }
 
     fn build(
@@ -74,6 +81,36 @@ fn provider() -> CryptoProvider {
         !preferred.contains(&suite.suite())
     });
     provider
+}
+
+/// The certificate a server shows to whoever connects next.
+#[derive(Clone, Debug)]
+pub struct Certificate(Arc<RwLock<Arc<CertifiedKey>>>);
+
+impl Certificate {
+    /// # Errors
+    /// What is wrong with the new one; the old one stays then.
+    pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {
+        *self.0.write() = certified(certificate, key)?;
+        Ok(())
+    }
+}
+
+impl ResolvesServerCert for Certificate {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(Arc::clone(&self.0.read()))
+    }
+}
+
+fn certified(certificate: &str, key: &str) -> Result<Arc<CertifiedKey>, TlsError> {
+    let (chain, key) = pair(certificate, key)?;
+    let key = provider().key_provider.load_private_key(key).map_err(TlsError::Config)?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        // Keys of kinds that tell nothing of their public part cannot be compared.
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(Arc::new(certified)),
+        Err(error) => Err(TlsError::Config(error)),
+    }
 }
 
 /// Reads a certificate chain and its key.

@@ -92,6 +92,7 @@ async fn credentials_name_their_holder_or_are_refused() {
     let verifier = Verifier::from_pems([signer.public_pem()]).expect("verifier");
     let issuer = vec!["https://issuer".to_owned()];
     let authentication = Authentication {
+        front_proxy: None,
         client_authority: Some(ClientAuthority::from_pem(authority.certificate()).expect("authority")),
         static_tokens: Some(StaticTokens::parse("t1,bob,7,\"devs, more\"\n# no\n\nt2,eve,8\n").expect("tokens")),
         service_accounts: Some(ServiceAccountTokens::new(verifier, issuer.clone(), issuer, Arc::new(objects))),
