@@ -49,6 +49,16 @@ pub const RECONCILES: Description = Description::counter(
 );
 pub const ERRORS: Description =
     Description::counter("controller_runtime_reconcile_errors_total", &["controller"], "Passes that failed.");
+pub const TERMINAL_ERRORS: Description = Description::counter(
+    "controller_runtime_terminal_reconcile_errors_total",
+    &["controller"],
+    "Passes that failed for good: none, for every failed pass is taken up again.",
+);
+pub const TIMEOUTS: Description = Description::counter(
+    "controller_runtime_reconcile_timeouts_total",
+    &["controller"],
+    "Passes that were ended for taking too long: none, for only requests have a limit.",
+);
 pub const PANICS: Description =
     Description::counter("controller_runtime_reconcile_panics_total", &["controller"], "Passes that panicked.");
 pub const TIME: Description = Description::histogram(
@@ -67,6 +77,8 @@ pub const ACTIVE: Description =
 pub const ALL: &[Description] = &[
     RECONCILES,
     ERRORS,
+    TERMINAL_ERRORS,
+    TIMEOUTS,
     PANICS,
     TIME,
     MAX_WORKERS,
@@ -132,6 +144,10 @@ impl Counted {
         });
         let most = f64::from(u32::try_from(workers).unwrap_or(u32::MAX));
         registry.gauges(&MAX_WORKERS).set(&[name], most);
+        // Who draws or watches them wants a 0 from the beginning, as upstream gives it.
+        for family in [&ERRORS, &TERMINAL_ERRORS, &TIMEOUTS, &PANICS] {
+            registry.counters(family).add(&[name], 0);
+        }
         Some(Arc::new(Self {
             name,
             reconciles: registry.counters(&RECONCILES),

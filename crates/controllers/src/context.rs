@@ -113,7 +113,7 @@ impl Context {
                 informer.cache().add_label_index(scope.policy_id_label());
             }
         }
-        let interpreting = Interpreting::follow(&control, connector.clone(), &world);
+        let interpreting = Interpreting::follow(&control, connector.clone(), &world, &settings.metrics);
         let members =
             Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone());
         let recorder = EventRecorder::start(client.clone(), world.clone(), "karmada-controller-manager", stop.clone());

@@ -20,8 +20,8 @@ use karmada_api::config::v1alpha1::{
 use parking_lot::{Mutex, RwLock};
 use world::World;
 
-use crate::Connector;
 use crate::stores::Store;
+use crate::{Connector, metrics};
 
 /// A decision asks at most this many rounds of questions: what is asked in a round depends on the answers before, and
 /// no decision has more than two operations in sequence.
@@ -45,10 +45,28 @@ pub(crate) struct Interpreting {
 impl Interpreting {
     /// Follows customizations and webhook configurations. Until their caches are complete those that are missing do not
     /// count; the controllers wait for them.
-    pub(crate) fn follow(control: &InformerSet, connector: Connector, world: &World) -> Self {
+    pub(crate) fn follow(
+        control: &InformerSet,
+        connector: Connector,
+        world: &World,
+        registry: &::metrics::Registry,
+    ) -> Self {
         let time = world.clone();
         let clock: Clock = Arc::new(move || time.now());
         let engine = Engine::new(clock, Budget::default());
+        let pool = engine.clone();
+        registry.collect(move |samples| {
+            let uses = pool.uses();
+            for (family, way, count) in [
+                (&metrics::POOL_GETS, "pool", uses.from_pool),
+                (&metrics::POOL_GETS, "new", uses.new),
+                (&metrics::POOL_PUTS, "pool", uses.to_pool),
+                (&metrics::POOL_PUTS, "destroyed", uses.destroyed),
+            ] {
+                samples.counter(family, &["luavm", way], count);
+            }
+            true
+        });
         let customizations = Arc::new(Customizations::new(engine.clone()));
         let shipped = Arc::new(shipped::layer(engine.clone()));
         let informer = control.informer(&ResourceInterpreterCustomization::api_resource());

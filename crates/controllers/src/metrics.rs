@@ -76,6 +76,16 @@ pub const DELETES: Description = Description::counter(
 );
 pub const PREEMPTIONS: Description =
     Description::counter("policy_preemption_total", &["result"], "Templates taken from a weaker policy.");
+pub const POOL_GETS: Description = Description::counter(
+    "pool_get_operation_total",
+    &["name", "from"],
+    "Machines for Lua scripts that were taken: from the pool, or new.",
+);
+pub const POOL_PUTS: Description = Description::counter(
+    "pool_put_operation_total",
+    &["name", "to"],
+    "Machines for Lua scripts that were given back: to the pool, or destroyed.",
+);
 pub const ALL: &[Description] = &[
     READY,
     NODES,
@@ -96,6 +106,8 @@ pub const ALL: &[Description] = &[
     UPDATES,
     DELETES,
     PREEMPTIONS,
+    POOL_GETS,
+    POOL_PUTS,
 ];
 
 /// Families that go with a member.

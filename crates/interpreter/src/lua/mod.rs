@@ -76,6 +76,16 @@ struct Shared {
     budget: Budget,
     scripts: AtomicU64,
     idle: Mutex<Vec<Machine>>,
+    uses: [AtomicU64; 4],
+}
+
+/// How often machines were taken and given back since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uses {
+    pub from_pool: u64,
+    pub new: u64,
+    pub to_pool: u64,
+    pub destroyed: u64,
 }
 
 impl std::fmt::Debug for Engine {
@@ -86,7 +96,8 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub fn new(clock: Clock, budget: Budget) -> Self {
-        Self(Arc::new(Shared { clock, budget, scripts: AtomicU64::new(0), idle: Mutex::default() }))
+        let (scripts, uses) = (AtomicU64::new(0), Default::default());
+        Self(Arc::new(Shared { clock, budget, scripts, idle: Mutex::default(), uses }))
     }
 
     /// A script whose syntax is looked at when it is called.
@@ -112,18 +123,30 @@ impl Engine {
 
     fn with_machine<T>(&self, run: impl FnOnce(&mut Machine) -> Result<T, ScriptError>) -> Result<T, ScriptError> {
         let idle = self.0.idle.lock().pop();
+        let count = |which: usize| self.0.uses[which].fetch_add(1, Ordering::Relaxed);
+        count(usize::from(idle.is_none()));
         let mut machine = match idle {
             Some(machine) => machine,
             None => Machine::new(&self.0.clock)?,
         };
         let result = run(&mut machine);
         // A machine that was stopped halfway may be full, or in a state nobody thought of.
-        if machine.reusable() {
+        let kept = machine.reusable() && {
             let mut idle = self.0.idle.lock();
-            if idle.len() < IDLE {
+            let room = idle.len() < IDLE;
+            if room {
                 idle.push(machine);
             }
-        }
+            room
+        };
+        count(if kept { 2 } else { 3 });
         result
+    }
+
+    /// What the pool of machines was used for.
+    pub fn uses(&self) -> Uses {
+        let [from_pool, new, to_pool, destroyed] =
+            [0, 1, 2, 3].map(|it: usize| self.0.uses[it].load(Ordering::Relaxed));
+        Uses { from_pool, new, to_pool, destroyed }
     }
 }
