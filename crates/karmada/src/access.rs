@@ -41,6 +41,7 @@ pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow:
     };
     let audiences = vec![ISSUER.to_owned()];
     Ok(Box::new(move |lookup| Authentication {
+        front_proxy: None,
         client_authority: Some(client_authority),
         static_tokens,
         service_accounts: Some(ServiceAccountTokens::new(verifier, audiences.clone(), audiences, lookup)),

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use karmada_api::admission::{self, webhooks::Webhook};
 use serde_json::Value;
 
-use crate::rules::{Asked, Refusal, Rules};
+use crate::rules::{Asked, Rules};
 
 pub struct KarmadaAdmission(pub Arc<Rules>);
 
@@ -37,13 +37,6 @@ fn asked<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Asked
     Some((asked, webhook))
 }
 
-fn status(refusal: Refusal, webhook: &Webhook) -> Status {
-    match refusal {
-        Refusal::Denied(denied) => denied.to_status(webhook.name),
-        Refusal::Internal(text) => Status::internal(&text),
-    }
-}
-
 impl Admission for KarmadaAdmission {
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let Some(object) = request.object.as_deref_mut() else { return Box::pin(std::future::ready(Ok(()))) };
@@ -51,7 +44,9 @@ impl Admission for KarmadaAdmission {
         let mut changed = std::mem::take(object);
         let outcome = match asked(true, request) {
             None => Ok(()),
-            Some((asked, webhook)) => self.0.mutate(asked, &mut changed).map_err(|refusal| status(refusal, webhook)),
+            Some((asked, webhook)) => {
+                self.0.mutate(asked, &mut changed).map_err(|it| it.denied().to_status(webhook.name))
+            }
         };
         if let Some(object) = request.object.as_deref_mut() {
             *object = changed;
@@ -64,7 +59,7 @@ impl Admission for KarmadaAdmission {
             let Some((asked, webhook)) = asked(false, request) else { return Ok(()) };
             let gone = Value::Null;
             let object = request.object.as_deref().or(request.old).unwrap_or(&gone);
-            self.0.validate(asked, object).await.map_err(|refusal| status(refusal, webhook))
+            self.0.validate(asked, object).await.map_err(|it| it.denied().to_status(webhook.name))
         })
     }
 }

@@ -48,6 +48,8 @@ enum Command {
     Up(UpArgs),
     /// The API server alone, on the embedded store.
     Apiserver(ServerArgs),
+    /// The controllers alone, for an API server that is not ours or runs elsewhere.
+    ControllerManager,
     /// The admission rules and conversions over HTTPS, for an API server that is not ours.
     Webhook(WebhookArgs),
     /// The scheduler alone, for an API server that is not ours or runs elsewhere.
@@ -400,7 +402,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Components that are programs of their own in upstream: `karmada-webhook ...` is `karmada webhook ...`.
-const PROGRAMS: &[&str] = &["webhook", "scheduler", "scheduler-estimator", "descheduler"];
+const PROGRAMS: &[&str] = &["controller-manager", "webhook", "scheduler", "scheduler-estimator", "descheduler"];
 
 fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|path| std::path::Path::new(path).file_name()).and_then(|name| name.to_str());
@@ -445,28 +447,42 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
     match command {
         Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &World::system(), ended())),
         Command::Up(args) => {
-            let given = Given::read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
+            let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
             runtime.block_on(up(args.options(&given)?))
         }
+        Command::ControllerManager => {
+            let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
+            let settings = settings(&given)?;
+            runtime.block_on(components::controller_manager(&given, settings))
+        }
         Command::Webhook(args) => {
-            let given = Given::read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;
+            let given = read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;
             if args.print_configurations { args.print(&given) } else { runtime.block_on(serve_webhook(&given)) }
         }
         Command::Scheduler => {
-            let given = Given::read(of_command, "scheduler", flags::EFFECTIVE_IN_SCHEDULER)?;
+            let given = read(of_command, "scheduler", flags::EFFECTIVE_IN_SCHEDULER)?;
             runtime.block_on(components::scheduler(&given))
         }
         Command::SchedulerEstimator => {
-            let given = Given::read(of_command, "scheduler-estimator", flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
+            let given = read(of_command, "scheduler-estimator", flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
             runtime.block_on(components::scheduler_estimator(&given))
         }
         Command::Descheduler => {
-            let given = Given::read(of_command, "descheduler", flags::EFFECTIVE_IN_DESCHEDULER)?;
+            let given = read(of_command, "descheduler", flags::EFFECTIVE_IN_DESCHEDULER)?;
             runtime.block_on(components::descheduler(&given))
         }
         Command::Apiserver(args) => runtime.block_on(serve(args.options())),
         Command::Member(args) => runtime.block_on(member(args.options())),
     }
+}
+
+/// What a command was given; what of it has no effect is said where logs go.
+fn read<'a>(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyhow::Result<Given<'a>> {
+    let given = Given::read(matches, command, effective)?;
+    for notice in &given.notices {
+        eprintln!("notice: {notice}");
+    }
+    Ok(given)
 }
 
 async fn serve(options: apiserver::Options) -> anyhow::Result<()> {

@@ -28,6 +28,16 @@ pub enum Refusal {
     Internal(String),
 }
 
+impl Refusal {
+    /// As a webhook answers it.
+    pub fn denied(self) -> Denied {
+        match self {
+            Self::Denied(denied) => denied,
+            Self::Internal(text) => Denied::Failed(text),
+        }
+    }
+}
+
 /// What a request is about, besides the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use apimachinery::{ObjectKey, Status, StatusReason};
+use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route};
 use base64::Engine as _;
@@ -39,6 +39,8 @@ pub struct ClusterProxy {
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
     /// The server this is a part of; known once it has started.
     own: OnceLock<ApiService>,
+    /// Where everything but Clusters is, if not in that server.
+    control: OnceLock<Client>,
 }
 
 /// A failure of the proxy itself; upstream gives these no reason.
@@ -49,7 +51,18 @@ fn failed(message: impl Into<String>) -> Status {
 impl ClusterProxy {
     /// `connector` reaches members of this process.
     pub fn new(connector: Connector) -> Self {
-        Self { connector, joins: upgrade::Joins::default(), connected: Mutex::default(), own: OnceLock::new() }
+        Self {
+            connector,
+            joins: upgrade::Joins::default(),
+            connected: Mutex::default(),
+            own: OnceLock::new(),
+            control: OnceLock::new(),
+        }
+    }
+
+    /// Secrets, and what is no member's, are in another server.
+    pub fn control_plane(&self, client: Client) {
+        let _ = self.control.set(client);
     }
 
     /// Where requests go that are no member's.
@@ -60,7 +73,6 @@ impl ClusterProxy {
 
     /// In the control plane, as the caller: upstream uses its own rights there.
     pub(crate) async fn here(&self, user: &Identity, request: Request, target: &str) -> Result<Response, Status> {
-        let own = self.own.get().ok_or_else(|| Status::unclassified("the server is starting"))?;
         let (parts, body) = request.into_parts();
         let mut request = http::Request::builder().method(parts.method).uri(target).body(body);
         if let Ok(request) = &mut request {
@@ -68,7 +80,14 @@ impl ClusterProxy {
             request.headers_mut().remove(http::header::AUTHORIZATION);
         }
         let request = request.map_err(|error| Status::bad_request(format!("path {target}: {error}")))?;
-        let answer = Client::in_process(own.clone(), user.clone()).send(request).await;
+        let client = match (self.control.get(), self.own.get()) {
+            (Some(control), _) => control
+                .acting_as(&user.user, &user.groups, &user.uid)
+                .map_err(|error| Status::unclassified(error.to_string()))?,
+            (None, Some(own)) => Client::in_process(own.clone(), user.clone()),
+            (None, None) => return Err(Status::unclassified("the server is starting")),
+        };
+        let answer = client.send(request).await;
         answer.map_err(|error| Status::unclassified(error.to_string()))
     }
 
@@ -117,7 +136,7 @@ impl ClusterProxy {
             return Err(Status::not_found(GROUP, "clusters", name));
         };
         let cluster: Cluster = cluster.decode().map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
-        let endpoint = endpoint(server, &cluster)?;
+        let endpoint = self.endpoint(server, &cluster).await?;
         if let Some((known, client)) = self.connected.lock().get(name)
             && *known == endpoint
         {
@@ -136,42 +155,57 @@ impl ClusterProxy {
     }
 }
 
-/// Where the member is and what opens it to the impersonator.
-fn endpoint(server: &Shared, cluster: &Cluster) -> Result<Endpoint, Status> {
-    let (name, spec) = (&cluster.metadata.name, &cluster.spec);
-    if spec.api_endpoint.is_empty() {
-        return Err(failed(format!("API endpoint of cluster {name} should not be empty")));
-    }
-    let reference = spec.impersonator_secret_ref.as_ref();
-    let reference = reference.ok_or_else(|| failed(format!("the impersonatorSecretRef of cluster {name} is nil")))?;
-    // The misspelt word is upstream's.
-    let token = secret_field(server, reference, "token")
-        .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the token is not text".into()))
-        .map_err(|why| failed(format!("failed to get impresonateToken for cluster {name}: {why}")))?;
-    let ca_bundle = match (&spec.secret_ref, spec.insecure_skip_tls_verification) {
-        (Some(reference), false) => Some(
-            secret_field(server, reference, "caBundle")
-                .map_err(|why| failed(format!("failed to get the CA bundle of cluster {name}: {why}")))?,
-        ),
-        _ => None,
-    };
-    Ok(controllers::endpoint_of(spec, ca_bundle, token.trim()))
-}
-
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct SecretData {
     data: HashMap<String, String>,
 }
 
-fn secret_field(server: &Shared, reference: &LocalSecretReference, field: &str) -> Result<Vec<u8>, String> {
-    let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
-    let secret = server.cache.resource("core/secrets").get(&key);
-    let secret =
-        secret.ok_or_else(|| format!("secrets \"{}\" not found in namespace {}", key.name, reference.namespace))?;
-    let secret: SecretData = secret.decode().map_err(|e| format!("secret {key} cannot be read: {e}"))?;
-    let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
-    bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| format!("secret {key} has no usable {field}"))
+impl ClusterProxy {
+    /// Where the member is and what opens it to the impersonator.
+    async fn endpoint(&self, server: &Shared, cluster: &Cluster) -> Result<Endpoint, Status> {
+        let (name, spec) = (&cluster.metadata.name, &cluster.spec);
+        if spec.api_endpoint.is_empty() {
+            return Err(failed(format!("API endpoint of cluster {name} should not be empty")));
+        }
+        let reference = spec.impersonator_secret_ref.as_ref();
+        let reference =
+            reference.ok_or_else(|| failed(format!("the impersonatorSecretRef of cluster {name} is nil")))?;
+        // The misspelt word is upstream's.
+        let token = self.secret_field(server, reference, "token").await;
+        let token = token
+            .and_then(|bytes| String::from_utf8(bytes).map_err(|_| "the token is not text".into()))
+            .map_err(|why| failed(format!("failed to get impresonateToken for cluster {name}: {why}")))?;
+        let ca_bundle = match (&spec.secret_ref, spec.insecure_skip_tls_verification) {
+            (Some(reference), false) => Some(
+                self.secret_field(server, reference, "caBundle")
+                    .await
+                    .map_err(|why| failed(format!("failed to get the CA bundle of cluster {name}: {why}")))?,
+            ),
+            _ => None,
+        };
+        Ok(controllers::endpoint_of(spec, ca_bundle, token.trim()))
+    }
+
+    async fn secret_field(
+        &self,
+        server: &Shared,
+        reference: &LocalSecretReference,
+        field: &str,
+    ) -> Result<Vec<u8>, String> {
+        let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+        let missing = || format!("secrets \"{}\" not found in namespace {}", reference.name, reference.namespace);
+        let secret = match self.control.get() {
+            None => server.cache.resource("core/secrets").get(&key).ok_or_else(missing)?,
+            Some(control) => {
+                let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+                control.get(&secrets, &key).await.map_err(|error| error.to_string())?
+            }
+        };
+        let secret: SecretData = secret.decode().map_err(|e| format!("secret {key} cannot be read: {e}"))?;
+        let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
+        bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| format!("secret {key} has no usable {field}"))
+    }
 }
 
 async fn send(client: &Client, request: Request, cluster: &str, lasting: bool) -> Result<Response, Status> {

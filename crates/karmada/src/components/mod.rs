@@ -3,13 +3,14 @@
 
 mod flags;
 mod near;
+mod reconciling;
 mod scheduling;
 
 use std::path::Path;
 
 use client::{Client, TokenBucket};
 use controller_runtime::LeaderElection;
-use metrics::Registry;
+use metrics::{Description, Registry};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -19,7 +20,14 @@ use crate::probes::Probes;
 
 pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
 pub use near::NearMembers;
+pub use reconciling::controller_manager;
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};
+
+/// Whether this replica holds the Lease, with client-go's name.
+pub const LEADING: Description =
+    Description::gauge("leader_election_master_status", &["name"], "1 while this process holds the Lease, else 0.");
+/// What components with a Lease count.
+pub const METRICS: &[Description] = &[LEADING];
 
 /// What a component works with.
 pub struct Surroundings {
@@ -73,12 +81,22 @@ async fn work(
     let mut leading = None;
     if let Some(lease) = lease.filter(|_| given.is_true("leader-elect").unwrap_or(true)) {
         let election = election(given, lease, &around.world)?;
+        around.registry.gauges(&LEADING).set(&[lease], 0.0);
         let acquired = tokio::select! {
             acquired = election.acquire(&around.client, &around.world, &ended_lease) => acquired,
             ended = &mut ended => return ended,
         };
         let stop = ended_lease.clone();
-        leading = acquired.map(|leading| tokio::spawn(async move { leading.keep(&stop).await }));
+        let gauge = around.registry.gauges(&LEADING);
+        let name = lease.to_owned();
+        leading = acquired.map(|leading| {
+            gauge.set(&[&name], 1.0);
+            tokio::spawn(async move {
+                let kept = leading.keep(&stop).await;
+                gauge.set(&[&name], 0.0);
+                kept
+            })
+        });
     }
     let begun = tokio::select! {
         begun = begin(around) => begun?,

@@ -1,7 +1,8 @@
 //! The flags of upstream's components, declared once as data (`flags.tsv`): `--help`, parsing and the documentation come
-//! from it. A flag without an effect here is known and refused, never ignored; what has no effect in upstream either, or
-//! asks for what happens anyway, is taken.
+//! from it. All are known. What has no effect here is accepted where it needs none, and refused where ignoring it would
+//! change what the user relies on.
 
+mod effects;
 mod reference;
 
 use std::sync::OnceLock;
@@ -12,6 +13,7 @@ use karmada_api::gates::{self, Gates};
 
 use crate::logging::Logging;
 
+pub use effects::*;
 pub use reference::{flags_page, gates_page, metrics_page};
 
 const TABLE: &str = include_str!("flags.tsv");
@@ -27,178 +29,6 @@ pub const COMPONENTS: &[&str] = &[
     "aggregated-apiserver",
     "search",
     "metrics-adapter",
-];
-
-/// What `karmada up` takes the flags of.
-const UP: &[&str] = &["controller-manager", "scheduler", "webhook", "descheduler"];
-
-/// Flags of upstream's components that `karmada up` carries out, besides those it declares itself.
-pub const EFFECTIVE_IN_UP: &[&str] = &[
-    "allow-no-execute-taint-policy",
-    "cluster-api-burst",
-    "cluster-api-qps",
-    "cluster-failure-threshold",
-    "cluster-status-update-frequency",
-    "cluster-success-threshold",
-    "descheduling-interval",
-    "disable-scheduler-estimator-in-pull-mode",
-    "enable-empty-workload-propagation",
-    "enable-scheduler-estimator",
-    "feature-gates",
-    "insecure-skip-estimator-verify",
-    "plugins",
-    "scheduler-estimator-ca-file",
-    "scheduler-estimator-cert-file",
-    "scheduler-estimator-key-file",
-    "scheduler-estimator-port",
-    "scheduler-estimator-service-namespace",
-    "scheduler-estimator-service-prefix",
-    "scheduler-estimator-timeout",
-    "scheduler-name",
-    "skipped-propagating-apis",
-    "skipped-propagating-namespaces",
-    "unschedulable-threshold",
-];
-
-/// Those `karmada scheduler` carries out.
-pub const EFFECTIVE_IN_SCHEDULER: &[&str] = &[
-    "disable-scheduler-estimator-in-pull-mode",
-    "enable-empty-workload-propagation",
-    "enable-scheduler-estimator",
-    "feature-gates",
-    "health-probe-bind-address",
-    "insecure-skip-estimator-verify",
-    "kube-api-burst",
-    "kube-api-qps",
-    "kubeconfig",
-    "leader-elect",
-    "leader-elect-lease-duration",
-    "leader-elect-renew-deadline",
-    "leader-elect-resource-name",
-    "leader-elect-resource-namespace",
-    "leader-elect-retry-period",
-    "master",
-    "metrics-bind-address",
-    "plugins",
-    "rate-limiter-base-delay",
-    "rate-limiter-bucket-size",
-    "rate-limiter-max-delay",
-    "rate-limiter-qps",
-    "scheduler-estimator-ca-file",
-    "scheduler-estimator-cert-file",
-    "scheduler-estimator-key-file",
-    "scheduler-estimator-port",
-    "scheduler-estimator-service-namespace",
-    "scheduler-estimator-service-prefix",
-    "scheduler-estimator-timeout",
-    "scheduler-name",
-];
-
-/// Those `karmada scheduler-estimator` carries out.
-pub const EFFECTIVE_IN_SCHEDULER_ESTIMATOR: &[&str] = &[
-    "cluster-name",
-    "feature-gates",
-    "grpc-auth-cert-file",
-    "grpc-auth-key-file",
-    "grpc-client-ca-file",
-    "health-probe-bind-address",
-    "insecure-skip-grpc-client-verify",
-    "kube-api-burst",
-    "kube-api-qps",
-    "kubeconfig",
-    "master",
-    "metrics-bind-address",
-    "server-port",
-];
-
-/// Those `karmada descheduler` carries out.
-pub const EFFECTIVE_IN_DESCHEDULER: &[&str] = &[
-    "descheduling-interval",
-    "health-probe-bind-address",
-    "insecure-skip-estimator-verify",
-    "kube-api-burst",
-    "kube-api-qps",
-    "kubeconfig",
-    "leader-elect",
-    "leader-elect-lease-duration",
-    "leader-elect-renew-deadline",
-    "leader-elect-resource-namespace",
-    "leader-elect-retry-period",
-    "master",
-    "metrics-bind-address",
-    "scheduler-estimator-ca-file",
-    "scheduler-estimator-cert-file",
-    "scheduler-estimator-key-file",
-    "scheduler-estimator-port",
-    "scheduler-estimator-service-namespace",
-    "scheduler-estimator-service-prefix",
-    "scheduler-estimator-timeout",
-    "unschedulable-threshold",
-];
-
-/// Components that are commands of their own: the command's name is the component's, with what it carries out.
-pub const ALONE: &[(&str, &[&str])] = &[
-    ("webhook", EFFECTIVE_IN_WEBHOOK),
-    ("scheduler", EFFECTIVE_IN_SCHEDULER),
-    ("scheduler-estimator", EFFECTIVE_IN_SCHEDULER_ESTIMATOR),
-    ("descheduler", EFFECTIVE_IN_DESCHEDULER),
-];
-
-/// Those `karmada webhook` carries out.
-pub const EFFECTIVE_IN_WEBHOOK: &[&str] = &[
-    "allow-no-execute-taint-policy",
-    "bind-address",
-    "cert-dir",
-    "feature-gates",
-    "health-probe-bind-address",
-    "kubeconfig",
-    "metrics-bind-address",
-    "secure-port",
-    "tls-cert-file-name",
-    "tls-min-version",
-    "tls-private-key-file-name",
-];
-
-/// Log flags, which every command with flags of upstream's takes. Those of them that only concern files have no effect in
-/// upstream either while `--logtostderr` is on, and it always is here.
-pub const LOGGING: &[&str] = &[
-    "add-dir-header",
-    "alsologtostderr",
-    "alsologtostderrthreshold",
-    "legacy-stderr-threshold-behavior",
-    "log-dir",
-    "log-file",
-    "log-file-max-size",
-    "log-flush-frequency",
-    "logging-format",
-    "logtostderr",
-    "one-output",
-    "skip-headers",
-    "skip-log-headers",
-    "stderrthreshold",
-    "v",
-    "vmodule",
-];
-
-/// Flags without an effect on anything that can be seen: of profiles, which are never served; of how many threads share
-/// the work of one estimate, which is one computation here.
-pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
-
-/// Commands that carry out every gate their counterpart in upstream reads; other gates change nothing in either.
-const READ_ALL_THEIR_GATES: &[&str] = &["scheduler", "scheduler-estimator"];
-
-/// Gates that change something when they are set to what is not their default.
-pub const EFFECTIVE_GATES: &[&str] = &[
-    gates::CONTROLLER_PRIORITY_QUEUE,
-    gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING,
-    gates::FEDERATED_QUOTA_ENFORCEMENT,
-    gates::MULTIPLE_POD_TEMPLATES_SCHEDULING,
-    gates::PRIORITY_BASED_SCHEDULING,
-    gates::PROPAGATE_DEPS,
-    gates::PROPAGATION_POLICY_PREEMPTION,
-    gates::RESOURCE_QUOTA_ESTIMATE,
-    gates::SCHEDULING_OVERCOMMIT_PROTECTION,
-    gates::WORKLOAD_AFFINITY,
 ];
 
 /// One flag. A name stands twice where components mean different things by it.
@@ -267,10 +97,13 @@ fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
         arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     if effective {
-        arg.help_heading("Flags of upstream's components")
-    } else {
-        arg.help_heading("Flags of upstream's components without an effect here: refused").hide_short_help(true)
+        return arg.help_heading("Flags of upstream's components");
     }
+    match needless(flag.name) {
+        Some(_) => arg.help_heading("Flags of upstream's components that need no effect here"),
+        None => arg.help_heading("Flags of upstream's components that cannot be changed in this version"),
+    }
+    .hide_short_help(true)
 }
 
 /// The commands with the flags of upstream's components.
@@ -285,25 +118,35 @@ pub fn extend(command: Command) -> Command {
 pub struct Given<'a> {
     matches: &'a ArgMatches,
     pub gates: Gates,
+    /// What was accepted without an effect, each with its reason.
+    pub notices: Vec<String>,
 }
 
 impl<'a> Given<'a> {
-    /// Checks what a command was given: nothing without an effect, unless it asks a component for its default.
+    /// Checks what a command was given: nothing that would be ignored to somebody's harm.
     pub fn read(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyhow::Result<Self> {
         let works = |name: &str| [effective, LOGGING, INERT].iter().any(|list| list.contains(&name));
-        let is_default = |name: &str| {
-            let flag = flags().iter().find(|flag| flag.name == name && flag.default_of(command).is_some());
-            flag.and_then(|flag| flag.default_of(command)) == Some(text(matches, name))
-        };
+        let mut notices = Vec::new();
         for name in matches.ids().filter_map(|known| known.as_str().strip_prefix("upstream:")) {
-            if !works(name) && is_given(matches, name) && !is_default(name) {
-                anyhow::bail!("--{name} is a flag of upstream's that has no effect in this version; leave it out");
+            if works(name) || !is_changed(matches, name) {
+                continue;
             }
+            let value = text(matches, name);
+            let Some(why) = needless(name) else {
+                anyhow::bail!(
+                    "--{name}={value} cannot be carried out in this version, which does as with its default; leave it out"
+                );
+            };
+            notices.push(format!("--{name}={value} changes nothing here: {why}"));
         }
+        notices.sort();
         let text = text(matches, "feature-gates");
         let gates = Gates::parse(text)
             .map_err(|error| anyhow::anyhow!("invalid argument {text:?} for \"--feature-gates\" flag: {error}"))?;
-        let concerns = |name: &str| !READ_ALL_THEIR_GATES.contains(&command) && !EFFECTIVE_GATES.contains(&name);
+        let concerns = |name: &str| {
+            let works = EFFECTIVE_GATES.contains(&name) || NEEDLESS_GATES.contains(&name);
+            !READ_ALL_THEIR_GATES.contains(&command) && !works
+        };
         if let Some((gate, open)) = gates.changed().find(|(gate, _)| concerns(gate.name)) {
             anyhow::bail!(
                 "feature gate {}={open} has no effect in this version, which acts as with {}; leave it out",
@@ -311,7 +154,7 @@ impl<'a> Given<'a> {
                 gate.default
             );
         }
-        Ok(Self { matches, gates })
+        Ok(Self { matches, gates, notices })
     }
 
     /// What the log flags of a command ask for; those of one without such flags are at their defaults.
@@ -360,6 +203,20 @@ impl<'a> Given<'a> {
         let parsed: apimachinery::duration::Duration = self.parsed(name)?;
         parsed.to_std().ok_or_else(|| anyhow::anyhow!("--{name} must not be negative"))
     }
+}
+
+/// Whether a flag was given another value than its default.
+fn is_changed(matches: &ArgMatches, name: &str) -> bool {
+    let value = text(matches, name);
+    let mut defaults = flags().iter().filter(|flag| flag.name == name).flat_map(|flag| &flag.defaults);
+    is_given(matches, name) && !defaults.any(|(_, default)| is_same(default, value))
+}
+
+/// Whether two spellings mean the same: durations and lists have several.
+fn is_same(one: &str, other: &str) -> bool {
+    let duration = |text: &str| text.parse::<apimachinery::duration::Duration>().ok();
+    let items = |text: &str| text.trim_start_matches('[').trim_end_matches(']').to_owned();
+    items(one) == items(other) || duration(one).is_some_and(|it| duration(other) == Some(it))
 }
 
 fn is_given(matches: &ArgMatches, name: &str) -> bool {
@@ -423,12 +280,30 @@ mod tests {
                 Ok("true 90s true [\"a\", \"b.*\"] mine"),
             ),
             (
-                vec!["up", "--leader-elect=true"],
-                Err("--leader-elect is a flag of upstream's that has no effect in this version; leave it out"),
+                vec![
+                    "up",
+                    "--leader-elect=true",
+                    "--leader-elect-lease-duration=15000ms",
+                    "-v=4",
+                    "--concurrent-work-syncs=7",
+                ],
+                Ok("false 30s false [\"kube-.*\"] default-scheduler"),
             ),
             (
                 vec!["up", "--kubeconfig", "x"],
-                Err("--kubeconfig is a flag of upstream's that has no effect in this version; leave it out"),
+                Err(
+                    "--kubeconfig=x cannot be carried out in this version, which does as with its default; leave it out",
+                ),
+            ),
+            (
+                vec!["up", "--enable-taint-manager=false"],
+                Err(
+                    "--enable-taint-manager=false cannot be carried out in this version, which does as with its default; leave it out",
+                ),
+            ),
+            (
+                vec!["up", "--feature-gates=ContextualLogging=false"],
+                Ok("false 30s false [\"kube-.*\"] default-scheduler"),
             ),
             (
                 vec!["up", "--feature-gates=Foo=true"],

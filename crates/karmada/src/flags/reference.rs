@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use karmada_api::gates::GATES;
 use metrics::{Buckets, Description, Kind};
 
-use super::{ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, LOGGING, UP, flags};
+use super::{ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, INERT, LOGGING, NEEDLESS_GATES, UP, flags, needless};
 
 const MADE: &str =
     "<!-- Made from the program's data by `UPDATE_DOCS=1 cargo test -p karmada reference`; do not edit. -->\n";
@@ -17,10 +17,10 @@ fn is_alone(component: &str) -> bool {
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
     let mut page = format!(
-        "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's. A flag works in `karmada up` or in \
-         the component's own command, such as `karmada scheduler`, where the last\ncolumn says so; elsewhere it is refused by \
-         name, never ignored. A component's own command also takes\nwhat asks for the default, the address of profiles (never served) and `--parallelism` (an estimate is one computation). Log flags \
-         about files are taken: logs go to standard error, where upstream\nignores them too.\n"
+        "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's, and all are accepted. A flag works in \
+         `karmada up` or in the component's own command,\nsuch as `karmada scheduler`, where the last column says so. A flag \
+         that needs no effect there says why when it is changed; any other is refused\nwith another value than its default, \
+         never ignored. Log flags about files are taken: logs go to standard error, where upstream ignores them too.\n"
     );
     for component in COMPONENTS {
         // Writing to a String cannot fail.
@@ -35,6 +35,12 @@ pub fn flags_page() -> String {
             let logs = LOGGING.contains(&flag.name);
             let (up, alone) = (up || (logs && UP.contains(component)), alone || (logs && is_alone(component)));
             let works = [(up, "up"), (alone, *component)].into_iter().filter_map(|(works, name)| works.then_some(name));
+            let works = works.collect::<Vec<_>>().join(", ");
+            let works = match needless(flag.name) {
+                Some(why) if works.is_empty() => format!("needs no effect: {why}"),
+                None if INERT.contains(&flag.name) => "needs no effect".to_owned(),
+                _ => works,
+            };
             let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
             let _ = writeln!(
                 page,
@@ -42,7 +48,7 @@ pub fn flags_page() -> String {
                 flag.name,
                 flag.type_,
                 flag.meaning.replace('|', "\\|"),
-                works.collect::<Vec<_>>().join(", ")
+                works
             );
         }
     }
@@ -57,7 +63,11 @@ pub fn gates_page() -> String {
          | gate | stage | default | since | when open | can be changed |\n|---|---|---|---|---|---|\n"
     );
     for gate in GATES {
-        let works = if EFFECTIVE_GATES.contains(&gate.name) { "yes" } else { "not yet" };
+        let works = match gate.name {
+            name if EFFECTIVE_GATES.contains(&name) => "yes",
+            name if NEEDLESS_GATES.contains(&name) => "yes, without effect: it is about Go's logging library",
+            _ => "not yet",
+        };
         let stage = gate.stage.as_str();
         let _ = writeln!(
             page,
@@ -83,11 +93,12 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
     );
-    let parts: [(&str, &[Description]); 9] = [
+    let parts: [(&str, &[Description]); 10] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
         ("Queues and passes", controller_runtime::metrics::ALL),
+        ("Leases", crate::components::METRICS),
         ("Clients", client::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
         ("Store", crate::metrics::ALL),

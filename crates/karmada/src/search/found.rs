@@ -1,13 +1,12 @@
-//! Objects of several members as one answer: their marks, the versions of all members in one, lists.
+//! Objects of several members as one answer: their marks, lists of them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apimachinery::Object;
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use karmada_api::constants::annotations::CACHED_FROM_CLUSTER;
 use serde_json::{Value, json};
+
+use super::versions::{Since, Versions, encode};
 
 /// An object and the member it is from.
 #[derive(Clone, Debug)]
@@ -30,22 +29,10 @@ impl Found {
     /// Marked, and with a version that names its cluster.
     pub fn single(&self) -> Result<Value, serde_json::Error> {
         let mut tree = self.marked()?;
-        let versions = BTreeMap::from([(self.cluster.as_str(), self.object.resource_version())]);
+        let versions = Versions::from([(self.cluster.clone(), self.object.resource_version().to_owned())]);
         tree["metadata"]["resourceVersion"] = json!(encode(&versions));
         Ok(tree)
     }
-}
-
-/// The versions of several members as one text.
-pub fn encode(versions: &BTreeMap<&str, &str>) -> String {
-    URL_SAFE_NO_PAD.encode(json!(versions).to_string())
-}
-
-/// The version of `cluster` in a text that [`encode`] made.
-pub fn version_in(text: &str, cluster: &str) -> Option<String> {
-    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let versions: BTreeMap<String, String> = serde_json::from_slice(&bytes).ok()?;
-    versions.get(cluster).cloned()
 }
 
 /// A changed object as its member should get it: without our mark, with the member's own version.
@@ -58,7 +45,7 @@ pub fn restore(object: &mut Value, cluster: &str) {
             metadata.remove("annotations");
         }
     }
-    let version = object["metadata"]["resourceVersion"].as_str().and_then(|text| version_in(text, cluster));
+    let version = object["metadata"]["resourceVersion"].as_str().and_then(|text| Since::parse(text).of(cluster));
     if let Some(version) = version {
         object["metadata"]["resourceVersion"] = json!(version);
     }
@@ -73,15 +60,6 @@ pub fn list(api_version: &str, kind: &str, found: &[Found]) -> Result<Value, ser
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_of_several_members_are_one() {
-        let versions = BTreeMap::from([("member2", "1321"), ("member1", "1321")]);
-        let text = encode(&versions);
-        assert_eq!(text, "eyJtZW1iZXIxIjoiMTMyMSIsIm1lbWJlcjIiOiIxMzIxIn0");
-        assert_eq!(version_in(&text, "member2").as_deref(), Some("1321"));
-        assert_eq!((version_in(&text, "member3"), version_in("7", "member1")), (None, None));
-    }
 
     #[test]
     fn what_goes_back_has_no_mark() {

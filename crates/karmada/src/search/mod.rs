@@ -1,11 +1,15 @@
 //! `search` and `proxying` of search.karmada.io: reads over members as if they were one cluster.
 //!
-//! What the ResourceRegistries name is answered from caches of the members, which a first question starts; everything
-//! else behind `proxying` goes to the control plane, in the name of the caller. Not here: watches over several members
-//! and other backends than memory.
+//! What the ResourceRegistries name is answered by the members: `search/cache` and single objects from caches of theirs,
+//! which a first question starts; lists and watches behind `proxying` by themselves, merged. Everything else behind
+//! `proxying` goes to the control plane, in the name of the caller. Not here: other backends than memory.
 
+mod follow;
 mod found;
+mod merged;
 mod path;
+mod shown;
+mod versions;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +18,8 @@ use std::time::Duration;
 use apimachinery::resource::ResourceInfo;
 use apimachinery::selector::{FieldSelector, Selector};
 use apimachinery::{ApiResource, Object, Status, StatusReason};
+use apiserver::authz::{Attributes, ResourceAttributes};
+use apiserver::cache::Cache;
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route, respond};
 use controllers::Members;
@@ -25,8 +31,12 @@ use serde_json::{Value, json};
 use transport::{Identity, Request, Response};
 
 use crate::cluster_proxy::{ClusterProxy, behind, whole};
+use follow::{Wanted, follow};
 use found::{Found, list, restore};
+use merged::{Asked, Target};
 use path::{Native, native};
+use shown::Shown;
+use versions::{Since, Token};
 
 const GROUP: &str = "search.karmada.io";
 
@@ -35,6 +45,9 @@ const SYNC: Duration = Duration::from_secs(3);
 
 /// Largest object that is changed through `proxying`, as kube-apiserver's own limit.
 const MAX_BODY: usize = 3 << 20;
+
+/// A watch without a time of its own ends after this, as kube-apiserver's `--min-request-timeout`.
+const WATCH: Duration = Duration::from_secs(1800);
 
 pub struct Search {
     proxy: Arc<ClusterProxy>,
@@ -96,7 +109,7 @@ impl Search {
         selector: &Selector,
     ) -> Result<Vec<Found>, Status> {
         server.cache.catch_up().await?;
-        let targets = targets(server, resource)?;
+        let targets = targets(&server.cache, resource)?;
         let Some(members) = self.members.get() else { return Ok(Vec::new()) };
         let asked = targets.into_iter().map(|(cluster, namespaces)| {
             let question = Question {
@@ -134,48 +147,49 @@ impl Search {
         };
         match resource.filter(|_| registered) {
             Some(resource) if tail.subresource.is_empty() && matches!(tail.verb, "get" | "list" | "watch") => {
-                self.read(server, &resource.info, &tail).await
+                let shown = Shown::wanted(request.headers());
+                self.read(server, &resource.info, &tail, shown).await
             }
             Some(resource) => self.write(server, &resource.info, &tail, user, request, &target).await,
             None => self.proxy.here(user, request, &target).await,
         }
     }
 
-    async fn read(&self, server: &Shared, resource: &ResourceInfo, tail: &RequestInfo) -> Result<Response, Status> {
-        if tail.verb == "watch" {
-            return Err(not_supported("watch", resource));
-        }
-        let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
-        let labels = Selector::parse(tail.query.get("labelSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
-        let fields = FieldSelector::parse(tail.query.get("fieldSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
-        let mut wanted = native_of(tail);
-        for (field, ..) in fields.requirements() {
-            match field.as_str() {
-                "metadata.name" | "metadata.namespace" => {}
-                other => {
-                    return Err(Status::bad_request(format!(
-                        "{other:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
-                    )));
-                }
-            }
-        }
-        if tail.verb == "list" {
-            wanted.name.clear();
-        }
-        let mut found = self.cached(server, resource, &wanted, &labels).await?;
-        found.retain(|found| {
-            fields.matches_with(|field| match field {
-                "metadata.name" => Some(found.object.name().into()),
-                "metadata.namespace" => Some(found.object.namespace().unwrap_or_default().into()),
-                _ => None,
-            })
-        });
+    async fn read(
+        &self,
+        server: &Shared,
+        resource: &ResourceInfo,
+        tail: &RequestInfo,
+        shown: Shown,
+    ) -> Result<Response, Status> {
+        server.cache.catch_up().await?;
+        let asked = asked(tail)?;
         let names = &resource.resource;
-        let answer = match tail.verb {
-            "list" => list(&names.api_version(), &names.kind, &found),
-            _ => one(resource, &tail.name, &found)?.single(),
+        if tail.verb == "get" {
+            let found = self.cached(server, resource, &native_of(tail), &Selector::everything()).await?;
+            let object = one(resource, &tail.name, &found)?.single().map_err(Status::internal)?;
+            return Ok(respond::value(StatusCode::OK, &shown.one(object, true)));
+        }
+        let targets = targets(&server.cache, resource)?;
+        let Some(members) = self.members.get() else {
+            return Err(Status::failure(StatusReason::ServiceUnavailable, "no controller here knows the members yet"));
         };
-        Ok(respond::value(StatusCode::OK, &answer.map_err(Status::internal)?))
+        if tail.verb == "watch" {
+            return watch(server, members, targets, resource, tail, asked, shown).await;
+        }
+        let limit = number(tail, "limit")?.unwrap_or_default();
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let token = match tail.query.text("continue") {
+            None => None,
+            Some(text) => {
+                let token = Token::parse(text);
+                Some(token.ok_or_else(|| Status::bad_request("continue key is not valid: no page ends with it"))?)
+            }
+        };
+        let page = merged::list(members, &targets, resource, &asked, limit, token.as_ref()).await?;
+        let items = page.items.iter().map(Found::marked).collect::<Result<Vec<_>, _>>().map_err(Status::internal)?;
+        let list = shown.list(&names.api_version(), &names.kind, &page.metadata(), items);
+        Ok(respond::value(StatusCode::OK, &list))
     }
 
     /// Whatever else is asked of a registered resource, in the one member that has the object.
@@ -210,6 +224,61 @@ impl Search {
         parts.uri = uri.parse().map_err(|error| Status::bad_request(format!("path {uri}: {error}")))?;
         self.proxy.forward(server, &cluster, user, Request::from_parts(parts, body)).await
     }
+}
+
+/// What lists and watches ask of every member. Only fields that every resource has are known.
+fn asked(tail: &RequestInfo) -> Result<Asked, Status> {
+    let bad = |error: &dyn std::fmt::Display| Status::bad_request(error.to_string());
+    let labels = Selector::parse(tail.query.get("labelSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
+    let fields = FieldSelector::parse(tail.query.get("fieldSelector").unwrap_or_default()).map_err(|e| bad(&e))?;
+    for (field, ..) in fields.requirements() {
+        if !matches!(field.as_str(), "metadata.name" | "metadata.namespace") {
+            return Err(Status::bad_request(format!(
+                "{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\""
+            )));
+        }
+    }
+    let text = |text: String| (!text.is_empty()).then_some(text);
+    Ok(Asked {
+        namespace: text(tail.namespace.clone()),
+        labels: text(labels.to_string()),
+        fields: text(fields.to_string()),
+        since: Since::parse(tail.query.get("resourceVersion").unwrap_or_default()),
+    })
+}
+
+/// A parameter that is a number, and not negative.
+fn number(tail: &RequestInfo, name: &str) -> Result<Option<u64>, Status> {
+    let Some(text) = tail.query.text(name) else { return Ok(None) };
+    let wrong = || Status::bad_request(format!("{name}: Invalid value: {text:?}: must be a number, at least 0"));
+    text.parse().map(Some).map_err(|_| wrong())
+}
+
+async fn watch(
+    server: &Shared,
+    members: &Members,
+    targets: Vec<Target>,
+    resource: &ResourceInfo,
+    tail: &RequestInfo,
+    asked: Asked,
+    shown: Shown,
+) -> Result<Response, Status> {
+    let timeout = number(tail, "timeoutSeconds")?.filter(|seconds| *seconds > 0).map_or(WATCH, Duration::from_secs);
+    let wanted = Wanted {
+        asked,
+        bookmarks: tail.query.flag("allowWatchBookmarks"),
+        initial_events: tail.query.flag("sendInitialEvents"),
+        shown,
+        timeout,
+    };
+    let (cache, known, info) = (Arc::clone(&server.cache), targets.clone(), resource.clone());
+    // What cannot be read any more has changed.
+    let still = move || self::targets(&cache, &info).is_ok_and(|now| now == known);
+    let lines = follow(members, targets, resource, wanted, still, server.ending()).await?;
+    let mut response = Response::new(transport::stream(lines));
+    let json = http::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+    Ok(response)
 }
 
 /// What one member is asked.
@@ -280,8 +349,8 @@ fn not_supported(verb: &str, resource: &ResourceInfo) -> Status {
     Status::failure(StatusReason::MethodNotAllowed, message)
 }
 
-fn registries(server: &Shared) -> Result<Vec<ResourceRegistry>, Status> {
-    let (objects, _, _) = server.cache.resource("search.karmada.io/resourceregistries").list(None, None, 0, |_| true);
+fn registries(cache: &Cache) -> Result<Vec<ResourceRegistry>, Status> {
+    let (objects, _, _) = cache.resource("search.karmada.io/resourceregistries").list(None, None, 0, |_| true);
     objects.iter().map(|object| object.decode().map_err(Status::internal)).collect()
 }
 
@@ -292,13 +361,13 @@ fn names_resource(registry: &ResourceRegistry, resource: &ResourceInfo) -> bool 
 }
 
 fn is_registered(server: &Shared, resource: &ResourceInfo) -> Result<bool, Status> {
-    Ok(registries(server)?.iter().any(|registry| names_resource(registry, resource)))
+    Ok(registries(&server.cache)?.iter().any(|registry| names_resource(registry, resource)))
 }
 
 /// The clusters in which a resource is registered, by name, each with the namespaces; none are all of them.
-fn targets(server: &Shared, resource: &ResourceInfo) -> Result<Vec<(String, BTreeSet<String>)>, Status> {
-    let registries = registries(server)?;
-    let (clusters, _, _) = server.cache.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true);
+fn targets(cache: &Cache, resource: &ResourceInfo) -> Result<Vec<Target>, Status> {
+    let registries = registries(cache)?;
+    let (clusters, _, _) = cache.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true);
     let names = &resource.resource;
     let mut targets = Vec::new();
     for cluster in clusters {
@@ -331,6 +400,20 @@ fn targets(server: &Shared, resource: &ResourceInfo) -> Result<Vec<(String, BTre
 impl Route for Search {
     fn takes(&self, info: &RequestInfo) -> bool {
         info.group == GROUP && matches!(info.resource.as_str(), "search" | "proxying")
+    }
+
+    /// What follows a category is a path, not a subresource: who may get the category may search.
+    fn instead(&self, info: &RequestInfo) -> Option<Attributes> {
+        (info.resource == "search").then(|| {
+            Attributes::Resource(ResourceAttributes {
+                verb: info.verb.into(),
+                group: info.group.clone(),
+                version: info.version.clone(),
+                resource: info.resource.clone(),
+                name: info.name.clone(),
+                ..ResourceAttributes::default()
+            })
+        })
     }
 
     fn call<'a>(

@@ -1,5 +1,6 @@
 //! `karmada webhook`: the admission rules and the conversion of bindings for an API server that is not ours.
 
+mod certificate;
 pub mod difference;
 pub mod review;
 
@@ -9,9 +10,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use apiserver::serve::{self, Limits, TlsConfig};
+use apiserver::serve::{self, Limits};
 use futures::FutureExt;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use http_body_util::BodyExt;
 use karmada_api::admission::webhooks;
 use metrics::{Buckets, Description, Registry};
@@ -40,7 +41,13 @@ pub const IN_FLIGHT: Description =
     Description::gauge("controller_runtime_webhook_requests_in_flight", &["webhook"], "Reviews under way.");
 pub const PANICS: Description =
     Description::counter("controller_runtime_webhook_panics_total", &[], "Reviews that ended in a panic.");
-pub const METRICS: &[Description] = &[REQUESTS, LATENCY, IN_FLIGHT, PANICS];
+pub const CONVERSION_PANICS: Description = Description::counter(
+    "controller_runtime_conversion_webhook_panics_total",
+    &[],
+    "Conversions that ended in a panic.",
+);
+pub const METRICS: &[Description] =
+    &[REQUESTS, LATENCY, IN_FLIGHT, PANICS, CONVERSION_PANICS, certificate::READS, certificate::READ_ERRORS];
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -62,16 +69,14 @@ pub struct Running {
 
 /// Starts serving.
 pub async fn start(rules: Arc<Rules>, registry: Registry, options: &Options) -> anyhow::Result<Running> {
-    let read = |path: &PathBuf| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
-    let (certificate, key) = (read(&options.certificate)?, read(&options.key)?);
-    let tls = TlsConfig::without_client_certificates(&certificate, &key, options.tls_13_only)
-        .context("setting up TLS with the files of --cert-dir")?;
+    let (files, tls) = certificate::open(options, &registry)?;
     let stop = CancellationToken::new();
     let listener =
         TcpListener::bind(options.listen).await.with_context(|| format!("listening on {}", options.listen))?;
     let address = listener.local_addr().context("reading the listener's address")?;
     let service = service(rules, registry.clone());
-    let tasks = vec![tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()))];
+    let serving = serve::serve(listener, Some(tls), service, Limits::default(), stop.clone());
+    let tasks = vec![tokio::spawn(serving), tokio::spawn(files.follow(stop.clone()))];
     let probes = Probes::open(&registry, options.probes, &stop).await?;
     Ok(Running { address, probes, stop, tasks })
 }
@@ -92,10 +97,11 @@ impl Running {
 pub fn service(rules: Arc<Rules>, registry: Registry) -> ApiService {
     ApiService::new(tower::service_fn(move |request: Request| {
         let (rules, registry) = (Arc::clone(&rules), registry.clone());
+        let panics = if request.uri().path() == "/convert" { &CONVERSION_PANICS } else { &PANICS };
         async move {
             let handled = std::panic::AssertUnwindSafe(handle(&rules, &registry, request)).catch_unwind().await;
             Ok::<_, Infallible>(handled.unwrap_or_else(|_panic| {
-                registry.counters(&PANICS).increment(&[]);
+                registry.counters(panics).increment(&[]);
                 answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", "the review failed unexpectedly")
             }))
         }
@@ -108,17 +114,19 @@ async fn handle(rules: &Rules, registry: &Registry, request: Request) -> Respons
     if webhook.is_none() && path != "/convert" {
         return answered(registry, &path);
     }
-    if request.method() != Method::POST {
-        return answer(StatusCode::METHOD_NOT_ALLOWED, "text/plain; charset=utf-8", "POST a review here\n");
-    }
-    let review = match read(request).await {
-        Ok(review) => review,
-        Err((code, why)) => return answer(code, "text/plain; charset=utf-8", why),
+    let read = read(request).await;
+    let Some(webhook) = webhook else {
+        return match read {
+            Ok(review) => json(&review::conversion(&review)),
+            Err((_, why)) => answer(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", format!("{why}\n")),
+        };
     };
-    let Some(webhook) = webhook else { return json(&review::conversion(&review)) };
     let started = tokio::time::Instant::now();
     registry.gauges(&IN_FLIGHT).add(&[webhook.path], 1.0);
-    let (answer, code) = review::admission(rules, webhook, &review).await;
+    let (answer, code) = match read {
+        Ok(review) => review::answer(rules, webhook, &review).await,
+        Err((code, why)) => (review::unread(code, &why), code),
+    };
     registry.gauges(&IN_FLIGHT).add(&[webhook.path], -1.0);
     registry.histograms(&LATENCY).took(&[webhook.path], started.elapsed());
     registry.counters(&REQUESTS).increment(&[webhook.path, &code.to_string()]);
@@ -129,23 +137,30 @@ fn json(value: &Value) -> Response {
     answer(StatusCode::OK, "application/json", value.to_string())
 }
 
-/// The review in a request's body.
-async fn read(request: Request) -> Result<Value, (StatusCode, String)> {
+/// The review in a request's body, or the code and the text of the answer to something else.
+async fn read(request: Request) -> Result<Value, (u16, String)> {
+    let content_type = request.headers().get(http::header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_owned();
     let (mut body, mut whole) = (request.into_body(), Vec::new());
-    let refuse = |why: String| (StatusCode::BAD_REQUEST, why);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| refuse(format!("reading the review: {error}\n")))?;
+        let frame = frame.map_err(|error| (400, format!("reading the review: {error}")))?;
         let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > MAX_BODY {
-            return Err((StatusCode::PAYLOAD_TOO_LARGE, format!("the review is longer than {MAX_BODY} bytes\n")));
+        if whole.len() + data.len() >= MAX_BODY {
+            return Err((413, format!("request entity is too large; limit is {MAX_BODY} bytes")));
         }
         whole.extend_from_slice(&data);
     }
+    if whole.is_empty() {
+        return Err((400, "request body is empty".to_owned()));
+    }
+    if content_type != "application/json" {
+        return Err((400, format!("contentType={content_type}, expected application/json")));
+    }
     let review: Value =
-        serde_json::from_slice(&whole).map_err(|error| refuse(format!("decoding the review: {error}\n")))?;
-    if review["request"].is_object() {
-        Ok(review)
-    } else {
-        Err(refuse("decoding the review: it has no request\n".to_owned()))
+        serde_json::from_slice(&whole).map_err(|error| (400, format!("decoding the review: {error}")))?;
+    match (&review["kind"], review["request"].is_object()) {
+        (Value::String(_), true) => Ok(review),
+        (Value::String(_), false) => Err((400, "the review has no request".to_owned())),
+        _ => Err((400, format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&whole)))),
     }
 }

@@ -4,7 +4,7 @@ use apiextensions::Converter;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use karmada_api::admission::webhooks::Webhook;
-use karmada_api::admission::{Denied, Operation};
+use karmada_api::admission::{self, Denied, Operation};
 use karmada_api::work::BindingConverter;
 use serde_json::{Value, json};
 
@@ -12,34 +12,40 @@ use super::difference;
 use crate::rules::{Asked, Refusal, Rules};
 
 /// Answers a review at the path of `webhook`, with the code of the verdict.
-pub async fn admission(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value, u16) {
+pub async fn answer(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value, u16) {
     let request = &review["request"];
-    let verdict = match judge(rules, webhook, request).await {
-        Ok(patch) => Ok(patch),
-        Err(Refusal::Denied(denied)) => Err(denied.answer()),
-        Err(Refusal::Internal(text)) => Err((500, "InternalError", text)),
-    };
-    let mut response = json!({ "uid": request["uid"], "allowed": verdict.is_ok() });
-    let code = match verdict {
+    // A request without an id gets the answer one with an empty id would.
+    let uid = request["uid"].as_str().unwrap_or_default();
+    let (response, code) = match judge(rules, webhook, request).await {
         Ok(patch) => {
+            let mut response = json!({ "uid": uid, "allowed": true, "status": { "metadata": {}, "code": 200 } });
             if !patch.is_empty() {
                 response["patchType"] = json!("JSONPatch");
                 response["patch"] = json!(STANDARD.encode(Value::Array(patch).to_string()));
             }
-            response["status"] = json!({ "code": 200 });
-            200
+            (response, 200)
         }
-        Err((code, reason, message)) => {
-            response["status"] = json!({ "code": code, "message": message });
-            if reason != "BadRequest" && reason != "InternalError" {
-                response["status"]["reason"] = json!(reason);
-            }
-            code
+        Err(refusal) => {
+            let (code, reason, message) = refusal.denied().answer();
+            (refused(uid, code, reason, &message), code)
         }
     };
     // The answer has the version of the question.
     let version = review["apiVersion"].as_str().unwrap_or("admission.k8s.io/v1");
     (json!({ "apiVersion": version, "kind": "AdmissionReview", "response": response }), code)
+}
+
+fn refused(uid: &str, code: u16, reason: &str, message: &str) -> Value {
+    let mut status = json!({ "metadata": {}, "message": message, "code": code });
+    if !reason.is_empty() {
+        status["reason"] = json!(reason);
+    }
+    json!({ "uid": uid, "allowed": false, "status": status })
+}
+
+/// The answer to what is no review: of no version, as none was read.
+pub fn unread(code: u16, message: &str) -> Value {
+    json!({ "response": refused("", code, "", message) })
 }
 
 /// The patch, empty for validating webhooks.
@@ -78,10 +84,13 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Vec<
         return Err(Denied::Undecodable("there is no content to decode".to_owned()).into());
     }
     if !webhook.mutating {
+        // Nothing was checked against a schema here, other than where the rules run within the API server.
+        admission::decodes(webhook.group, webhook.kind, object)?;
         return rules.validate(asked, object).await.map(|()| Vec::new());
     }
     let mut changed = object.clone();
     rules.mutate(asked, &mut changed)?;
+    admission::encoded(webhook.kind, &mut changed);
     Ok(difference::patch(object, &changed))
 }
 

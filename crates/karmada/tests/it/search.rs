@@ -87,6 +87,8 @@ async fn members_are_read_as_if_they_were_one() {
     assert_eq!(names(&found), expected);
     assert_eq!(names(&get(client, &format!("{SEARCH}/cache/api/v1/nodes/member2-node-1")).await), expected[2..3]);
     assert_eq!(names(&get(client, &format!("{PROXY}/api/v1/nodes")).await), expected);
+    pages_and_tables(client, &expected).await;
+    changes_are_followed(&plane).await;
     let one = get(client, &format!("{PROXY}/api/v1/nodes/member1-node-1")).await;
     assert!(one["metadata"]["resourceVersion"].as_str().is_some_and(|it| it.starts_with("ey")), "{one}");
     let (code, body) = answer(client, Method::GET, &format!("{PROXY}/api/v1/nodes/nowhere")).await;
@@ -102,4 +104,90 @@ async fn members_are_read_as_if_they_were_one() {
     assert_eq!(answer(&nobody, Method::GET, &format!("{PROXY}/api/v1/namespaces/default")).await.0, 403);
     let deep = format!("{PROXY}{PROXY}/api/v1/nodes");
     assert_eq!(answer(client, Method::GET, &deep).await.0, 400);
+}
+
+/// The versions by member in a text of upstream's form.
+fn versions(text: &Value) -> Value {
+    use base64::Engine as _;
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(text.as_str().expect("a text"));
+    serde_json::from_slice(&bytes.expect("base64")).expect("JSON")
+}
+
+async fn pages_and_tables(client: &Client, expected: &[&str]) {
+    let nodes = format!("{PROXY}/api/v1/nodes");
+    let whole = get(client, &nodes).await;
+    let members: Vec<String> =
+        versions(&whole["metadata"]["resourceVersion"]).as_object().expect("an object").keys().cloned().collect();
+    assert_eq!(members, ["member1", "member2"]);
+    // Pages end within a member, at its end, and at the end of all.
+    for limit in [1, 2, 3, 4, 9] {
+        let (mut seen, mut token, mut pages) = (Vec::new(), String::new(), 0);
+        loop {
+            let page = get(client, &format!("{nodes}?limit={limit}&continue={token}")).await;
+            let items = names(&page);
+            assert!(!items.is_empty() && items.len() <= limit, "{limit}: {page}");
+            seen.extend(items);
+            pages += 1;
+            assert_eq!(versions(&page["metadata"]["resourceVersion"]).as_object().map(serde_json::Map::len), Some(2));
+            match page["metadata"]["continue"].as_str() {
+                Some(next) => {
+                    let next_page = versions(&page["metadata"]["continue"]);
+                    assert_eq!(next_page["rv"], page["metadata"]["resourceVersion"]);
+                    next.clone_into(&mut token);
+                }
+                None => break,
+            }
+        }
+        assert_eq!(
+            (seen.as_slice(), pages),
+            (expected.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>().as_slice(), 4_usize.div_ceil(limit))
+        );
+    }
+    assert_eq!(answer(client, Method::GET, &format!("{nodes}?limit=1&continue=abc")).await.0, 400);
+    assert_eq!(names(&get(client, &format!("{nodes}?labelSelector=nothing%3Dso")).await), Vec::<String>::new());
+    let found = get(client, &format!("{nodes}?fieldSelector=metadata.name%3Dmember2-node-1")).await;
+    assert_eq!(names(&found), ["member2/member2-node-1"]);
+
+    let request = http::Request::builder()
+        .uri(&nodes)
+        .header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json")
+        .body(transport::empty())
+        .expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("a body in memory").to_bytes();
+    let table: Value = serde_json::from_slice(&body).expect("a table");
+    assert_eq!((&table["kind"], &table["columnDefinitions"][1]["name"]), (&json!("Table"), &json!("Created At")));
+    assert_eq!(table["rows"].as_array().map(Vec::len), Some(4));
+    assert_eq!(table["rows"][0]["object"]["kind"], "PartialObjectMetadata");
+}
+
+async fn changes_are_followed(plane: &Plane) {
+    let client = plane.client();
+    let nodes = format!("{PROXY}/api/v1/nodes");
+    let whole = get(client, &nodes).await;
+    let since = whole["metadata"]["resourceVersion"].as_str().expect("a version").to_owned();
+    let request = http::Request::builder()
+        .uri(format!("{nodes}?watch=true&resourceVersion={since}&timeoutSeconds=30"))
+        .body(transport::empty())
+        .expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let member = plane.plane.members().iter().find(|member| member.name() == "member2").expect("a member");
+    let resource = ApiResource::cluster("", "v1", "Node", "nodes");
+    let patch = client::Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+    let key = apimachinery::ObjectKey::cluster("member2-node-1");
+    member.client().patch(&resource, &key, &patch, &client::PatchOptions::default()).await.expect("a changed node");
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("a body in memory").to_bytes();
+    let events: Vec<Value> = body
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("an event"))
+        .filter(|event: &Value| event["object"]["metadata"]["labels"]["seen"] == "yes")
+        .collect();
+    let first = events.first().expect("the change");
+    let object = &first["object"];
+    assert_eq!((&first["type"], &object["metadata"]["name"]), (&json!("MODIFIED"), &json!("member2-node-1")));
+    assert_eq!(object["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"], "member2");
+    let (before, after) = (versions(&json!(since)), versions(&object["metadata"]["resourceVersion"]));
+    assert!(after["member2"] != before["member2"] && after["member1"].is_string(), "{before} {after}");
 }

@@ -18,7 +18,8 @@ fn service() -> (ApiService, metrics::Registry) {
 }
 
 async fn call(service: &ApiService, method: &str, path: &str, body: &str) -> (u16, String) {
-    let request = http::Request::builder().method(method).uri(path).body(full(body.to_owned())).expect("a request");
+    let request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let request = request.body(full(body.to_owned())).expect("a request");
     let response = service.clone().oneshot(request).await.expect("a service that never fails");
     let code = response.status().as_u16();
     let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
@@ -84,8 +85,17 @@ async fn every_path_answers_and_nonsense_is_refused() {
                 webhook.path
             );
         }
-        assert_eq!(call(&service, "POST", webhook.path, "[").await.0, 400);
-        assert_eq!(call(&service, "GET", webhook.path, "").await.0, 405);
+        for (method, body, why) in [
+            ("POST", "[", "decoding the review: "),
+            ("POST", "{}", "Object 'Kind' is missing in '{}'"),
+            ("GET", "", "request body is empty"),
+        ] {
+            let (code, body) = call(&service, method, webhook.path, body).await;
+            let answer: Value = serde_json::from_str(&body).expect("a review");
+            assert_eq!((code, &answer["response"]["status"]["code"]), (200, &json!(400)), "{body}");
+            let message = answer["response"]["status"]["message"].as_str().unwrap_or_default();
+            assert!(message.starts_with(why), "{message}");
+        }
     }
     assert_eq!(call(&service, "POST", "/validate-nothing", "{}").await.0, 404);
     for path in ["/healthz", "/readyz", "/readyz/", "/livez"] {
@@ -104,7 +114,86 @@ async fn protection_and_old_versions() {
     let request = json!({"uid": "u", "kind": {"group": "work.karmada.io", "version": "v1alpha1", "kind": "ResourceBinding"}, "operation": "CREATE", "object": {}});
     let answer = review(&service, "/mutate-resourcebinding", request).await;
     let message = "unable to decode work.karmada.io/v1alpha1, Kind=ResourceBinding into *v1alpha2.ResourceBinding";
-    assert_eq!(answer["status"], json!({"code": 400, "message": message}));
+    assert_eq!(answer["status"], json!({"metadata": {}, "code": 400, "message": message}));
+}
+
+/// Upstream decodes into typed objects, changes and encodes them: its patches have what typed objects always have, and
+/// no longer what they leave out.
+#[tokio::test]
+async fn patches_are_those_of_typed_objects() {
+    let (service, _) = service();
+    let of = |group: &str, kind: &str, spec: &Value| {
+        json!({"uid": "u", "kind": {"group": group, "version": if kind.ends_with("Binding") { "v1alpha2" } else { "v1alpha1" }, "kind": kind},
+            "namespace": "shop", "operation": "CREATE", "object": {"metadata": {"name": "a", "namespace": "shop"}, "spec": spec}})
+    };
+    for (path, group, kind, spec, expected, status) in [
+        (
+            "/mutate-overridepolicy",
+            "policy.karmada.io",
+            "OverridePolicy",
+            json!({"overrideRules": [{"overriders": {"plaintext": [{"path": "/a", "operator": "remove"}], "imageOverrider": []}}]}),
+            json!({"overriders": {}, "overrideRules": [{"overriders": {"plaintext": [{"path": "/a", "operator": "remove", "value": null}]}}]}),
+            Value::Null,
+        ),
+        ("/mutate-work", "work.karmada.io", "Work", json!({}), json!({"workload": {}}), json!({})),
+        (
+            "/mutate-resourcebinding",
+            "work.karmada.io",
+            "ResourceBinding",
+            json!({"resource": {"apiVersion": "v1", "kind": "K", "name": "n", "uid": ""}, "replicas": 0}),
+            json!({"resource": {"apiVersion": "v1", "kind": "K", "name": "n"}}),
+            json!({}),
+        ),
+        (
+            "/mutate-multiclusterservice",
+            "networking.karmada.io",
+            "MultiClusterService",
+            json!({"types": ["CrossCluster"]}),
+            json!({"types": ["CrossCluster"], "range": {}}),
+            json!({"loadBalancer": {}}),
+        ),
+        (
+            "/mutate-federatedhpa",
+            "autoscaling.karmada.io",
+            "FederatedHPA",
+            json!({"maxReplicas": 3, "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1000m"}}}]}),
+            json!({"maxReplicas": 3, "minReplicas": 1, "scaleTargetRef": {"kind": "", "name": ""},
+                "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "1"}}}]}),
+            json!({"currentMetrics": null, "desiredReplicas": 0}),
+        ),
+    ] {
+        let mut request = of(group, kind, &spec);
+        let answer = review(&service, path, request.clone()).await;
+        let patch = STANDARD.decode(answer["patch"].as_str().expect("a patch")).expect("base64");
+        let patch = apimachinery::json_patch::parse(&patch).expect("a JSON patch");
+        patch.apply(&mut request["object"]).expect("a patch that applies");
+        assert_eq!(request["object"]["spec"], expected, "{kind}");
+        assert_eq!(request["object"]["status"], status, "{kind}");
+    }
+    for path in ["/mutate-propagationpolicy", "/validate-propagationpolicy"] {
+        let answer = review(&service, path, policy(json!({"placement": "x"}))).await;
+        let message = "json: cannot unmarshal string into Go struct field PropagationSpec.spec.placement of type v1alpha1.Placement";
+        assert_eq!(answer["status"], json!({"metadata": {}, "code": 400, "message": message}), "{path}");
+    }
+}
+
+/// RIC-V1: without the other customizations nothing is known of conflicts, and nothing is let through.
+#[tokio::test]
+async fn a_list_that_fails_lets_no_customization_through() {
+    let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+    let rules = Rules::new(world, Default::default());
+    let broken = ApiService::new(tower::service_fn(async |_: transport::Request| {
+        let response = http::Response::builder().status(500).body(full("out of order".to_owned())).expect("a response");
+        Ok::<_, std::convert::Infallible>(response)
+    }));
+    rules.connect(client::Client::in_process(broken, transport::Identity::system("test")));
+    let service = webhook::service(rules, metrics::Registry::default());
+    let request = json!({"uid": "u", "kind": {"group": "config.karmada.io", "version": "v1alpha1", "kind": "ResourceInterpreterCustomization"},
+        "operation": "CREATE", "object": {"metadata": {"name": "a"}, "spec": {"target": {"apiVersion": "v1", "kind": "K"}, "customizations": {}}}});
+    let answer = review(&service, "/validate-resourceinterpretercustomization", request).await;
+    assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(500)));
+    let message = answer["status"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("listing resourceinterpretercustomizations"), "{message}");
 }
 
 #[tokio::test]

@@ -1,0 +1,86 @@
+//! `karmada controller-manager`.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use controllers::{CONTROLLERS, Context, Settings};
+
+use super::{Begun, run};
+use crate::flags::Given;
+
+/// Keys of upstream's `--controllers` whose controllers are not here, or are parts of others.
+const ELSEWHERE: &[&str] = &[
+    "agentcsrapproving",
+    "applicationFailover",
+    "clustertaintpolicy",
+    "cronFederatedHorizontalPodAutoscaler",
+    "deploymentReplicasSyncer",
+    "endpointSlice",
+    "endpointsliceCollect",
+    "endpointsliceDispatch",
+    "federatedHorizontalPodAutoscaler",
+    "federatedResourceQuotaEnforcement",
+    "federatedResourceQuotaStatus",
+    "federatedResourceQuotaSync",
+    "gracefulEviction",
+    "hpaScaleTargetMarker",
+    "multiclusterservice",
+    "remedy",
+    "serviceExport",
+    "serviceImport",
+    "workloadRebalancer",
+];
+
+/// What `--controllers` selects of those that are here. As upstream, words that no controller has are passed over; those
+/// of a controller that is not here are an error unless they leave it out.
+fn selection(given: &[&str]) -> anyhow::Result<Vec<String>> {
+    let is_here = |name: &str| CONTROLLERS.iter().any(|controller| controller.name == name);
+    let missing = given.iter().find(|word| ELSEWHERE.contains(*word) && !is_here(word));
+    if let Some(missing) = missing {
+        anyhow::bail!("--controllers: {missing} is a controller of upstream's that is not part of this version");
+    }
+    let known = |word: &&&str| **word == "*" || is_here(word.trim_start_matches('-'));
+    Ok(given.iter().filter(known).map(|word| (*word).to_owned()).collect())
+}
+
+pub async fn controller_manager(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
+    let selection = selection(&given.list("controllers"))?;
+    run("karmada-controller-manager", given, Some("karmada-controller-manager"), async move |around| {
+        let settings = Settings { metrics: around.registry.clone(), ..settings };
+        // No member is of this process.
+        let connector: controllers::Connector = Arc::new(|_| None);
+        let context =
+            Context::new(around.client.clone(), around.world.clone(), connector, settings, around.stop.clone());
+        let tasks = controllers::start(&context, &selection).context("--controllers")?;
+        anyhow::ensure!(context.synced().await, "the controllers ended before they knew what there is");
+        let names: Vec<&str> = CONTROLLERS.iter().map(|controller| controller.name).collect();
+        let told = format!("The controllers are ready ({} of {})", tasks.len(), names.join(", "));
+        Ok(Begun { told, tasks })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_upstream() {
+        for (given, expected) in [
+            (vec!["*"], Ok(vec!["*"])),
+            (vec!["*", "-binding", "-hpaScaleTargetMarker", "nothing"], Ok(vec!["*", "-binding"])),
+            (vec!["cluster", "execution"], Ok(vec!["cluster", "execution"])),
+            (
+                vec!["*", "hpaScaleTargetMarker"],
+                Err(
+                    "--controllers: hpaScaleTargetMarker is a controller of upstream's that is not part of this version",
+                ),
+            ),
+        ] {
+            let found = selection(&given).map_err(|error| error.to_string());
+            let found: Result<Vec<&str>, &str> =
+                found.as_ref().map(|words| words.iter().map(String::as_str).collect()).map_err(String::as_str);
+            assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What is carried out of the flags and gates of upstream's components, where, and why the rest changes nothing.
+
+use karmada_api::gates;
+
+/// What `karmada up` takes the flags of.
+pub(super) const UP: &[&str] = &["controller-manager", "scheduler", "webhook", "descheduler"];
+
+/// Flags of upstream's components that `karmada up` carries out, besides those it declares itself.
+pub const EFFECTIVE_IN_UP: &[&str] = &[
+    "allow-no-execute-taint-policy",
+    "cluster-api-burst",
+    "cluster-api-qps",
+    "cluster-failure-threshold",
+    "cluster-status-update-frequency",
+    "cluster-success-threshold",
+    "descheduling-interval",
+    "disable-scheduler-estimator-in-pull-mode",
+    "enable-empty-workload-propagation",
+    "enable-scheduler-estimator",
+    "feature-gates",
+    "insecure-skip-estimator-verify",
+    "plugins",
+    "scheduler-estimator-ca-file",
+    "scheduler-estimator-cert-file",
+    "scheduler-estimator-key-file",
+    "scheduler-estimator-port",
+    "scheduler-estimator-service-namespace",
+    "scheduler-estimator-service-prefix",
+    "scheduler-estimator-timeout",
+    "scheduler-name",
+    "skipped-propagating-apis",
+    "skipped-propagating-namespaces",
+    "unschedulable-threshold",
+];
+
+/// Those `karmada scheduler` carries out.
+pub const EFFECTIVE_IN_SCHEDULER: &[&str] = &[
+    "disable-scheduler-estimator-in-pull-mode",
+    "enable-empty-workload-propagation",
+    "enable-scheduler-estimator",
+    "feature-gates",
+    "health-probe-bind-address",
+    "insecure-skip-estimator-verify",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "leader-elect",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-name",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+    "master",
+    "metrics-bind-address",
+    "plugins",
+    "rate-limiter-base-delay",
+    "rate-limiter-bucket-size",
+    "rate-limiter-max-delay",
+    "rate-limiter-qps",
+    "scheduler-estimator-ca-file",
+    "scheduler-estimator-cert-file",
+    "scheduler-estimator-key-file",
+    "scheduler-estimator-port",
+    "scheduler-estimator-service-namespace",
+    "scheduler-estimator-service-prefix",
+    "scheduler-estimator-timeout",
+    "scheduler-name",
+];
+
+/// Those `karmada scheduler-estimator` carries out.
+pub const EFFECTIVE_IN_SCHEDULER_ESTIMATOR: &[&str] = &[
+    "cluster-name",
+    "feature-gates",
+    "grpc-auth-cert-file",
+    "grpc-auth-key-file",
+    "grpc-client-ca-file",
+    "health-probe-bind-address",
+    "insecure-skip-grpc-client-verify",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "master",
+    "metrics-bind-address",
+    "server-port",
+];
+
+/// Those `karmada descheduler` carries out.
+pub const EFFECTIVE_IN_DESCHEDULER: &[&str] = &[
+    "descheduling-interval",
+    "health-probe-bind-address",
+    "insecure-skip-estimator-verify",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "leader-elect",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+    "master",
+    "metrics-bind-address",
+    "scheduler-estimator-ca-file",
+    "scheduler-estimator-cert-file",
+    "scheduler-estimator-key-file",
+    "scheduler-estimator-port",
+    "scheduler-estimator-service-namespace",
+    "scheduler-estimator-service-prefix",
+    "scheduler-estimator-timeout",
+    "unschedulable-threshold",
+];
+
+/// Those `karmada controller-manager` carries out.
+pub const EFFECTIVE_IN_CONTROLLER_MANAGER: &[&str] = &[
+    "cluster-api-burst",
+    "cluster-api-qps",
+    "cluster-failure-threshold",
+    "cluster-status-update-frequency",
+    "cluster-success-threshold",
+    "controllers",
+    "feature-gates",
+    "health-probe-bind-address",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "leader-elect",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "leader-elect-resource-namespace",
+    "leader-elect-retry-period",
+    "metrics-bind-address",
+    "skipped-propagating-apis",
+    "skipped-propagating-namespaces",
+];
+
+/// Components that are commands of their own: the command's name is the component's, with what it carries out.
+pub const ALONE: &[(&str, &[&str])] = &[
+    ("controller-manager", EFFECTIVE_IN_CONTROLLER_MANAGER),
+    ("webhook", EFFECTIVE_IN_WEBHOOK),
+    ("scheduler", EFFECTIVE_IN_SCHEDULER),
+    ("scheduler-estimator", EFFECTIVE_IN_SCHEDULER_ESTIMATOR),
+    ("descheduler", EFFECTIVE_IN_DESCHEDULER),
+];
+
+/// Those `karmada webhook` carries out.
+pub const EFFECTIVE_IN_WEBHOOK: &[&str] = &[
+    "allow-no-execute-taint-policy",
+    "bind-address",
+    "cert-dir",
+    "feature-gates",
+    "health-probe-bind-address",
+    "kubeconfig",
+    "metrics-bind-address",
+    "secure-port",
+    "tls-cert-file-name",
+    "tls-min-version",
+    "tls-private-key-file-name",
+];
+
+/// Log flags, which every command with flags of upstream's takes. Those of them that only concern files have no effect in
+/// upstream either while `--logtostderr` is on, and it always is here.
+pub const LOGGING: &[&str] = &[
+    "add-dir-header",
+    "alsologtostderr",
+    "alsologtostderrthreshold",
+    "legacy-stderr-threshold-behavior",
+    "log-dir",
+    "log-file",
+    "log-file-max-size",
+    "log-flush-frequency",
+    "logging-format",
+    "logtostderr",
+    "one-output",
+    "skip-headers",
+    "skip-log-headers",
+    "stderrthreshold",
+    "v",
+    "vmodule",
+];
+
+/// Flags without an effect on anything that can be seen: of profiles, which are never served; of how many threads share
+/// the work of one estimate, which is one computation here.
+pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
+
+/// Commands that carry out every gate their counterpart in upstream reads; other gates change nothing in either.
+pub(super) const READ_ALL_THEIR_GATES: &[&str] = &["scheduler", "scheduler-estimator"];
+
+/// Gates that change something when they are set to what is not their default.
+pub const EFFECTIVE_GATES: &[&str] = &[
+    gates::CONTROLLER_PRIORITY_QUEUE,
+    gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING,
+    gates::FEDERATED_QUOTA_ENFORCEMENT,
+    gates::MULTIPLE_POD_TEMPLATES_SCHEDULING,
+    gates::PRIORITY_BASED_SCHEDULING,
+    gates::PROPAGATE_DEPS,
+    gates::PROPAGATION_POLICY_PREEMPTION,
+    gates::RESOURCE_QUOTA_ESTIMATE,
+    gates::SCHEDULING_OVERCOMMIT_PROTECTION,
+    gates::WORKLOAD_AFFINITY,
+];
+
+/// Flags by their beginnings that need no effect here, and why: they are accepted, and whoever changes them is told.
+/// All others are accepted with their default, and refused with anything else: to ignore them would change what the
+/// user relies on.
+pub const NEEDLESS: &[(&str, &str)] = &[
+    ("cluster-api-", "members are asked as often as they answer"),
+    ("cluster-cache-sync-timeout", "a pass waits for what it needs and is taken up again by itself"),
+    ("concurrent-", "passes are tasks, of which as many run as there is work for"),
+    ("contention-profiling", PROFILES),
+    ("enable-pprof", PROFILES),
+    ("kube-api-", "the API server is asked as often as it answers"),
+    ("log-backtrace-at", LOGS),
+    ("log-json-", LOGS),
+    ("log-text-", LOGS),
+    ("profiling", PROFILES),
+    ("rate-limiter-", "queues hold back failed keys only, each by itself"),
+    ("resync-period", "caches follow by watches and need no reading again"),
+];
+const LOGS: &str = "a line of the log is written when it is made, to standard error";
+const PROFILES: &str = "there is no Go runtime to look into";
+
+/// Gates of Go's logging library, which may be set to anything.
+pub const NEEDLESS_GATES: &[&str] =
+    &[gates::CONTEXTUAL_LOGGING, gates::LOGGING_ALPHA_OPTIONS, gates::LOGGING_BETA_OPTIONS];
+
+/// Why a flag needs no effect here.
+pub fn needless(name: &str) -> Option<&'static str> {
+    let known = NEEDLESS.iter().find(|(start, _)| *start == name || (start.ends_with('-') && name.starts_with(start)));
+    known.map(|(_, why)| *why)
+}

@@ -1,0 +1,130 @@
+//! The serving certificate in files that somebody renews: read at the start, and again when they change.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use apiserver::serve::{Certificate, TlsConfig};
+use metrics::{Counters, Description, Registry};
+use tokio_util::sync::CancellationToken;
+
+use super::Options;
+
+/// controller-runtime's own interval.
+const LOOK: Duration = Duration::from_secs(10);
+
+pub const READS: Description = Description::counter(
+    "certwatcher_read_certificate_total",
+    &[],
+    "How often the files of the serving certificate were read because they were new.",
+);
+pub const READ_ERRORS: Description = Description::counter(
+    "certwatcher_read_certificate_errors_total",
+    &[],
+    "How often they could not be read or did not fit together.",
+);
+
+/// What the files held when they were last looked at.
+#[derive(PartialEq)]
+struct Pair {
+    certificate: String,
+    key: String,
+}
+
+pub struct Files {
+    options: Options,
+    current: Certificate,
+    last: Pair,
+    reads: Counters,
+    errors: Counters,
+}
+
+/// # Errors
+/// What is wrong with the files at the start.
+pub fn open(options: &Options, registry: &Registry) -> anyhow::Result<(Files, TlsConfig)> {
+    let (reads, errors) = (registry.counters(&READS), registry.counters(&READ_ERRORS));
+    let last = read(options)?;
+    let (tls, current) = TlsConfig::without_client_certificates(&last.certificate, &last.key, options.tls_13_only)
+        .context("setting up TLS with the files of --cert-dir")?;
+    reads.increment(&[]);
+    errors.add(&[], 0);
+    Ok((Files { options: options.clone(), current, last, reads, errors }, tls))
+}
+
+fn read(options: &Options) -> anyhow::Result<Pair> {
+    let read =
+        |path: &std::path::Path| std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()));
+    Ok(Pair { certificate: read(&options.certificate)?, key: read(&options.key)? })
+}
+
+impl Files {
+    /// Shows new certificates until `stop`. A bad one is reported, and the one before stays.
+    pub async fn follow(mut self, stop: CancellationToken) {
+        let mut look = tokio::time::interval(LOOK);
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                () = stop.cancelled() => return,
+            }
+            if let Err(error) = self.look() {
+                self.errors.increment(&[]);
+                tracing::error!("the serving certificate stays as it was: {error:#}");
+            }
+        }
+    }
+
+    fn look(&mut self) -> anyhow::Result<()> {
+        let now = read(&self.options)?;
+        if now == self.last {
+            return Ok(());
+        }
+        self.reads.increment(&[]);
+        // Files are written one after the other: the pair is tried again when the second is there.
+        self.current.replace(&now.certificate, &now.key)?;
+        self.last = now;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pki::{Authority, KeyPairPem, ServerNames};
+    use world::World;
+
+    use super::*;
+    use crate::probes::Addresses;
+
+    fn write(directory: &std::path::Path, pair: &KeyPairPem) {
+        std::fs::write(directory.join("tls.crt"), &pair.certificate).expect("a file");
+        std::fs::write(directory.join("tls.key"), &pair.key).expect("a file");
+    }
+
+    #[test]
+    fn new_files_are_shown_and_bad_ones_are_not() {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+        let (authority, _) = Authority::generate("ca", &world).expect("an authority");
+        let issue = || authority.issue_server(&ServerNames::api_server("a", &[]), &world).expect("a certificate");
+        let directory = tempfile::tempdir().expect("a directory");
+        write(directory.path(), &issue());
+        let options = Options {
+            listen: "127.0.0.1:0".parse().expect("an address"),
+            certificate: directory.path().join("tls.crt"),
+            key: directory.path().join("tls.key"),
+            tls_13_only: true,
+            probes: Addresses::default(),
+        };
+        let registry = Registry::default();
+        let (mut files, _) = open(&options, &registry).expect("a pair");
+        files.look().expect("the same files");
+        assert_eq!(registry.counters(&READS).value(&[]), 1);
+        let next = issue();
+        // The certificate alone does not fit to the key that is still there.
+        std::fs::write(&options.certificate, &next.certificate).expect("a file");
+        files.look().expect_err("another key");
+        std::fs::write(&options.key, &next.key).expect("a file");
+        files.look().expect("the second pair");
+        files.look().expect("the same files");
+        assert_eq!(registry.counters(&READS).value(&[]), 3);
+        std::fs::remove_file(&options.key).expect("a file");
+        files.look().expect_err("no key");
+    }
+}
