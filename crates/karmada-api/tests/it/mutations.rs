@@ -290,7 +290,14 @@ fn of_scaling(object: &Value) -> Broken {
             metrics.iter().any(|it| !["ContainerResource", "Object", "Pods", "Resource"].contains(&text(it, "type"))),
             "FHPA-V6 FHPA-V7",
         ),
-        (metrics.iter().any(|it| it["type"] == "Resource" && !is_set(&it["resource"])), "FHPA-V8"),
+        (
+            metrics.iter().any(|it| {
+                [("Resource", "resource"), ("Pods", "pods")]
+                    .iter()
+                    .any(|(type_, source)| it["type"] == *type_ && !is_set(&it[*source]))
+            }),
+            "FHPA-V8",
+        ),
         (metrics.is_empty(), "never, for it is filled in"),
         (directions.iter().any(|it| !(0..=3600).contains(&number(&it["stabilizationWindowSeconds"]))), "FHPA-V23"),
         (
@@ -332,7 +339,7 @@ fn of_schedules(object: &Value) -> Broken {
         ),
         (of_hpa && rules.iter().any(|it| number(&it["targetMinReplicas"]) <= 0), "CRON-V8"),
         (of_hpa && rules.iter().any(|it| number(&it["targetMaxReplicas"]) <= 0), "CRON-V9"),
-        (of_hpa && rules.iter().any(|it| most(it) < number(&it["targetMinReplicas"])), "CRON-V10"),
+        (of_hpa && rules.iter().any(|it| most(it) > 0 && most(it) < number(&it["targetMinReplicas"])), "CRON-V10"),
         (!of_hpa && rules.iter().any(|it| !is_set(&it["targetReplicas"])), "CRON-V11"),
         (!of_hpa && rules.iter().any(|it| number(&it["targetReplicas"]) < 0), "CRON-V12"),
     ]
@@ -367,8 +374,11 @@ fn of_ingresses(object: &Value) -> Broken {
         (is_set(backend) && is_set(&backend["service"]) && is_set(&backend["resource"]), "MCI-V2"),
         (is_set(backend) && !is_set(&backend["service"]) && !is_set(&backend["resource"]), "MCI-V3"),
         (is_set(&backend["service"]) && !is_label(text(&backend["service"], "name")), "MCI-V4"),
-        (rules.iter().any(|it| it["host"] == "1.2.3.4"), "MCI-V9"),
-        (rules.iter().any(|it| text(it, "host").contains(' ') || text(it, "host") == "A"), "MCI-V10"),
+        (rules.iter().any(|it| text(it, "host").parse::<std::net::Ipv4Addr>().is_ok()), "MCI-V9"),
+        (
+            rules.iter().any(|it| text(it, "host").contains([' ', '_', 'A']) || text(it, "host").contains(".*")),
+            "MCI-V10",
+        ),
         (rules.iter().any(|it| is_set(&it["http"]) && each(it, "/http/paths").is_empty()), "MCI-V11"),
         (paths().any(|it| !["Exact", "ImplementationSpecific", "Prefix"].contains(&text(it, "pathType"))), "MCI-V13"),
         (paths().any(|it| it["pathType"] == "Prefix" && !absolute(it)), "MCI-V14"),
