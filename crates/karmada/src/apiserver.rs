@@ -147,6 +147,13 @@ fn server_config(
     })
 }
 
+/// The resources of one of Karmada's groups that are no CRDs.
+pub(crate) fn resources_of(group: &str, resource_models: bool) -> Vec<Resource> {
+    let mut resources = resources(resource_models);
+    resources.retain(|it| it.info.resource.group == group);
+    resources
+}
+
 /// What is served besides custom resources: the built-in kinds, and those of Karmada that are no CRDs.
 fn resources(resource_models: bool) -> Vec<Resource> {
     let mut resources = kubernetes_api::resources();

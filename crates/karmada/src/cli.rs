@@ -50,6 +50,8 @@ enum Command {
     Apiserver(ServerArgs),
     /// The controllers alone, for an API server that is not ours or runs elsewhere.
     ControllerManager,
+    /// Clusters for an API server that is not ours, which passes requests for them on.
+    AggregatedApiserver(AggregatedArgs),
     /// The admission rules and conversions over HTTPS, for an API server that is not ours.
     Webhook(WebhookArgs),
     /// The scheduler alone, for an API server that is not ours or runs elsewhere.
@@ -106,6 +108,13 @@ struct UpArgs {
     /// Simulate this many member clusters in this process, kept in the data directory, and join them.
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
+}
+
+#[derive(Args)]
+struct AggregatedArgs {
+    /// Where the Clusters are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
+    #[arg(long, default_value = "karmada-aggregated-data")]
+    data_dir: PathBuf,
 }
 
 #[derive(Args)]
@@ -402,7 +411,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Components that are programs of their own in upstream: `karmada-webhook ...` is `karmada webhook ...`.
-const PROGRAMS: &[&str] = &["controller-manager", "webhook", "scheduler", "scheduler-estimator", "descheduler"];
+const PROGRAMS: &[&str] =
+    &["controller-manager", "aggregated-apiserver", "webhook", "scheduler", "scheduler-estimator", "descheduler"];
 
 fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|path| std::path::Path::new(path).file_name()).and_then(|name| name.to_str());
@@ -454,6 +464,10 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
             let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
             let settings = settings(&given)?;
             runtime.block_on(components::controller_manager(&given, settings))
+        }
+        Command::AggregatedApiserver(args) => {
+            let given = read(of_command, "aggregated-apiserver", flags::EFFECTIVE_IN_AGGREGATED_APISERVER)?;
+            runtime.block_on(components::aggregated_apiserver(&given, args.data_dir))
         }
         Command::Webhook(args) => {
             let given = read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;

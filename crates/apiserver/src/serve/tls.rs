@@ -29,10 +29,23 @@ pub struct TlsConfig(pub(super) Arc<ServerConfig>);
 impl TlsConfig {
     /// Certificate chain and private key in PEM. TLS 1.2 and 1.3; HTTP/2 and HTTP/1.1 by ALPN.
     pub fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
+        Self::of_versions(certificate, key, rustls::ALL_VERSIONS)
+    }
+
+    /// As [`TlsConfig::new`], without TLS 1.2.
+    pub fn newest(certificate: &str, key: &str) -> Result<Self, TlsError> {
+        Self::of_versions(certificate, key, &[&rustls::version::TLS13])
+    }
+
+    fn of_versions(
+        certificate: &str,
+        key: &str,
+        versions: &[&'static rustls::SupportedProtocolVersion],
+    ) -> Result<Self, TlsError> {
         let (chain, key) = pair(certificate, key)?;
         let provider = Arc::new(provider());
         let verifier = Arc::new(AnyHolder { algorithms: provider.signature_verification_algorithms });
-        Self::build(provider, verifier, chain, key).map_err(TlsError::Config)
+        Self::build(provider, verifier, versions, chain, key).map_err(TlsError::Config)
     }
 
     /// For a server that judges no caller by a certificate; `only_13` refuses TLS 1.2. The certificate can be replaced
@@ -55,11 +68,12 @@ impl TlsConfig {
     fn build(
         provider: Arc<CryptoProvider>,
         verifier: Arc<AnyHolder>,
+        versions: &[&'static rustls::SupportedProtocolVersion],
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, rustls::Error> {
         let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
+            .with_protocol_versions(versions)?
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, key)?;
         config.ignore_client_order = true;

@@ -428,7 +428,11 @@ fn of_quotas(object: &Value) -> Broken {
     let assigned =
         |it: &Value| it["hard"].as_object().into_iter().flat_map(|map| map.keys().cloned()).collect::<Vec<_>>();
     vec![
-        (overall.is_some_and(|all| all.values().any(negative)), "FRQ-V5"),
+        (
+            overall.is_some_and(|all| all.values().any(negative))
+                || assignments.iter().flat_map(|it| it["hard"].as_object()).flat_map(|it| it.values()).any(negative),
+            "FRQ-V5",
+        ),
         (assignments.iter().any(|it| !is_label(text(it, "clusterName"))), "FRQ-V7"),
         (
             assignments.iter().flat_map(assigned).any(|name| overall.is_none_or(|all| !all.contains_key(&name))),

@@ -1,6 +1,7 @@
 //! Upstream's components as processes of their own, against any API server: who works, what is served beside it, and how
 //! it ends. What they do is in the crates of their names.
 
+mod aggregated;
 mod flags;
 mod near;
 mod reconciling;
@@ -18,6 +19,7 @@ use world::World;
 use crate::flags::Given;
 use crate::probes::Probes;
 
+pub use aggregated::aggregated_apiserver;
 pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
 pub use near::NearMembers;
 pub use reconciling::controller_manager;

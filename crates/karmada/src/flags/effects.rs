@@ -132,9 +132,29 @@ pub const EFFECTIVE_IN_CONTROLLER_MANAGER: &[&str] = &[
     "skipped-propagating-namespaces",
 ];
 
+/// Those `karmada aggregated-apiserver` carries out.
+pub const EFFECTIVE_IN_AGGREGATED_APISERVER: &[&str] = &[
+    "bind-address",
+    "feature-gates",
+    "kube-api-burst",
+    "kube-api-qps",
+    "kubeconfig",
+    "requestheader-allowed-names",
+    "requestheader-client-ca-file",
+    "requestheader-extra-headers-prefix",
+    "requestheader-group-headers",
+    "requestheader-uid-headers",
+    "requestheader-username-headers",
+    "secure-port",
+    "tls-cert-file",
+    "tls-min-version",
+    "tls-private-key-file",
+];
+
 /// Components that are commands of their own: the command's name is the component's, with what it carries out.
 pub const ALONE: &[(&str, &[&str])] = &[
     ("controller-manager", EFFECTIVE_IN_CONTROLLER_MANAGER),
+    ("aggregated-apiserver", EFFECTIVE_IN_AGGREGATED_APISERVER),
     ("webhook", EFFECTIVE_IN_WEBHOOK),
     ("scheduler", EFFECTIVE_IN_SCHEDULER),
     ("scheduler-estimator", EFFECTIVE_IN_SCHEDULER_ESTIMATOR),
@@ -202,6 +222,10 @@ pub const EFFECTIVE_GATES: &[&str] = &[
 /// All others are accepted with their default, and refused with anything else: to ignore them would change what the
 /// user relies on.
 pub const NEEDLESS: &[(&str, &str)] = &[
+    ("audit-log-", "nothing is audited without --audit-policy-file"),
+    ("authentication-", "only the API server in front is heard, which has asked who it is"),
+    ("authorization-", "only the API server in front is heard, which has asked what he may"),
+    ("cert-dir", "a certificate that is not given is in --data-dir"),
     ("cluster-api-", "members are asked as often as they answer"),
     ("cluster-cache-sync-timeout", "a pass waits for what it needs and is taken up again by itself"),
     ("concurrent-", "passes are tasks, of which as many run as there is work for"),
