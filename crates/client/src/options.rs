@@ -95,6 +95,14 @@ impl DeleteOptions {
         self.preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         self
     }
+
+    /// Only while the object is as it was read, to the letter.
+    #[must_use]
+    pub fn only_version(mut self, uid: &str, version: &str) -> Self {
+        self.preconditions =
+            Some(Preconditions { uid: Some(uid.to_owned()), resource_version: Some(version.to_owned()) });
+        self
+    }
 }
 
 impl ListOptions {

@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
 use crate::metrics::result;
+use crate::strays::{Origin, Strays};
 use crate::{Context, templates};
 
 /// While a copy that is purged directly is still there, nothing is dispatched (upstream's period).
@@ -26,6 +27,15 @@ const PURGE_POLL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
+    let strays: Arc<Strays> = Arc::default();
+    let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
+    context.works.subscribe(move |event| {
+        let Event::Added { object, .. } = event else { return };
+        let cached = |key: &ObjectKey| bindings.iter().find_map(|informer| informer.cache().get(key));
+        if let Some(binding) = arriving.arrived(&object.key(), cached) {
+            keys.add(binding);
+        }
+    });
     for scope in Scope::ALL {
         let keys = queue.clone();
         context.bindings(scope).subscribe(move |event| {
@@ -56,8 +66,8 @@ pub(crate) async fn run(context: Context) {
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     run_workers("binding-controller", queue, workers, stop, move |key| {
-        let context = context.clone();
-        async move { reconcile(&context, &key).await }
+        let (context, strays) = (context.clone(), strays.clone());
+        async move { reconcile(&context, &strays, &key).await }
     })
     .await;
 }
@@ -83,19 +93,28 @@ fn enqueue_concerned(policy: &Override, bindings: &[Informer; 2], queue: &WorkQu
     }
 }
 
-async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
-    let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else { return Ok(Next::Done) };
+async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Result<Next> {
+    let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else {
+        return delete_strays(context, strays, key).await;
+    };
+    // The cache has them by now.
+    strays.forget(key);
     let binding = Binding::decode(&object)?;
     let works = works_of(context, &binding);
     let keys: Vec<ObjectKey> = works.iter().map(|work| work.key()).collect();
     if object.is_deleting() {
-        delete_works(context, keys.iter()).await?;
+        delete_works(context, works.iter()).await?;
         remove_finalizer(context, &binding).await?;
         return Ok(Next::Done);
     }
     let recorder = context.recorder.for_component("binding-controller");
     let orphans = works::orphans(&binding.spec, &keys).map_err(Error::Wait)?;
-    if let Err(error) = delete_works(context, orphans.into_iter()).await {
+    // What the cache says may be old by now, and be asked for again.
+    if !orphans.is_empty() && !is_newest(context, &object).await? {
+        return Err(Error::Wait(format!("{} {key} is newer than the cache", Binding::kind(binding.scope))));
+    }
+    let orphans = works.iter().filter(|work| orphans.contains(&&work.key()));
+    if let Err(error) = delete_works(context, orphans).await {
         recorder.warning(&*object, events::CLEANUP_WORK_FAILED, error.to_string());
         return Err(error);
     }
@@ -110,7 +129,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();
-    let outcome = ensure_works(context, &binding, &template).await;
+    let outcome = ensure_works(context, strays, &binding, &template).await;
     context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
     match outcome {
         Ok(()) => {
@@ -136,10 +155,20 @@ pub(crate) fn works_of(context: &Context, binding: &Binding) -> Vec<Arc<Object>>
     }
 }
 
-async fn delete_works(context: &Context, keys: impl Iterator<Item = &ObjectKey>) -> Result<()> {
+/// Whether the server has the binding as it was decided about.
+async fn is_newest(context: &Context, known: &Object) -> Result<bool> {
+    let key = known.key();
+    let resource = Binding::api_resource(Scope::of(&key));
+    let live = context.client.get_opt(&resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    Ok(live.is_some_and(|live| live.uid() == known.uid() && live.generation() == known.generation()))
+}
+
+/// Deletes these Works, and none that took their names since.
+async fn delete_works(context: &Context, works: impl Iterator<Item = &Arc<Object>>) -> Result<()> {
     let mut errors = Vec::new();
-    for key in keys {
-        match context.client.delete(&Work::api_resource(), key, &DeleteOptions::default()).await {
+    for work in works {
+        let (key, options) = (work.key(), DeleteOptions::default().only_uid(work.uid()));
+        match context.client.delete(&Work::api_resource(), &key, &options).await {
             Ok(()) => {}
             Err(error) if error.is_not_found() => {}
             Err(error) => errors.push(format!("deleting work {key}: {error}")),
@@ -163,19 +192,45 @@ async fn remove_finalizer(context: &Context, binding: &Binding) -> Result<()> {
     }
 }
 
-async fn ensure_works(context: &Context, binding: &Binding, template: &Object) -> Result<()> {
+/// Works that this process created for a binding that was gone when they came to be.
+async fn delete_strays(context: &Context, strays: &Strays, key: &ObjectKey) -> Result<Next> {
+    let found = strays.of(key);
+    if found.is_empty() {
+        return Ok(Next::Done);
+    }
+    let scope = Scope::of(key);
+    let (resource, label) = (Binding::api_resource(scope), scope.binding_id_label());
+    let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let mut left = Vec::new();
+    for (work, id) in found {
+        if live.as_ref().is_some_and(|live| live.label(label) == Some(&*id)) {
+            continue;
+        }
+        // Another binding may have taken it over.
+        left.extend(context.works.cache().get(&work).filter(|work| work.label(label) == Some(&*id)));
+    }
+    delete_works(context, left.iter()).await?;
+    strays.forget(key);
+    Ok(Next::Done)
+}
+
+async fn ensure_works(context: &Context, strays: &Strays, binding: &Binding, template: &Object) -> Result<()> {
     let tree = decoded(template, template.to_value())?;
     let clusters: BTreeMap<_, _> =
         context.clusters.all().into_iter().map(|cluster| (cluster.metadata.name.clone(), cluster)).collect();
     let overrides = overrides_for(context, Template(&tree));
     let rendered = context.interpreting.decide(|interpreter| {
-        let inputs = Inputs { interpreter, clusters: &clusters, overrides: &overrides };
+        let state_injection = context.settings.gates.stateful_failover;
+        let inputs = Inputs { interpreter, clusters: &clusters, overrides: &overrides, state_injection };
         works::render(binding, Template(&tree), inputs)
     });
     let rendered = rendered.await;
     let writes = rendered.into_iter().map(|work| async {
         match work {
             Ok(Rendered { cluster, work, applied }) => {
+                if context.works.cache().get(&work.key()).is_none() {
+                    strays.creating(work.key(), origin(binding));
+                }
                 if write_work(context, work).await? {
                     tell_applied(context, template, &cluster, &applied);
                 }
@@ -191,6 +246,11 @@ async fn ensure_works(context: &Context, binding: &Binding, template: &Object) -
     });
     let written = futures::future::join_all(writes).await;
     all(written.into_iter().filter_map(|result| result.err().map(|error| error.to_string())).collect())
+}
+
+fn origin(binding: &Binding) -> Origin {
+    let generation = binding.metadata.generation;
+    Origin { binding: binding.key(), id: binding.permanent_id().to_owned(), generation }
 }
 
 /// The component that events about overrides come from.

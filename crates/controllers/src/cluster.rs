@@ -138,7 +138,13 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     match context.client.get_opt(&namespaces(), &namespace).await.during(reading)? {
         Some(existing) => {
             if !existing.is_deleting() {
-                let deleted = context.client.delete(&namespaces(), &namespace, &DeleteOptions::default()).await;
+                // A cluster that joined under this name since has a namespace of its own: one that was read before the
+                // leaving Cluster was seen to be there is not that.
+                if !is_leaving_still(context, object).await? {
+                    return Ok(Next::Done);
+                }
+                let options = DeleteOptions::default().only_uid(existing.uid());
+                let deleted = context.client.delete(&namespaces(), &namespace, &options).await;
                 if let Err(error) = deleted
                     && !error.is_not_found()
                 {
@@ -159,6 +165,14 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     let patch = json!({"metadata": {"finalizers": left, "resourceVersion": object.resource_version()}});
     write(context, cluster, patch).await?;
     Ok(Next::Done)
+}
+
+/// Asks the server, for the cache may tell of a Cluster that is long gone.
+async fn is_leaving_still(context: &Context, object: &Object) -> Result<bool> {
+    let key = object.key();
+    let live =
+        context.client.get_opt(&Cluster::api_resource(), &key).await.during(|| format!("reading cluster {key}"))?;
+    Ok(live.is_some_and(|live| live.uid() == object.uid() && live.is_deleting()))
 }
 
 /// Whether any binding still goes there; the scheduler takes a leaving cluster out of them.

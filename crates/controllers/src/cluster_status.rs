@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::meta::Time;
+use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Informer, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel, SyncMode};
-use karmada_api::constants::finalizers;
+use karmada_api::constants::{conditions, finalizers};
 use parking_lot::Mutex;
 use propagation::cluster_status::{self, Observation, Probe};
 use propagation::resource_summary;
@@ -76,7 +76,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     let ready = {
         let mut observations = observations.lock();
         let remembered = observations.entry(name.to_owned()).or_default();
-        let current = cluster.condition(karmada_api::constants::conditions::READY);
+        let current = cluster.condition(conditions::READY);
         let before = remembered.observation.as_ref();
         let (condition, observation) =
             cluster_status::settle(&probe, current, before, context.settings.thresholds, now);
@@ -91,7 +91,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
         let models = if context.settings.gates.resource_models { cluster.spec.resource_models.as_slice() } else { &[] };
         sum_up(&member, models, &mut status, observations).await;
     }
-    write(context, &cluster, &status).await?;
+    write(context, &cluster, status.clone()).await?;
     let seen = Cluster { status, ..Cluster::clone(&cluster) };
     context.metrics.cluster(&seen, started.elapsed());
     Ok(Next::After(context.settings.status_frequency))
@@ -169,14 +169,39 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
     }
 }
 
-async fn write(context: &Context, cluster: &Cluster, status: &ClusterStatus) -> Result<()> {
-    if *status == cluster.status {
+/// The conditions that are written here; others have others in the same list.
+const OURS: [&str; 2] = [conditions::READY, conditions::COMPLETE_API_ENABLEMENTS];
+
+/// What was found out, onto the newest state: looking at a member takes a while.
+async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Result<()> {
+    let (resource, key) = (Cluster::api_resource(), cluster.key());
+    let newest = context.clusters.get(&key).filter(|newest| newest.metadata.uid == cluster.metadata.uid);
+    let Some(newest) = newest else { return Ok(()) };
+    let known = newest.status.clone();
+    let status = ClusterStatus {
+        conditions: united(&known.conditions, found.conditions),
+        remedy_actions: known.remedy_actions.clone(),
+        ..found
+    };
+    if status == known {
         return Ok(());
     }
-    let patch = json!({"metadata": {"uid": cluster.metadata.uid}, "status": status});
-    let (resource, key) = (Cluster::api_resource(), cluster.key());
+    let version = &newest.metadata.resource_version;
+    let patch = json!({"metadata": {"uid": cluster.metadata.uid, "resourceVersion": version}, "status": status});
     match context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::status()).await {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.map(|_| ()).during(|| format!("writing the status of cluster {key}")),
     }
+}
+
+fn united(known: &[Condition], found: Vec<Condition>) -> Vec<Condition> {
+    let is_ours = |condition: &Condition| OURS.contains(&condition.type_.as_str());
+    let mut all = known.to_vec();
+    for condition in found.into_iter().filter(is_ours) {
+        match all.iter_mut().find(|it| it.type_ == condition.type_) {
+            Some(it) => *it = condition,
+            None => all.push(condition),
+        }
+    }
+    all
 }

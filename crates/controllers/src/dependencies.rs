@@ -51,6 +51,13 @@ pub(crate) async fn run(context: Context) {
     });
     let keys = queue.clone();
     bindings.subscribe(move |event| {
+        if let (Event::Deleted(object), Ok(attached)) = (event, Binding::decode(event.object())) {
+            // Those that require it bring it back, if its object is still there.
+            let required = attached.spec.required_by.iter().filter(|it| it.name != object.name());
+            for it in required {
+                keys.add(ObjectKey::namespaced(it.namespace.as_str(), it.name.as_str()));
+            }
+        }
         let wants = |object: &Object| {
             let binding = Binding::decode(object).ok()?;
             binding.spec.propagate_deps.then_some(!binding.spec.clusters.is_empty())

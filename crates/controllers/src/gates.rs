@@ -19,6 +19,8 @@ pub struct Gates {
     pub workload_affinity: bool,
     /// `ResourceQuotaEstimate`
     pub resource_quota_estimate: bool,
+    /// `StatefulFailoverInjection`: a copy that takes over from a failed one gets the labels kept of that one.
+    pub stateful_failover: bool,
 }
 
 impl Default for Gates {
@@ -32,6 +34,7 @@ impl Default for Gates {
             multiple_pod_templates: false,
             workload_affinity: false,
             resource_quota_estimate: false,
+            stateful_failover: false,
         }
     }
 }
@@ -55,6 +58,7 @@ mod tests {
             (ours.multiple_pod_templates, gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
             (ours.workload_affinity, gates::WORKLOAD_AFFINITY),
             (ours.resource_quota_estimate, gates::RESOURCE_QUOTA_ESTIMATE),
+            (ours.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
         ] {
             assert_eq!(open, upstreams.is_open(name), "{name}");
         }

@@ -19,6 +19,7 @@ pub mod metrics;
 mod namespace;
 mod skip;
 mod stores;
+mod strays;
 mod table;
 mod templates;
 mod unified_auth;

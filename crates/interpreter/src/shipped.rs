@@ -2,6 +2,8 @@
 //! written against what scripts of users may do, with `lua/shared.lua` in front; the operations are the functions they
 //! define.
 
+use std::sync::LazyLock;
+
 use crate::lua::Engine;
 use crate::{Operation, Scripts};
 
@@ -64,11 +66,15 @@ impl Shipped {
     }
 }
 
+/// The operations of each, looked up once for all interpreters of the process.
+static OPERATIONS: LazyLock<Vec<Vec<Operation>>> =
+    LazyLock::new(|| SHIPPED.iter().map(|shipped| shipped.operations().collect()).collect());
+
 /// The shipped customizations as a layer.
 pub fn layer(engine: Engine) -> Scripts {
     let mut scripts = Scripts::none(engine);
-    for shipped in SHIPPED {
-        scripts.add_all(shipped.api_version, shipped.kind, shipped.operations(), shipped.source);
+    for (shipped, operations) in SHIPPED.iter().zip(OPERATIONS.iter()) {
+        scripts.add_all(shipped.api_version, shipped.kind, operations.iter().copied(), shipped.source);
     }
     scripts
 }

@@ -92,6 +92,8 @@ pub struct Inputs<'a> {
     pub clusters: &'a BTreeMap<String, std::sync::Arc<Cluster>>,
     /// Override policies of the template's namespace and of the cluster scope.
     pub overrides: &'a [Override],
+    /// Whether a copy that takes over from a failed one gets that one's state (gate StatefulFailoverInjection).
+    pub state_injection: bool,
 }
 
 /// A Work to be written, and what was applied to make it (for events).
@@ -147,7 +149,9 @@ fn render_one(
         object["spec"]["completions"] = json!(share);
     }
     let applied = overrides::apply(inputs.overrides, cluster, &mut object)?;
-    inject_preserved_state(binding, target, &mut object);
+    if inputs.state_injection {
+        inject_preserved_state(binding, target, &mut object);
+    }
 
     let id_label = binding.scope.binding_id_label();
     let metadata = WorkMetadata {
@@ -319,7 +323,7 @@ mod tests {
 
     fn rendered(binding: &Binding, template: &Value) -> Vec<Result<Rendered, Error>> {
         let (interpreter, clusters) = (Interpreter::default(), clusters());
-        let inputs = Inputs { interpreter: &interpreter, clusters: &clusters, overrides: &[] };
+        let inputs = Inputs { interpreter: &interpreter, clusters: &clusters, overrides: &[], state_injection: true };
         render(binding, Template(template), inputs)
     }
 

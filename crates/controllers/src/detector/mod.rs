@@ -10,12 +10,14 @@ pub(crate) use watch::is_change;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, Object, ObjectKey};
-use controller_runtime::{Event, Priority, WorkQueue, run_workers};
-use karmada_api::scope::{Policy, Scope};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use client::MapError;
+use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use karmada_api::scope::{Binding, Policy, Scope};
 use parking_lot::Mutex;
 
 use crate::Context;
+use crate::error::Result;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
 /// is part of the key so that it cannot swallow a change of the user.
@@ -33,6 +35,8 @@ struct Detector {
     context: Context,
     templates: Arc<WorkQueue<TemplateKey>>,
     policies: Arc<WorkQueue<ObjectKey>>,
+    /// Templates whose binding is gone: one that is still there needs another.
+    unbound: Arc<WorkQueue<(GroupVersionKind, ObjectKey)>>,
     waiting: Waiting,
     /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
     /// pass should find its binding; so should a policy that changes now.
@@ -44,6 +48,7 @@ pub(crate) async fn run(context: Context) {
         context: context.clone(),
         templates: context.queue(),
         policies: context.queue(),
+        unbound: context.queue(),
         waiting: Waiting::default(),
         written: Mutex::default(),
     });
@@ -70,10 +75,7 @@ pub(crate) async fn run(context: Context) {
         let followed = Arc::downgrade(&detector);
         context.bindings(scope).subscribe(move |event| {
             if let Some(detector) = followed.upgrade() {
-                let (mut written, seen) = (detector.written.lock(), event.object());
-                if written.get(&seen.key()).is_some_and(|ours| version(ours) <= version(seen)) {
-                    written.remove(&seen.key());
-                }
+                detector.note_binding(event);
             }
         });
     }
@@ -92,8 +94,49 @@ pub(crate) async fn run(context: Context) {
             async move { detector.reconcile_policy(&key).await }
         })
     };
+    let unbound = {
+        let detector = detector.clone();
+        run_workers("resource-detector-bindings", detector.unbound.clone(), 1, stop.clone(), move |(gvk, key)| {
+            let detector = detector.clone();
+            async move { detector.bind_again(&gvk, key).await }
+        })
+    };
     let discovery = async { stop.run_until_cancelled(detector.watch_resources()).await };
-    let _ = tokio::join!(templates, policies, discovery);
+    let _ = tokio::join!(templates, policies, unbound, discovery);
+}
+
+impl Detector {
+    fn note_binding(&self, event: &Event) {
+        let seen = event.object();
+        {
+            let mut written = self.written.lock();
+            if written.get(&seen.key()).is_some_and(|ours| version(ours) <= version(seen)) {
+                written.remove(&seen.key());
+            }
+        }
+        if let (Event::Deleted(_), Ok(binding)) = (event, Binding::decode(seen)) {
+            let of = binding.spec.resource;
+            if let Ok(gvk) = GroupVersionKind::from_api_version(&of.api_version, &of.kind) {
+                self.unbound.add((gvk, ObjectKey::namespaced(of.namespace, of.name)));
+            }
+        }
+    }
+
+    /// Looks at a template again whose binding is gone. Upstream leaves a template without, when somebody deletes the
+    /// binding, until the template changes.
+    async fn bind_again(&self, gvk: &GroupVersionKind, key: ObjectKey) -> Result<Next> {
+        let resource = match self.context.mapper.resource(gvk).await {
+            Ok(resource) => Arc::new(resource),
+            Err(MapError::NoMatch(_)) => return Ok(Next::Done),
+            Err(error) => return Err(error.into()),
+        };
+        // Usually it is the template that was deleted.
+        let informer = self.context.control.existing(&resource);
+        if informer.is_some_and(|informer| informer.cache().get(&key).is_some()) {
+            self.templates.add(TemplateKey { resource, key, by_us: false });
+        }
+        Ok(Next::Done)
+    }
 }
 
 /// Revisions of one server, which grow with every write.

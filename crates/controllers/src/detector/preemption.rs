@@ -96,6 +96,23 @@ impl Detector {
         }
     }
 
+    /// After a claim: a stronger policy that came a moment before looked at the template when nobody had it.
+    pub(super) fn wake_preemptors(&self, template: Template<'_>, holder: &Policy) {
+        if !self.context.settings.gates.preemption {
+            return;
+        }
+        let mut policies = self.context.policies.of(None);
+        if !template.namespace().is_empty() {
+            policies.extend(self.context.policies.of(Some(template.namespace())));
+        }
+        for policy in policies {
+            let selects = || selection::strongest(&policy.spec.resource_selectors, template).is_some();
+            if always(&policy) && selection::preempts(&policy, holder) && selects() {
+                self.policies.add(policy.key());
+            }
+        }
+    }
+
     /// After a policy lowered its priority, those between the old and the new one may take what it has; the strongest
     /// goes first.
     pub(super) fn wake_contenders(&self, event: &Event) {

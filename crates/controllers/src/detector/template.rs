@@ -141,6 +141,7 @@ impl Detector {
             let claimed = self.edit(&key.resource, Template(tree), &edits).await?;
             edits.apply(tree);
             tree["metadata"]["resourceVersion"] = json!(claimed.resource_version());
+            self.wake_preemptors(Template(tree), policy);
         }
         if key.by_us && policy.spec.activation_preference == Some(ActivationPreference::Lazy) {
             return Ok(false);

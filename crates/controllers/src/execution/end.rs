@@ -54,7 +54,8 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
     Ok(End::Finished)
 }
 
-/// Only what is there now, is ours, and is the object that was looked at. The member is asked, not the cache.
+/// Only what is there now and is ours, as it was looked at: who takes our mark off meanwhile keeps it. The member is
+/// asked, not the cache.
 async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
     let reading = || format!("reading {} {key}", resource.kind);
@@ -63,7 +64,7 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> 
     if !deletion::may_delete(Template(&tree)) || observed.is_deleting() {
         return Ok(());
     }
-    let options = DeleteOptions::background().only_uid(observed.uid());
+    let options = DeleteOptions::background().only_version(observed.uid(), observed.resource_version());
     let deleted = member.client.delete(&resource, &key, &options).await;
     let labels = [result(&deleted), &resource.api_version(), &resource.kind, &member.name];
     context.metrics.deletes.increment(&labels);

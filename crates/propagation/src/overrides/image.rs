@@ -97,12 +97,10 @@ fn parse(text: &str) -> Result<Image, &'static str> {
     }
     let last = name.rfind('/').map_or(0, |slash| slash + 1);
     let (name, tag) = match name[last..].find(':') {
+        Some(colon) if !is_tag(&name[last + colon + 1..]) => return Err("the tag is malformed"),
         Some(colon) => (&name[..last + colon], &name[last + colon + 1..]),
         None => (name, ""),
     };
-    if name.len() < text.len() && digest.is_empty() && !is_tag(tag) {
-        return Err("the tag is malformed");
-    }
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
         _ => ("", name),
@@ -110,9 +108,14 @@ fn parse(text: &str) -> Result<Image, &'static str> {
     if repository.is_empty() {
         return Err("the repository is empty");
     }
-    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '/');
-    if !repository.chars().all(plain) {
-        return Err("the repository must be lower case");
+    let mut components = repository.split('/');
+    // Read as a host by those who know no registry without a dot; there it may have capitals.
+    let host = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    if registry.is_empty() && components.clone().count() > 1 && components.clone().next().is_some_and(host) {
+        components.next();
+    }
+    if !components.all(is_component) {
+        return Err("the repository must be words in lower case, joined by '/', '.', '_', '__' or dashes");
     }
     // With both, the tag wins.
     let digest = if tag.is_empty() { digest } else { "" };
@@ -122,6 +125,14 @@ fn parse(text: &str) -> Result<Image, &'static str> {
         tag: tag.to_owned(),
         digest: digest.to_owned(),
     })
+}
+
+/// Lower-case words and digits with single separators between them.
+fn is_component(text: &str) -> bool {
+    let mut separators = text.split(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()).peekable();
+    let begins = separators.next() == Some("") && separators.peek().is_some();
+    let known = |it: &str| matches!(it, "" | "." | "_" | "__") || it.chars().all(|c| c == '-');
+    begins && text.ends_with(|c: char| c.is_ascii_alphanumeric()) && separators.all(known)
 }
 
 fn is_tag(text: &str) -> bool {
@@ -173,6 +184,13 @@ mod tests {
             (&format!("a.b/c:t@{digest}"), "Registry", "add", "", "a.b/c:t"),
             ("Nginx", "Tag", "replace", "1", "error"),
             ("", "Tag", "replace", "1", "error"),
+            ("Team/nginx", "Tag", "replace", "1", "Team/nginx:1"),
+            ("a/Nginx", "Tag", "replace", "1", "error"),
+            ("a//b", "Tag", "replace", "1", "error"),
+            ("a..b", "Tag", "replace", "1", "error"),
+            ("my__image-x", "Tag", "replace", "1", "my__image-x:1"),
+            ("nginx:", "Tag", "replace", "1", "error"),
+            (&format!("nginx:-@{digest}"), "Tag", "replace", "1", "error"),
         ] {
             assert_eq!(edited(image, component, operator, value), expected, "{image}");
         }
