@@ -93,7 +93,7 @@ async fn a_dependency_follows_its_template() {
     assert!(plane.get(&config_maps(), &demo("settings")).await.is_some(), "the template stays");
     let binding = attached(&plane).await;
     assert!(binding["spec"]["requiredBy"].as_array().is_none_or(Vec::is_empty), "{binding}");
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +118,7 @@ async fn two_applications_share_a_dependency() {
     settings_in(&plane, "m1", None).await;
     settings_in(&plane, "m2", Some("1")).await;
     assert_eq!(attached(&plane).await["spec"]["conflictResolution"], "Abort");
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,5 +159,5 @@ async fn customizations_decide_before_the_built_in_rules() {
         .merge(&deployments(), &demo("web"), json!({"metadata": {"labels": {"a": "b"}}}), PatchOptions::default())
         .await;
     settings_in(&plane, "m1", Some("1")).await;
-    plane.shutdown();
+    plane.shutdown().await;
 }

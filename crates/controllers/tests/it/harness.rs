@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use apimachinery::resource::Resource;
 use apimachinery::{ApiResource, Object, ObjectKey, Status};
+use apiserver::discovery::Discovery;
 use apiserver::request::RequestInfo;
 use apiserver::{Admission, AdmissionRequest, ApiServer, Authorization, Operation, Route, ServerConfig, Shared};
 use client::{Client, Patch, PatchOptions};
@@ -14,6 +16,7 @@ use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::admission::{self, Options};
 use karmada_api::cluster::v1alpha1::Cluster;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +38,8 @@ pub struct Plane {
     settings: Settings,
     stop: CancellationToken,
     running: Vec<JoinHandle<()>>,
+    /// Of controllers that others run beside.
+    former: Vec<JoinHandle<()>>,
     servers: Vec<ApiServer>,
     pub context: Context,
 }
@@ -68,7 +73,24 @@ impl Admission for KarmadaAdmission {
     }
 }
 
-struct DiscoveryRoute;
+/// Says what a server has; made once for each state of its registry.
+#[derive(Default)]
+struct DiscoveryRoute(Mutex<Option<(u64, Arc<Discovery>)>>);
+
+impl DiscoveryRoute {
+    fn newest(&self, server: &Shared) -> Arc<Discovery> {
+        let served = server.registry.snapshot();
+        let mut known = self.0.lock();
+        match &*known {
+            Some((generation, discovery)) if *generation == served.generation => discovery.clone(),
+            _ => {
+                let discovery = Arc::new(Discovery::new(served.iter().cloned()));
+                *known = Some((served.generation, discovery.clone()));
+                discovery
+            }
+        }
+    }
+}
 
 impl Route for DiscoveryRoute {
     fn takes(&self, info: &RequestInfo) -> bool {
@@ -82,19 +104,52 @@ impl Route for DiscoveryRoute {
         _user: &'a Identity,
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
-        let discovery = apiserver::discovery::Discovery::new(server.registry.snapshot().iter().cloned());
-        let answer = discovery.get(&info.path, None, request.headers());
+        let answer = self.newest(server).get(&info.path, None, request.headers());
         Box::pin(std::future::ready(answer.ok_or_else(|| Status::not_found("", "", &info.path))))
     }
 }
 
-async fn server(world: &World, karmada: bool) -> ApiServer {
-    let mut resources = kubernetes_api::resources();
-    let mut admission: Vec<Arc<dyn Admission>> = Vec::new();
-    if karmada {
-        resources.extend(karmada_api::cluster::resources(None));
-        admission.push(Arc::new(KarmadaAdmission(world.clone())));
+/// What our definitions serve, compiled once for all control planes of this process: that takes half a second.
+async fn karmada_resources() -> Vec<Resource> {
+    static COMPILED: tokio::sync::OnceCell<Vec<Resource>> = tokio::sync::OnceCell::const_new();
+    let compiled = COMPILED.get_or_init(|| async {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 0);
+        let server = start(&world, Serves::EVERYTHING, Vec::new(), Vec::new(), karmada_api::crds()).await;
+        let custom = server.shared().registry.snapshot().iter().filter(|it| it.info.custom).cloned().collect();
+        server.shutdown();
+        custom
+    });
+    compiled.await.clone()
+}
+
+async fn server(world: &World, karmada: bool, serves: Serves) -> ApiServer {
+    if !karmada {
+        return start(world, serves, Vec::new(), Vec::new(), Vec::new()).await;
     }
+    let mut resources = karmada_resources().await;
+    resources.extend(karmada_api::cluster::resources(None));
+    start(world, serves, resources, vec![Arc::new(KarmadaAdmission(world.clone()))], Vec::new()).await
+}
+
+/// Which resources a server has: controllers watch every one of them.
+#[derive(Clone, Copy)]
+pub struct Serves(pub fn(&str) -> bool);
+
+impl Serves {
+    pub const EVERYTHING: Self = Self(|_| true);
+}
+
+async fn start(
+    world: &World,
+    serves: Serves,
+    more: Vec<Resource>,
+    admission: Vec<Arc<dyn Admission>>,
+    crds: Vec<Value>,
+) -> ApiServer {
+    static BUILT_IN: LazyLock<Vec<Resource>> = LazyLock::new(kubernetes_api::resources);
+    let mut resources = BUILT_IN.clone();
+    resources.extend(more);
+    resources.retain(|resource| (serves.0)(&resource.info.resource.plural));
     let config = ServerConfig {
         store: Arc::new(storage::memory::MemoryStore::new()),
         world: world.clone(),
@@ -102,8 +157,8 @@ async fn server(world: &World, karmada: bool) -> ApiServer {
         admission,
         authentication: Box::new(|_| Default::default()),
         authorization: Authorization::AlwaysAllow,
-        routes: vec![Arc::new(DiscoveryRoute)],
-        crds: if karmada { karmada_api::crds() } else { Vec::new() },
+        routes: vec![Arc::new(DiscoveryRoute::default())],
+        crds,
         converters: Default::default(),
         version: Default::default(),
     };
@@ -123,12 +178,17 @@ impl Plane {
 
     /// Members that are not joined yet, namespace `demo` in the control plane.
     pub async fn of(names: &[&str], settings: Settings) -> Self {
-        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 11);
-        let mut servers = vec![server(&world, true).await];
+        Self::seeded(names, settings, 11, Serves::EVERYTHING).await
+    }
+
+    /// As [`Plane::of`], with another seed for what is random, and servers that have certain resources only.
+    pub async fn seeded(names: &[&str], settings: Settings, seed: u64, serves: Serves) -> Self {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), seed);
+        let mut servers = vec![server(&world, true, serves).await];
         let client = Client::in_process(servers[0].service(), Identity::system("test"));
         let mut members = BTreeMap::new();
         for name in names {
-            let member = server(&world, false).await;
+            let member = server(&world, false, serves).await;
             members.insert((*name).to_owned(), member.service());
             servers.push(member);
         }
@@ -137,7 +197,9 @@ impl Plane {
         let controlled = Client::in_process(control, Identity::system("controllers"));
         let stop = CancellationToken::new();
         let (context, running) = controllers(&controlled, &world, &members, &network, &settings, &stop);
-        let plane = Self { client, controlled, world, members, network, settings, stop, running, servers, context };
+        let former = Vec::new();
+        let plane =
+            Self { client, controlled, world, members, network, settings, stop, running, former, servers, context };
         for name in ["karmada-cluster", "demo"] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             plane.create(namespaces(), namespace).await;
@@ -176,6 +238,19 @@ impl Plane {
             controller.await.expect("no controller panics");
         }
         self.stop = CancellationToken::new();
+        (self.context, self.running) =
+            controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
+    }
+
+    /// Starts controllers beside those that run, which go on for a while: as a process does that lost its leadership and
+    /// has not noticed yet.
+    pub fn overlap_controllers(&mut self, time: Duration) {
+        let old = std::mem::replace(&mut self.stop, CancellationToken::new());
+        tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            old.cancel();
+        });
+        self.former.append(&mut self.running);
         (self.context, self.running) =
             controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
     }
@@ -225,8 +300,11 @@ impl Plane {
         tokio::time::sleep(Duration::from_secs(5)).await;
     }
 
-    pub fn shutdown(self) {
+    pub async fn shutdown(self) {
         self.stop.cancel();
+        for controller in self.running.into_iter().chain(self.former) {
+            controller.await.expect("no controller panics");
+        }
         self.servers.iter().for_each(ApiServer::shutdown);
     }
 }
@@ -258,7 +336,7 @@ fn controllers(
     let (services, network) = (members.clone(), network.clone());
     let connector: controllers::Connector = Arc::new(move |endpoint: &client::Endpoint| {
         let name = endpoint.server.strip_prefix("https://")?;
-        let service = network.wrap(name, services.get(name)?.clone());
+        let service = network.wrap(name, services.get(name).cloned().or_else(|| network.service(name))?);
         Some(Client::in_process(service, Identity::system("karmada")))
     });
     let context = Context::new(client.clone(), world.clone(), connector, settings.clone(), stop.clone());

@@ -111,7 +111,7 @@ async fn an_application_goes_to_its_clusters_and_its_status_comes_back() {
             (get(&m2, &deployments(), &web()).await?["spec"]["replicas"] == 3).then_some(())
         })
         .await;
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ async fn edits_in_a_member_are_undone_and_foreign_marks_stay() {
     assert_eq!(object["metadata"]["labels"]["theirs"], "1");
     m1.delete(&deployments(), &web(), &client::DeleteOptions::background()).await.expect("the deletion");
     plane.until("it comes back", async || get(&m1, &deployments(), &web()).await).await;
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn nothing_is_touched_needlessly() {
     assert_eq!(writes(&plane.context, "m1"), 0);
     let after = plane.get(&Work::api_resource(), &work_key).await.expect("the work");
     assert_eq!(before["metadata"]["resourceVersion"], after["metadata"]["resourceVersion"]);
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,13 +185,16 @@ async fn an_unmanaged_object_is_left_alone() {
     assert!(items[0]["appliedMessage"].as_str().expect("a message").contains("already exists in the cluster m1"));
     assert_eq!(get(&m1, &config_maps, &key).await.expect("still there")["data"]["k"], "theirs");
 
-    // Taken out of the policy's hands, the binding lets go of what is ours only.
+    // Taken out of the policy's hands, the binding lets go of what is ours only. With the policy there it would come back.
+    let policy = ObjectKey::namespaced("demo", "pp");
+    plane.client.delete(&policies(), &policy, &client::DeleteOptions::default()).await.expect("the deletion");
+    plane.until("released", async || plane.get(&policies(), &policy).await.is_none().then_some(())).await;
     plane.client.delete(&resource, &binding, &client::DeleteOptions::default()).await.expect("the deletion");
     let m2 = plane.member("m2");
     plane.until("gone from m2", async || get(&m2, &config_maps, &key).await.is_none().then_some(())).await;
     plane.settle().await;
     assert!(get(&m1, &config_maps, &key).await.is_some());
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,7 +215,7 @@ async fn a_policy_that_goes_leaves_everything_running() {
     for member in ["m1", "m2"] {
         assert!(get(&plane.member(member), &deployments(), &web()).await.is_some());
     }
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -247,7 +250,7 @@ async fn works_wait_for_a_cluster_that_is_away_and_follow_when_it_is_back() {
     plane.network.heal("m1");
     plane.until("m1 is ready again", async || ready("True").await).await;
     plane.until("m1 follows", async || replicas(&m1_client, 5).await).await;
-    plane.shutdown();
+    plane.shutdown().await;
 }
 
 /// Requests to the control plane for each of many templates, events aside, with two clusters and one status change in
@@ -296,5 +299,5 @@ async fn a_template_costs_few_requests() {
         // The namespace, and each Deployment once.
         assert_eq!(writes(&plane.context, member), TEMPLATES + 1);
     }
-    plane.shutdown();
+    plane.shutdown().await;
 }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -35,6 +36,8 @@ pub struct Weather {
     pub seed: u64,
     /// Of a thousand requests, how many are refused; as many are carried out and their answers lost.
     pub lost: u64,
+    /// How long each event of a watch takes to arrive: caches are that old, or older.
+    pub lag: Duration,
 }
 
 type Answer = BoxFuture<'static, Result<Response, Infallible>>;
@@ -45,7 +48,10 @@ pub struct Network {
     weather: Mutex<Option<Weather>>,
     repeats: Mutex<HashMap<u64, u64>>,
     guard: Mutex<Option<Guard>>,
+    /// Servers besides the control plane and the members, by host name.
+    services: Mutex<HashMap<String, ApiService>>,
     writes: Mutex<BTreeMap<String, u64>>,
+    mute: AtomicBool,
 }
 
 enum Fate {
@@ -73,6 +79,20 @@ impl Network {
         self.repeats.lock().clear();
     }
 
+    /// Makes a service known as `https://NAME`.
+    pub fn serve(&self, name: &str, service: ApiService) {
+        self.services.lock().insert(name.to_owned(), service);
+    }
+
+    pub fn service(&self, name: &str) -> Option<ApiService> {
+        self.services.lock().get(name).cloned()
+    }
+
+    /// Takes events and keeps none: they are a good part of all writes, and nothing follows from them.
+    pub fn mute_events(&self) {
+        self.mute.store(true, Ordering::Relaxed);
+    }
+
     pub fn set_guard(&self, guard: Guard) {
         *self.guard.lock() = Some(guard);
     }
@@ -91,6 +111,11 @@ impl Network {
                 method: request.method().clone(),
                 path: request.uri().path().to_owned(),
             };
+            if network.mute.load(Ordering::Relaxed) && asked.path.contains("/events") && asked.method != Method::GET {
+                let mut echo = Response::new(request.into_body());
+                *echo.status_mut() = StatusCode::CREATED;
+                return Box::pin(std::future::ready(Ok(echo))) as Answer;
+            }
             let answer: Answer = Box::pin(tower::ServiceExt::oneshot(service.clone(), request));
             let network = network.clone();
             let carried: Answer = Box::pin(async move { Ok(network.carry(asked, answer).await) });
@@ -99,7 +124,7 @@ impl Network {
     }
 
     /// `answer` is not asked for before it is awaited.
-    async fn carry(&self, asked: Asked, answer: Answer) -> Response {
+    async fn carry(self: &Arc<Self>, asked: Asked, answer: Answer) -> Response {
         let server = &asked.server;
         let fate = self.delay(&asked).await;
         if self.is_cut(server) || matches!(fate, Fate::Refused) {
@@ -126,6 +151,16 @@ impl Network {
             if let Some(stream) = stream {
                 let (mut cut, server) = (self.cut.subscribe(), server.to_owned());
                 let end = async move { drop(cut.wait_for(|cut| cut.contains(&server)).await) };
+                let network = self.clone();
+                let stream = stream.then(move |event| {
+                    let lag = network.weather.lock().map(|weather| weather.lag).filter(|lag| !lag.is_zero());
+                    async move {
+                        if let Some(lag) = lag {
+                            tokio::time::sleep(lag).await;
+                        }
+                        event
+                    }
+                });
                 response.extensions_mut().insert(Payload::watch(Box::pin(stream.take_until(Box::pin(end)))));
             }
         }

@@ -1,0 +1,133 @@
+//! A member that goes away and comes back, as its Cluster tells it; and how a Cluster leaves.
+
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::{DeleteOptions, ListOptions};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::work::v1alpha1::Work;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::harness::{Plane, get, namespaces};
+
+async fn cluster(plane: &Plane) -> Value {
+    plane.get(&Cluster::api_resource(), &ObjectKey::cluster("m1")).await.expect("the cluster")
+}
+
+fn ready(cluster: &Value) -> Value {
+    let conditions = cluster["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap_or_default()
+}
+
+fn taints(cluster: &Value) -> Vec<String> {
+    let taints = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    taints.iter().map(|taint| format!("{}:{}", taint["key"], taint["effect"]).replace('"', "")).collect()
+}
+
+async fn until_ready_is(plane: &Plane, status: &str) -> (Value, Duration) {
+    let started = Instant::now();
+    let seen = plane
+        .until(&format!("Ready is {status}"), async || {
+            let cluster = cluster(plane).await;
+            (ready(&cluster)["status"] == status).then_some(cluster)
+        })
+        .await;
+    (seen, started.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_push_member_that_is_away_is_not_ready_after_the_threshold_and_comes_back_after_it() {
+    let plane = Plane::start().await;
+    // Where events of cluster-scoped objects are.
+    let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    plane.create(namespaces(), default).await;
+    let joined = cluster(&plane).await;
+    assert_eq!(ready(&joined)["reason"], "ClusterReady");
+    assert_eq!(ready(&joined)["message"], "cluster is healthy and ready to accept workloads");
+
+    plane.network.cut("m1");
+    let (away, after) = until_ready_is(&plane, "False").await;
+    assert!((30..=40).contains(&after.as_secs()), "{after:?}");
+    assert_eq!(ready(&away)["reason"], "ClusterNotReachable");
+    assert_eq!(ready(&away)["message"], "cluster is not reachable");
+    plane
+        .until("it takes nothing new", async || {
+            (taints(&cluster(&plane).await) == ["cluster.karmada.io/not-ready:NoSchedule"]).then_some(())
+        })
+        .await;
+
+    plane.network.heal("m1");
+    let (_, after) = until_ready_is(&plane, "True").await;
+    assert!((30..=40).contains(&after.as_secs()), "{after:?}");
+    plane.until("the taint is gone", async || taints(&cluster(&plane).await).is_empty().then_some(())).await;
+
+    let events = ApiResource::namespaced("", "v1", "Event", "events");
+    plane.settle().await;
+    let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
+    let messages: Vec<String> = list
+        .items
+        .iter()
+        .map(|event| event.to_value().expect("an event"))
+        .filter(|event| event["reason"] == "TaintClusterSucceed" && event["involvedObject"]["name"] == "m1")
+        .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    for expected in [
+        "Taint cluster succeed: cluster now has taints([{Key:cluster.karmada.io/not-ready,Effect:NoSchedule}]).",
+        "Taint cluster succeed: cluster now does not have taints.",
+    ] {
+        assert!(messages.iter().any(|message| message == expected), "{messages:?}");
+    }
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_namespace_goes_to_every_member_and_a_new_member_gets_all() {
+    let plane = Plane::of(&crate::harness::MEMBERS, controllers::Settings::default()).await;
+    plane.join("m1").await;
+    plane.until_ready("m1").await;
+    let namespace = |name: &str| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    plane.create(namespaces(), namespace("shop")).await;
+    let (m1, m2) = (plane.member("m1"), plane.member("m2"));
+    let shop = ObjectKey::cluster("shop");
+    plane.until("shop in m1", async || get(&m1, &namespaces(), &shop).await).await;
+    assert_eq!(get(&m2, &namespaces(), &shop).await, None);
+
+    plane.join("m2").await;
+    for name in ["shop", "demo"] {
+        plane.until("a new member gets all", async || get(&m2, &namespaces(), &ObjectKey::cluster(name)).await).await;
+    }
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
+    let plane = Plane::start().await;
+    // Nobody runs a namespace controller here.
+    let space = ObjectKey::cluster("karmada-es-m1");
+    let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster("m1"));
+    plane.client.delete(&resource, &key, &DeleteOptions::background()).await.expect("the deletion");
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let left = cluster(&plane).await;
+    assert!(left["metadata"]["deletionTimestamp"].is_string(), "{left}");
+    let namespace = plane.get(&namespaces(), &space).await.expect("the namespace");
+    assert!(namespace["metadata"]["deletionTimestamp"].is_string(), "{namespace}");
+
+    // The namespace controller's share, by hand.
+    let works = async || {
+        let list = plane.client.list(&Work::api_resource(), Some("karmada-es-m1"), &ListOptions::default()).await;
+        list.expect("works").items
+    };
+    for work in works().await {
+        let deleted = plane.client.delete(&Work::api_resource(), &work.key(), &DeleteOptions::background()).await;
+        deleted.expect("the deletion");
+    }
+    plane.until("the works are gone", async || works().await.is_empty().then_some(())).await;
+    let finalize = "/api/v1/namespaces/karmada-es-m1/finalize";
+    let mut namespace = plane.get(&namespaces(), &space).await.expect("the namespace");
+    namespace["spec"]["finalizers"] = json!([]);
+    plane.client.request(http::Method::PUT, finalize, Some(namespace)).await.expect("finalized");
+    plane.until("the cluster is gone", async || plane.get(&resource, &key).await.is_none().then_some(())).await;
+    plane.shutdown().await;
+}

@@ -1,0 +1,193 @@
+//! At rest: what the control plane made of templates and policies, worked out here once more.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::MEMBERS;
+use super::kinds::Kind;
+use super::read::{clusters, leaving, lives, name, targets, text};
+use super::state::{State, claim, selects};
+
+/// What is not as templates and policies say. `evicted` are bindings that workloads were driven from: where these go
+/// then is the scheduler's choice.
+pub fn discrepancies(state: &State, evicted: &BTreeSet<String>) -> Vec<String> {
+    let templates = state.templates.iter().filter_map(|(kind, template)| of_template(state, *kind, template));
+    let bindings = state.bindings.iter().flat_map(|binding| {
+        let placed = of_binding(state, binding, evicted.contains(name(binding)));
+        placed.into_iter().chain(required(state, binding)).chain(reported(state, binding))
+    });
+    templates.chain(bindings).collect()
+}
+
+fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {
+    let what = format!("{kind:?} {}", name(template));
+    if !lives(template) {
+        return Some(format!("{what} does not go"));
+    }
+    let Some((group, id)) = claim(template) else {
+        let policy = state.policies.iter().find(|policy| selects(policy, kind, template))?;
+        return Some(format!("{what} is not claimed, though {} {} selects it", text(policy, "/kind"), name(policy)));
+    };
+    if let Some(alone) = needed_alone(state, kind, template) {
+        return Some(alone);
+    }
+    let Some(policy) = state.claimant(template) else {
+        return Some(format!("{what} is claimed by a policy that is not there: {id}"));
+    };
+    let Some(binding) = state.binding_of(template) else {
+        return Some(format!("{what} is claimed by {} and has no binding", name(policy)));
+    };
+    if !selects(policy, kind, template) {
+        return None;
+    }
+    if let Some(stronger) = state.policies.iter().find(|it| selects(it, kind, template) && preempts(it, policy)) {
+        return Some(format!("{what} is claimed by {}, not by {}, which preempts", name(policy), name(stronger)));
+    }
+    let pointer = format!("/metadata/labels/{group}~1permanent-id");
+    if text(binding, &pointer) != id {
+        return Some(format!("{what}: policy {} claims it, not its binding", name(policy)));
+    }
+    let said = |spec: &Value| {
+        json!({"placement": spec["placement"], "conflictResolution": spec["conflictResolution"],
+            "preserve": spec["preserveResourcesOnDeletion"] == true,
+            "propagateDeps": kind.is_namespaced() && spec["propagateDeps"] == true,
+            "dispatching": spec["suspension"]["dispatching"],
+            "dispatchingOnClusters": spec["suspension"]["dispatchingOnClusters"]})
+    };
+    let (wanted, is) = (said(&policy["spec"]), said(&binding["spec"]));
+    (wanted != is).then(|| format!("{what}: policy {} says {wanted}, the binding {is}", name(policy)))
+}
+
+/// What a Deployment needs and that has no binding.
+fn needed_alone(state: &State, kind: Kind, template: &Value) -> Option<String> {
+    let binding = state.binding_of(template).filter(|_| kind == Kind::Deployment)?;
+    let placed = !clusters(&binding["spec"]["clusters"]).is_empty();
+    if binding["spec"]["propagateDeps"] != true || !placed || state.governor(kind, template).is_none() {
+        return None;
+    }
+    let needed = state.needed_by(template).filter(|needed| state.binding_of(needed).is_none())?;
+    Some(format!("Deployment {} needs {}, which has no binding", name(template), name(needed)))
+}
+
+/// Whether a policy should have taken the template from the one that has it.
+fn preempts(policy: &Value, holder: &Value) -> bool {
+    let wide = |policy: &Value| text(policy, "/kind") == "ClusterPropagationPolicy";
+    let priority = |policy: &Value| policy["spec"]["priority"].as_i64().unwrap_or_default();
+    let stronger = match (wide(policy), wide(holder)) {
+        (false, true) => true,
+        (true, false) => false,
+        _ => priority(policy) > priority(holder),
+    };
+    policy["spec"]["preemption"] == "Always" && stronger
+}
+
+fn of_binding(state: &State, binding: &Value, evicted: bool) -> Option<String> {
+    let what = format!("binding {}", name(binding));
+    let Some((kind, template)) = state.template_of(binding) else {
+        return Some(format!("{what} outlives its template"));
+    };
+    state.governor(kind, template)?;
+    if binding["spec"]["suspension"]["scheduling"] == true {
+        return None;
+    }
+    let replicas = template["spec"]["replicas"].as_i64();
+    let (placement, targets) = (&binding["spec"]["placement"], clusters(&binding["spec"]["clusters"]));
+    let named = placement["clusterAffinity"]["clusterNames"].as_array();
+    let fits = |member: &&str| named.is_none_or(|names| names.iter().any(|name| name == member));
+    let allowed: BTreeSet<String> = MEMBERS.iter().filter(|member| fits(member)).map(|it| (*it).to_owned()).collect();
+    let open: BTreeSet<String> = allowed.difference(&state.tainted).cloned().collect();
+    let chosen: BTreeSet<String> = targets.keys().cloned().collect();
+    if !chosen.is_subset(&allowed) {
+        return Some(format!("{what} is in {chosen:?}, not in some of {allowed:?}"));
+    }
+    if let Some(left) = evicted.then(|| leaving(binding).find(|cluster| chosen.contains(*cluster))).flatten() {
+        return Some(format!("{what} is in {left}, which it is driven from"));
+    }
+    if evicted || open.is_empty() {
+        return None;
+    }
+    let is_divided = placement["replicaScheduling"]["replicaSchedulingType"] == "Divided";
+    match replicas {
+        Some(replicas) if is_divided => {
+            let sum: i64 = targets.values().sum();
+            (sum != replicas).then(|| format!("{what}: {replicas} replicas over {allowed:?}: {targets:?}"))
+        }
+        _ => {
+            let each = targets.values().all(|given| replicas.is_none_or(|replicas| *given == replicas));
+            (!open.is_subset(&chosen) || !each)
+                .then(|| format!("{what}: {replicas:?} replicas in each of {allowed:?}: {targets:?}"))
+        }
+    }
+}
+
+/// Who requires a binding, and what follows from that.
+fn required(state: &State, binding: &Value) -> Option<String> {
+    let what = format!("binding {}", name(binding));
+    let (_, template) = state.template_of(binding)?;
+    let (mut sure, mut referrers, mut unsure) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for other in &state.bindings {
+        let Some((kind, needing)) = state.template_of(other).filter(|(kind, _)| *kind == Kind::Deployment) else {
+            continue;
+        };
+        let named = || name(other).to_owned();
+        if other["spec"]["propagateDeps"] != true {
+            continue;
+        }
+        // Nobody looks at a template that no policy selects, unless something else happens.
+        if state.governor(kind, needing).is_none() {
+            unsure.insert(named());
+        } else if state.needed_by(needing).is_some_and(|map| map["metadata"]["uid"] == template["metadata"]["uid"]) {
+            let there = clusters(&other["spec"]["clusters"]);
+            if there.is_empty() {
+                unsure.insert(named());
+            } else {
+                sure.push((named(), there));
+                referrers.push(other);
+            }
+        }
+    }
+    let snapshots = binding["spec"]["requiredBy"].as_array().into_iter().flatten();
+    let mut is: Vec<_> = snapshots.map(|it| (text(it, "/name").to_owned(), clusters(&it["clusters"]))).collect();
+    is.retain(|(name, there)| !unsure.contains(name) && !there.is_empty());
+    is.sort();
+    sure.sort();
+    if is != sure {
+        return Some(format!("{what} should be required by {sure:?}, not {is:?}"));
+    }
+    if referrers.is_empty() || !unsure.is_empty() || !binding["spec"]["placement"].is_null() {
+        return None;
+    }
+    let some = |field: &str, value: Value| referrers.iter().any(|other| other["spec"][field] == value);
+    let wanted = (some("conflictResolution", json!("Overwrite")), some("preserveResourcesOnDeletion", json!(true)));
+    let spec = &binding["spec"];
+    let is = (spec["conflictResolution"] == "Overwrite", spec["preserveResourcesOnDeletion"] == true);
+    (wanted != is).then(|| format!("{what} overwrites and preserves {is:?}, not {wanted:?}"))
+}
+
+/// The Works' state in the binding's status.
+fn reported(state: &State, binding: &Value) -> Option<String> {
+    let id = |object: &Value| {
+        let labels = ["resourcebinding", "clusterresourcebinding"];
+        labels.map(|group| text(object, &format!("/metadata/labels/{group}.karmada.io~1permanent-id")).to_owned())
+    };
+    let (mut wanted, ours) = (Vec::new(), id(binding));
+    for (member, works) in &state.works {
+        let made = works.iter().find(|work| lives(work) && id(work) == ours);
+        wanted.extend(made.map(|work| ((*member).to_owned(), super::read::condition(work, "Applied") == "True")));
+    }
+    let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
+    let is: Vec<(String, bool)> =
+        items.map(|it| (text(it, "/clusterName").to_owned(), it["applied"] == true)).collect();
+    if !wanted.is_empty() && is != wanted {
+        return Some(format!("binding {} says it is applied in {is:?}, its Works {wanted:?}", name(binding)));
+    }
+    let there: BTreeSet<&String> = wanted.iter().map(|(member, _)| member).collect();
+    let due = targets(binding);
+    let full = !due.is_empty()
+        && wanted.iter().all(|(_, applied)| *applied)
+        && due.keys().chain(&leaving(binding).map(str::to_owned).collect::<Vec<_>>()).all(|it| there.contains(it));
+    let said = super::read::condition(binding, "FullyApplied");
+    (!wanted.is_empty() && (said == "True") != full)
+        .then(|| format!("binding {}: FullyApplied is {said:?} with {wanted:?} of {due:?}", name(binding)))
+}

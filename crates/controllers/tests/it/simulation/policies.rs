@@ -1,0 +1,117 @@
+//! The policies of histories.
+
+use apimachinery::{ApiResource, ObjectKey};
+use rand::RngExt;
+use rand::rngs::StdRng;
+use serde_json::{Value, json};
+
+use super::MEMBERS;
+use super::kinds::{Kind, template};
+
+/// Of each kind, policies and overrides included, this many names are used.
+pub const NAMES: u8 = 2;
+
+#[derive(Clone, Debug)]
+pub struct PolicySpec {
+    kind: Kind,
+    selects: Selects,
+    clusters: Vec<&'static str>,
+    divided: bool,
+    overwrite: bool,
+    preserve: bool,
+    propagate_deps: bool,
+    priority: i32,
+    preempts: bool,
+    suspends: Suspends,
+}
+
+#[derive(Clone, Debug)]
+enum Selects {
+    Name(u8),
+    Colour(&'static str),
+    All,
+}
+
+#[derive(Clone, Debug)]
+enum Suspends {
+    Nothing,
+    Everywhere,
+    In(&'static str),
+}
+
+pub fn policies(cluster_wide: bool) -> ApiResource {
+    let group = ("policy.karmada.io", "v1alpha1");
+    match cluster_wide {
+        false => ApiResource::namespaced(group.0, group.1, "PropagationPolicy", "propagationpolicies"),
+        true => ApiResource::cluster(group.0, group.1, "ClusterPropagationPolicy", "clusterpropagationpolicies"),
+    }
+}
+
+pub fn overrides(cluster_wide: bool) -> ApiResource {
+    let group = ("policy.karmada.io", "v1alpha1");
+    match cluster_wide {
+        false => ApiResource::namespaced(group.0, group.1, "OverridePolicy", "overridepolicies"),
+        true => ApiResource::cluster(group.0, group.1, "ClusterOverridePolicy", "clusteroverridepolicies"),
+    }
+}
+
+/// The key of a policy or override of either scope.
+pub fn key(cluster_wide: bool, name: String) -> ObjectKey {
+    if cluster_wide { ObjectKey::cluster(name) } else { ObjectKey::namespaced("demo", name) }
+}
+
+impl PolicySpec {
+    pub fn draw(rng: &mut StdRng, kind: Kind) -> Self {
+        let mut once_in = |n: u32| rng.random_range(0..n) == 0;
+        let (divided, overwrite, preserve) = (once_in(2), once_in(4), once_in(8));
+        let (propagate_deps, preempts, suspended, one) = (once_in(2), once_in(4), once_in(8), once_in(2));
+        let selects = match rng.random_range(0..4) {
+            _ if preempts => Selects::Name(rng.random_range(0..NAMES)),
+            0 | 1 => Selects::Name(rng.random_range(0..NAMES)),
+            2 => Selects::Colour(["red", "blue"][rng.random_range(0..2)]),
+            _ => Selects::All,
+        };
+        let suspends = match (suspended, one) {
+            (false, _) => Suspends::Nothing,
+            (true, false) => Suspends::Everywhere,
+            (true, true) => Suspends::In(MEMBERS[rng.random_range(0..MEMBERS.len())]),
+        };
+        let clusters = MEMBERS.into_iter().filter(|_| rng.random_range(0..3) > 0).collect();
+        let priority = rng.random_range(0..3);
+        Self { kind, selects, clusters, divided, overwrite, preserve, propagate_deps, priority, preempts, suspends }
+    }
+
+    pub fn object(&self, kind: &str, key: &ObjectKey) -> Value {
+        let resource = self.kind.resource();
+        let mut selector = json!({"apiVersion": resource.api_version(), "kind": resource.kind});
+        if let Some(namespace) = self.kind.namespace() {
+            selector["namespace"] = json!(namespace);
+        }
+        match self.selects {
+            Selects::Name(n) => selector["name"] = json!(template(n)),
+            Selects::Colour(colour) => selector["labelSelector"] = json!({"matchLabels": {"colour": colour}}),
+            Selects::All => {}
+        }
+        let mut placement = json!({"clusterAffinity": {"clusterNames": self.clusters}});
+        if self.clusters.is_empty() {
+            placement = json!({});
+        }
+        if self.divided {
+            placement["replicaScheduling"] =
+                json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
+        }
+        let mut spec = json!({"resourceSelectors": [selector], "placement": placement,
+            "conflictResolution": if self.overwrite { "Overwrite" } else { "Abort" },
+            "preserveResourcesOnDeletion": self.preserve, "propagateDeps": self.propagate_deps,
+            "priority": self.priority, "preemption": if self.preempts { "Always" } else { "Never" }});
+        match self.suspends {
+            Suspends::Nothing => {}
+            Suspends::Everywhere => spec["suspension"] = json!({"dispatching": true}),
+            Suspends::In(member) => {
+                spec["suspension"] = json!({"dispatchingOnClusters": {"clusterNames": [member]}});
+            }
+        }
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind,
+            "metadata": {"name": key.name, "namespace": key.namespace()}, "spec": spec})
+    }
+}

@@ -1,0 +1,267 @@
+//! One history from its start to its end, in a control plane of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use client::{Client, DeleteOptions};
+use controller_runtime::InformerSet;
+use controllers::Settings;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::history::Action;
+use super::kinds::Kind;
+use super::perform::binding_of;
+use super::policies::{overrides, policies};
+use super::read::{all, condition, is_template, lives, name};
+use super::state::State;
+use super::witness::Witness;
+use super::{MEMBERS, members, plane};
+use crate::harness::{Plane, Serves};
+
+/// What went wrong in a history.
+pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
+    let mut simulation = Simulation::start(seed).await;
+    let wrong = simulation.history(history).await;
+    simulation.stop.cancel();
+    simulation.plane.shutdown().await;
+    wrong
+}
+
+/// What histories and controllers need; a history would have as many watches again for every other resource.
+fn serves(plural: &str) -> bool {
+    const SERVED: &[&str] = &[
+        "propagationpolicies",
+        "clusterpropagationpolicies",
+        "overridepolicies",
+        "clusteroverridepolicies",
+        "resourcebindings",
+        "clusterresourcebindings",
+        "works",
+        "clusters",
+        "resourceinterpretercustomizations",
+        "resourceinterpreterwebhookconfigurations",
+        "namespaces",
+        "secrets",
+        "events",
+        "configmaps",
+        "deployments",
+        "clusterroles",
+        "clusterrolebindings",
+        "leases",
+        "nodes",
+        "pods",
+        "priorityclasses",
+        "services",
+        "customresourcedefinitions",
+        "apiservices",
+    ];
+    SERVED.contains(&plural)
+}
+
+struct Simulation {
+    plane: Plane,
+    witness: Witness,
+    stop: CancellationToken,
+    /// Members that are unjoined while they cannot be reached keep what they have.
+    left_behind: bool,
+    /// Bindings that workloads were driven from.
+    evicted: BTreeSet<String>,
+    /// By binding whose scheduling is suspended: its UID and where it was then.
+    suspended: BTreeMap<String, (Value, Value)>,
+}
+
+impl Simulation {
+    async fn start(seed: u64) -> Self {
+        let mut settings = Settings { status_frequency: Duration::from_secs(30), ..Settings::default() };
+        settings.gates.preemption = true;
+        settings.workers = 8;
+        let plane = Plane::seeded(&MEMBERS, settings, seed, Serves(serves)).await;
+        let stop = CancellationToken::new();
+        let run = |client: Client, names: &[&str]| {
+            let informers = InformerSet::until(client.clone(), plane.world.clone(), stop.clone());
+            let selection: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            let settings = kube_controllers::Settings::default();
+            kube_controllers::start(client, &informers, settings, &selection, stop.clone())
+                .expect("the controllers start");
+        };
+        run(plane.controlled().clone(), &["garbage-collector-controller", "namespace-controller"]);
+        for member in MEMBERS {
+            run(plane.member(member), &["namespace-controller"]);
+        }
+        plane.network.mute_events();
+        let witness = Witness::new(&plane);
+        let seeing = witness.clone();
+        plane.network.set_guard(Arc::new(move |asked| {
+            let seeing = seeing.clone();
+            Box::pin(async move { seeing.see(asked).await })
+        }));
+        let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
+        let simulation = Self { plane, witness, stop, left_behind: false, evicted, suspended };
+        assert_eq!(simulation.calm().await, [""; 0]);
+        simulation
+    }
+
+    async fn history(&mut self, history: &[Action]) -> Vec<String> {
+        for action in history {
+            action.perform(&mut self.plane).await;
+            self.remember(action).await;
+        }
+        let mut wrong = self.calm().await;
+        if wrong.is_empty() {
+            wrong = self.rest().await;
+        }
+        if wrong.is_empty() {
+            wrong = self.changes_nothing_again().await;
+        }
+        wrong.extend(self.witness.take());
+        if wrong.is_empty() {
+            wrong = self.clear().await;
+            wrong.extend(self.witness.take());
+        }
+        wrong
+    }
+
+    async fn remember(&mut self, action: &Action) {
+        match action {
+            Action::Unjoin(_) => self.left_behind = true,
+            // It may send what it made of a state that is gone.
+            Action::Overlap(_) => self.left_behind = true,
+            Action::Evict { kind, n, .. } => {
+                let (_, key) = binding_of(*kind, *n);
+                self.suspended.remove(&key.name);
+                self.evicted.insert(key.name);
+            }
+            Action::SuspendScheduling { kind, n, on } => {
+                let (resource, key) = binding_of(*kind, *n);
+                match self.plane.get(&resource, &key).await.filter(|_| *on) {
+                    Some(mut binding) => {
+                        let was = (binding["metadata"]["uid"].take(), binding["spec"]["clusters"].take());
+                        self.suspended.entry(key.name).or_insert(was);
+                    }
+                    None => drop(self.suspended.remove(&key.name)),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets everything be reached, and joins what is not joined. Answers what hinders that.
+    async fn calm(&self) -> Vec<String> {
+        self.plane.network.set_weather(None);
+        for member in MEMBERS {
+            self.plane.network.heal(member);
+        }
+        let resource = Cluster::api_resource();
+        // Longer than the longest back-off, which is 1,000 s.
+        for round in 0..=150 {
+            let mut hindered = Vec::new();
+            for member in MEMBERS {
+                match self.plane.get(&resource, &ObjectKey::cluster(member)).await {
+                    None => {
+                        self.plane.join(member).await;
+                        hindered.push(format!("cluster {member} has just joined"));
+                    }
+                    Some(cluster) if !lives(&cluster) => hindered.push(format!("cluster {member} does not go")),
+                    Some(cluster) if condition(&cluster, "Ready") != "True" => {
+                        hindered.push(format!("cluster {member} is not ready"));
+                    }
+                    Some(_) => {}
+                }
+            }
+            if hindered.is_empty() || round == 150 {
+                return hindered;
+            }
+            tokio::time::sleep(Duration::from_secs(10)).await;
+        }
+        Vec::new()
+    }
+
+    /// Waits until nothing is wrong: longer than the longest back-off, which is 1,000 s.
+    async fn rest(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for seconds in [2, 3, 5, 10, 20, 40, 80, 160, 320, 640, 1_280] {
+            tokio::time::sleep(Duration::from_secs(seconds)).await;
+            let state = State::read(&self.plane).await;
+            wrong = plane::discrepancies(&state, &self.evicted);
+            wrong.extend(self.moved(&state));
+            wrong.extend(members::discrepancies(&self.plane, &state).await);
+            wrong.retain(|line| !(self.left_behind && line.contains("was left in")));
+            if wrong.is_empty() {
+                break;
+            }
+        }
+        wrong
+    }
+
+    /// Bindings that were scheduled while that was suspended.
+    fn moved(&self, state: &State) -> Vec<String> {
+        let look = |binding: &Value| {
+            let (uid, was) = self.suspended.get(name(binding))?;
+            // A cluster that is deleted is left in any case.
+            if self.left_behind || binding["metadata"]["uid"] != *uid {
+                return None;
+            }
+            let spec = &binding["spec"];
+            if spec["suspension"]["scheduling"] != true {
+                return Some(format!("binding {} is not suspended any more", name(binding)));
+            }
+            let is = &spec["clusters"];
+            (is != was).then(|| format!("binding {} is suspended in {was}, and now in {is}", name(binding)))
+        };
+        state.bindings.iter().filter_map(look).collect()
+    }
+
+    /// Controllers that start anew find nothing to do, but for templates that their policy does not select any more: these
+    /// keep their propagation until then, and are rendered or matched anew now (as by upstream).
+    async fn changes_nothing_again(&mut self) -> Vec<String> {
+        self.plane.settle().await;
+        let state = State::read(&self.plane).await;
+        let before = self.plane.network.writes();
+        self.plane.restart_controllers().await;
+        self.plane.settle().await;
+        // What they need is looked for anew, too.
+        if state.ungoverned().any(|(kind, _, claimed)| claimed || kind == Kind::Deployment) {
+            return Vec::new();
+        }
+        let after = self.plane.network.writes();
+        let more = after.into_iter().filter(|(line, count)| before.get(line) != Some(count));
+        // Why it cannot be placed may be told otherwise by now.
+        let unplaced: Vec<&str> =
+            state.bindings.iter().filter(|it| condition(it, "Scheduled") != "True").map(name).collect();
+        let excused = |line: &str| {
+            state.ungoverned().any(|(_, it, _)| line.contains(&format!("/{}", name(it))))
+                || unplaced.iter().any(|name| line.contains(&format!("/{name}")))
+        };
+        more.filter(|(line, _)| !excused(line)).map(|(line, _)| format!("needless: {line}")).collect()
+    }
+
+    /// Takes away what the users made; what was propagated goes with it, what was there before stays.
+    async fn clear(&self) -> Vec<String> {
+        let resources = Kind::ALL.map(|kind| (kind.resource(), kind.namespace()));
+        let ours = [false, true].map(|wide| (wide, (!wide).then_some("demo")));
+        let of_policies =
+            ours.into_iter().flat_map(|(wide, namespace)| [(policies(wide), namespace), (overrides(wide), namespace)]);
+        let control = &self.plane.client;
+        for (resource, namespace) in resources.into_iter().chain(of_policies) {
+            for object in all(control, &resource, namespace).await {
+                if Kind::of(&object).is_none() || is_template(&object) {
+                    let key = match namespace {
+                        None => ObjectKey::cluster(name(&object)),
+                        Some(namespace) => ObjectKey::namespaced(namespace, name(&object)),
+                    };
+                    control.delete(&resource, &key, &DeleteOptions::background()).await.expect("the deletion");
+                }
+            }
+        }
+        let mut wrong = self.rest().await;
+        let state = State::read(&self.plane).await;
+        wrong.extend(state.bindings.iter().map(|binding| format!("binding {} is left", name(binding))));
+        wrong.extend(state.works.values().flatten().map(|work| format!("Work {} is left", name(work))));
+        wrong
+    }
+}

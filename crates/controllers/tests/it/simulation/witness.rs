@@ -1,0 +1,166 @@
+//! What must hold of every write the controllers send, at the moment it arrives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apimachinery::ObjectKey;
+use client::Client;
+use http::Method;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha1::Work;
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::MEMBERS;
+use super::kinds::Kind;
+use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, targets, text};
+use crate::harness::{Plane, get};
+use crate::network::{Asked, CONTROL};
+
+/// The parts of a path that names one object or a collection.
+struct Path<'a> {
+    namespace: &'a str,
+    plural: &'a str,
+    name: &'a str,
+}
+
+impl<'a> Path<'a> {
+    fn of(path: &'a str) -> Self {
+        let words: Vec<&str> = path.trim_matches('/').split('/').collect();
+        let rest = &words[if words[0] == "api" { 2 } else { 3 }..];
+        let at = |n: usize| rest.get(n).copied().unwrap_or_default();
+        match rest.first() {
+            Some(&"namespaces") if rest.len() > 2 => Self { namespace: at(1), plural: at(2), name: at(3) },
+            _ => Self { namespace: "", plural: at(0), name: at(1) },
+        }
+    }
+
+    fn kind(&self) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.resource().plural == self.plural)
+    }
+
+    fn key(&self) -> ObjectKey {
+        match self.namespace {
+            "" => ObjectKey::cluster(self.name),
+            namespace => ObjectKey::namespaced(namespace, self.name),
+        }
+    }
+}
+
+/// Sees the writes of the controllers; each broken rule is a line.
+#[derive(Clone)]
+pub struct Witness {
+    control: Client,
+    members: Arc<BTreeMap<&'static str, Client>>,
+    broken: Arc<Mutex<Vec<String>>>,
+}
+
+impl Witness {
+    pub fn new(plane: &Plane) -> Self {
+        let members = MEMBERS.into_iter().map(|name| (name, plane.member(name))).collect();
+        Self { control: plane.client.clone(), members: Arc::new(members), broken: Arc::default() }
+    }
+
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.broken.lock())
+    }
+
+    pub async fn see(&self, asked: Asked) {
+        let path = Path::of(&asked.path);
+        let broken = match (asked.server.as_str(), &asked.method) {
+            (CONTROL, &Method::DELETE) => self.deletion(&path).await,
+            (CONTROL, _) | (_, &Method::POST) => None,
+            (member, &Method::DELETE) => self.deletion_in(member, &path).await,
+            (member, _) => self.change_in(member, &path).await,
+        };
+        if let Some(broken) = broken {
+            self.broken.lock().push(format!("{} {} {}: {broken}", asked.server, asked.method, asked.path));
+        }
+    }
+
+    async fn stays(&self, member: &str) -> bool {
+        get(&self.control, &Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_some_and(|it| lives(&it))
+    }
+
+    /// The Work that says what an object of a member is.
+    async fn work_for(&self, member: &str, path: &Path<'_>) -> Option<Value> {
+        let works = all(&self.control, &Work::api_resource(), Some(&execution_space(member))).await;
+        works.into_iter().find(|work| {
+            let manifest = &work["spec"]["workload"]["manifests"][0];
+            let plural = format!("{}s", text(manifest, "/kind").to_lowercase());
+            plural == path.plural
+                && name(manifest) == path.name
+                && text(manifest, "/metadata/namespace") == path.namespace
+        })
+    }
+
+    async fn object(&self, member: &str, path: &Path<'_>) -> Option<Value> {
+        get(&self.members[member], &path.kind()?.resource(), &path.key()).await
+    }
+
+    /// Nothing leaves a member while a Work in force holds it, nothing that is not ours, and nothing that is to stay.
+    async fn deletion_in(&self, member: &str, path: &Path<'_>) -> Option<String> {
+        if let Some(work) = self.work_for(member, path).await {
+            if lives(&work) && self.stays(member).await {
+                return Some(format!("Work {} holds it", name(&work)));
+            }
+            if work["spec"]["preserveResourcesOnDeletion"] == true {
+                return Some(format!("Work {} says that it stays", name(&work)));
+            }
+        }
+        let object = self.object(member, path).await?;
+        (!is_managed(&object)).then(|| "it is not ours".to_owned())
+    }
+
+    /// Nothing of others is changed unless the Work says so.
+    async fn change_in(&self, member: &str, path: &Path<'_>) -> Option<String> {
+        let object = self.object(member, path).await?;
+        let work = self.work_for(member, path).await.filter(lives);
+        let allowed = work.is_some_and(|work| overwrites(&work));
+        (!is_managed(&object) && !allowed).then(|| "it is not ours, and nobody said to overwrite it".to_owned())
+    }
+
+    /// Works and bindings go when what asked for them is gone; nothing of the users' goes at all.
+    async fn deletion(&self, path: &Path<'_>) -> Option<String> {
+        if let Some(member) = path.namespace.strip_prefix("karmada-es-") {
+            if !self.stays(member).await || path.name.is_empty() {
+                return None;
+            }
+            let work = get(&self.control, &Work::api_resource(), &path.key()).await?;
+            let (scope, binding) = binding_name(&work)?;
+            let binding = self.binding(scope, binding).await.filter(lives)?;
+            return targets(&binding).contains_key(member).then(|| format!("binding {} wants it", name(&binding)));
+        }
+        match path.plural {
+            "resourcebindings" | "clusterresourcebindings" => {
+                let scope = if path.namespace.is_empty() { Scope::Cluster } else { Scope::Namespaced };
+                let binding = self.binding(scope, path.name).await?;
+                let template = template_of(&self.control, &binding).await?;
+                Some(format!("its template {} is there", name(&template)))
+            }
+            "namespaces" => {
+                let member = path.name.strip_prefix("karmada-es-")?;
+                self.stays(member).await.then(|| format!("cluster {member} is there"))
+            }
+            _ => Some("it is the user's".to_owned()),
+        }
+    }
+
+    async fn binding(&self, scope: Scope, name: &str) -> Option<Value> {
+        let key = match scope {
+            Scope::Namespaced => ObjectKey::namespaced("demo", name),
+            Scope::Cluster => ObjectKey::cluster(name),
+        };
+        get(&self.control, &Binding::api_resource(scope), &key).await
+    }
+}
+
+/// The template a binding was made for, unless it is gone or going.
+async fn template_of(control: &Client, binding: &Value) -> Option<Value> {
+    let reference = &binding["spec"]["resource"];
+    let kind = Kind::of(reference)?;
+    let template = get(control, &kind.resource(), &kind.key(text(reference, "/name"))).await?;
+    (lives(&template) && template["metadata"]["uid"] == reference["uid"]).then_some(template)
+}

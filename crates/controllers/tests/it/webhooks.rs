@@ -1,0 +1,169 @@
+//! Interpreter webhooks: every operation of a kind that only a webhook knows.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use base64::Engine as _;
+use client::{Client, Patch, PatchOptions};
+use http_body_util::BodyExt;
+use karmada_api::scope::{Binding, Scope};
+use serde_json::{Value, json};
+use transport::{ApiService, Request, Response};
+
+use crate::harness::{Plane, get};
+
+fn workloads() -> ApiResource {
+    ApiResource::namespaced("workload.example.io", "v1alpha1", "Workload", "workloads")
+}
+
+fn demo(name: &str) -> ObjectKey {
+    ObjectKey::namespaced("demo", name)
+}
+
+/// What the webhook says of a Workload.
+fn answer(request: &Value) -> Value {
+    let object = &request["object"];
+    let patch = |operations: Value| {
+        let text = base64::prelude::BASE64_STANDARD.encode(operations.to_string());
+        json!({"patchType": "JSONPatch", "patch": text})
+    };
+    let put = |path: &str, value: &Value| json!([{"op": "add", "path": path, "value": value}]);
+    match request["operation"].as_str().unwrap_or_default() {
+        "InterpretReplica" => json!({"replicas": object["spec"]["replicas"]}),
+        "ReviseReplica" => patch(put("/spec/replicas", &request["replicas"])),
+        "Retain" => patch(put("/spec/paused", &request["observedObject"]["spec"]["paused"])),
+        "AggregateStatus" => {
+            let items = request["aggregatedStatus"].as_array().into_iter().flatten();
+            let ready: i64 = items.filter_map(|item| item["status"]["readyReplicas"].as_i64()).sum();
+            patch(put("/status", &json!({"readyReplicas": ready})))
+        }
+        "InterpretStatus" => json!({"rawStatus": {"readyReplicas": object["status"]["readyReplicas"]}}),
+        "InterpretHealth" => json!({"healthy": object["status"]["readyReplicas"] == object["spec"]["replicas"]}),
+        "InterpretDependency" => {
+            let named = object["spec"]["map"].as_str();
+            let found = named.map(|name| {
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "namespace": object["metadata"]["namespace"], "name": name})
+            });
+            json!({"dependencies": found.into_iter().collect::<Vec<_>>()})
+        }
+        other => json!({"successful": false, "status": {"code": 400, "message": other}}),
+    }
+}
+
+fn webhook() -> ApiService {
+    ApiService::new(tower::service_fn(|request: Request| async move {
+        let body = request.into_body().collect().await.expect("a body").to_bytes();
+        let asked: Value = serde_json::from_slice(&body).expect("a document");
+        let mut response = answer(&asked["request"]);
+        response["uid"] = asked["request"]["uid"].clone();
+        if response.get("successful").is_none() {
+            response["successful"] = json!(true);
+        }
+        let said = json!({"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": response});
+        Ok::<_, Infallible>(Response::new(transport::full(said.to_string())))
+    }))
+}
+
+async fn define(client: &Client) {
+    let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "workloads.workload.example.io"}, "spec": {"group": "workload.example.io", "scope": "Namespaced",
+        "names": {"kind": "Workload", "listKind": "WorkloadList", "plural": "workloads", "singular": "workload"},
+        "versions": [{"name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema}]}});
+    let resource =
+        ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions");
+    client.create(&resource, &definition).await.expect("the definition");
+}
+
+async fn configure(plane: &Plane) {
+    let resource = ApiResource::cluster(
+        "config.karmada.io",
+        "v1alpha1",
+        "ResourceInterpreterWebhookConfiguration",
+        "resourceinterpreterwebhookconfigurations",
+    );
+    let rule = json!({"operations": ["*"], "apiGroups": ["workload.example.io"], "apiVersions": ["v1alpha1"], "kinds": ["Workload"]});
+    let configuration = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration",
+        "metadata": {"name": "examples"}, "webhooks": [{"name": "workloads.example.com", "rules": [rule], "timeoutSeconds": 3,
+        "clientConfig": {"url": "https://hook/interpret"}, "interpreterContextVersions": ["v1alpha1"]}]});
+    plane.create(resource, configuration).await;
+}
+
+async fn propagate(plane: &Plane) {
+    let workload = json!({"apiVersion": "workload.example.io/v1alpha1", "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "demo"}, "spec": {"replicas": 4, "map": "settings", "paused": false}});
+    plane.create(workloads(), workload).await;
+    let map = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let settings =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "demo"}});
+    plane.create(map, settings).await;
+    let policies = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies");
+    let weight = |name: &str| json!({"targetCluster": {"clusterNames": [name]}, "weight": 1});
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "pp", "namespace": "demo"}, "spec": {"propagateDeps": true,
+        "resourceSelectors": [{"apiVersion": "workload.example.io/v1alpha1", "kind": "Workload", "name": "w"}],
+        "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"staticWeightList": [weight("m1"), weight("m2")]}}}}});
+    plane.create(policies, policy).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_webhook_speaks_for_its_kind() {
+    let plane = Plane::start().await;
+    plane.network.serve("hook", webhook());
+    for client in [plane.client.clone(), plane.member("m1"), plane.member("m2")] {
+        define(&client).await;
+    }
+    configure(&plane).await;
+    // Until both members are known to serve it: replicas that are divided before stay where they are.
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    propagate(&plane).await;
+
+    let binding =
+        async || plane.get(&Binding::api_resource(Scope::Namespaced), &demo("w-workload")).await.expect("the binding");
+    let (m1, m2) = (plane.member("m1"), plane.member("m2"));
+    for member in [&m1, &m2] {
+        plane
+            .until("its half of the replicas", async || {
+                let object = get(member, &workloads(), &demo("w")).await?;
+                (object["spec"]["replicas"] == 2).then_some(())
+            })
+            .await;
+    }
+    assert_eq!(binding().await["spec"]["replicas"], 4);
+
+    let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    plane.until("what it needs", async || get(&m2, &maps, &demo("settings")).await).await;
+
+    let status = |ready: i64| Patch::Merge(json!({"status": {"readyReplicas": ready}}));
+    m1.patch(&workloads(), &demo("w"), &status(2), &PatchOptions::status()).await.expect("a status");
+    m2.patch(&workloads(), &demo("w"), &status(1), &PatchOptions::status()).await.expect("a status");
+    plane
+        .until("the sum of the members", async || {
+            let template = plane.get(&workloads(), &demo("w")).await?;
+            (template["status"]["readyReplicas"] == 3).then_some(())
+        })
+        .await;
+    let items = binding().await["status"]["aggregatedStatus"].clone();
+    let health: Vec<&Value> = items.as_array().expect("items").iter().map(|item| &item["health"]).collect();
+    assert_eq!(health, ["Healthy", "Unhealthy"], "{items}");
+
+    // What the member decides stays the member's.
+    let paused = Patch::Merge(json!({"spec": {"paused": true, "replicas": 9}}));
+    m1.patch(&workloads(), &demo("w"), &paused, &PatchOptions::default()).await.expect("the edit");
+    let object = plane
+        .until("the rest is put back", async || {
+            let object = get(&m1, &workloads(), &demo("w")).await?;
+            (object["spec"]["replicas"] == 2).then_some(object)
+        })
+        .await;
+    assert_eq!(object["spec"]["paused"], true);
+
+    // What is not needed any more goes.
+    let patch = json!({"spec": {"map": null}});
+    plane.merge(&workloads(), &demo("w"), patch, PatchOptions::default()).await;
+    plane.until("it is gone", async || get(&m2, &maps, &demo("settings")).await.is_none().then_some(())).await;
+    assert!(plane.get(&maps, &demo("settings")).await.is_some(), "it stays in the control plane");
+    plane.shutdown().await;
+}
