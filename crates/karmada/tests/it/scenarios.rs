@@ -4,9 +4,10 @@
 //!
 //! ```text
 //! $ apply FILE                               creates or patches every object of a file
-//! $ patch KIND [NS/]NAME JSON [@MEMBER]      a merge patch
+//! $ patch KIND [NS/]NAME JSON [/status] [@MEMBER]   a merge patch
 //! $ delete KIND [NS/]NAME [@MEMBER]          in the background
 //! $ get KIND [NS/]NAME PATH... [@MEMBER]     values by path: spec.a[0].b, a[*].b, a[name=x].b, a["k/l"]; `-` for none
+//! $ same KIND NAME PATH KIND NAME PATH [@MEMBER]    `same`, or both values; the member is the second object's
 //! $ list KIND NS|- [@MEMBER]                 names
 //! $ events KIND [NS/]NAME REASON...          type, reason and message of the newest event of each reason
 //! $ sleep SECONDS
@@ -50,6 +51,7 @@ impl Session {
             for gate in &gates {
                 match *gate {
                     "PropagationPolicyPreemption" => options.settings.gates.preemption = true,
+                    "MultiplePodTemplatesScheduling" => options.settings.gates.multiple_pod_templates = true,
                     other => panic!("scenarios know no feature gate {other:?}"),
                 }
             }
@@ -93,8 +95,12 @@ impl Session {
         match parts.as_slice() {
             ["apply", file] => self.apply(&client, file).await,
             ["patch", kind, name, patch] => {
+                let (patch, options) = match patch.strip_suffix(" /status") {
+                    Some(patch) => (patch, PatchOptions::status()),
+                    None => (*patch, PatchOptions::default()),
+                };
                 let patch: Value = serde_json::from_str(patch).map_err(|error| format!("{patch}: {error}"))?;
-                let (resource, patch, options) = (self.resource(kind)?, Patch::Merge(patch), PatchOptions::default());
+                let (resource, patch) = (self.resource(kind)?, Patch::Merge(patch));
                 let patched = client.patch(&resource, &key(name), &patch, &options).await;
                 patched.map(|_| format!("{name} patched")).map_err(words_of)
             }
@@ -104,9 +110,16 @@ impl Session {
             }
             ["get", kind, name, paths] => {
                 let resource = self.resource(kind)?;
-                let object = client.get(&resource, &find(&client, &resource, name).await?).await.map_err(words_of)?;
-                let tree = object.to_value().map_err(|error| error.to_string())?;
+                let tree = read(&client, &resource, name).await?;
                 Ok(paths.split(' ').map(|path| at_path(&tree, path)).collect::<Vec<_>>().join(" "))
+            }
+            ["same", kind, name, rest] => {
+                let rest: Vec<&str> = rest.splitn(4, ' ').collect();
+                let [path, other, of, at] = rest.as_slice() else { return Err("two values to compare".to_owned()) };
+                let one = read(self.plane.client(), &self.resource(kind)?, name).await?;
+                let two = read(&client, &self.resource(other)?, of).await?;
+                let (one, two) = (at_path(&one, path), at_path(&two, at));
+                Ok(if one == two && one != "-" { "same".to_owned() } else { format!("{one} {two}") })
             }
             ["list", kind, namespace] => {
                 let namespace = Some(*namespace).filter(|namespace| *namespace != "-");
@@ -219,6 +232,12 @@ impl Session {
 
 fn words_of(error: client::Error) -> String {
     error.status().map_or_else(|| error.to_string(), |status| status.message.clone())
+}
+
+/// The object of a name that may end in `*`.
+async fn read(client: &Client, resource: &ApiResource, name: &str) -> Result<Value, String> {
+    let object = client.get(resource, &find(client, resource, name).await?).await.map_err(words_of)?;
+    object.to_value().map_err(|error| error.to_string())
 }
 
 /// What a name means that may end in `*`.
