@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apiextensions::defaulting;
 use apimachinery::Status;
 use apiserver::{Admission, AdmissionRequest, Operation};
 use futures::future::BoxFuture;
@@ -45,7 +46,10 @@ impl Admission for KarmadaAdmission {
         let outcome = match asked(true, request) {
             None => Ok(()),
             Some((asked, webhook)) => {
-                self.0.mutate(asked, &mut changed).map_err(|it| it.denied().to_status(webhook.name))
+                let outcome = self.0.mutate(asked, &mut changed);
+                // What the rules took away because it was empty may have a default.
+                defaulting::default(&mut changed, &request.info.schema);
+                outcome.map_err(|it| it.denied().to_status(webhook.name))
             }
         };
         if let Some(object) = request.object.as_deref_mut() {

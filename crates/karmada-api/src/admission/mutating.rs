@@ -83,15 +83,15 @@ fn policy(object: &mut Value) {
         }
     }
     if let Some(strategy) = placement.get_mut("replicaScheduling").and_then(Value::as_object_mut) {
-        // The schema's default may not have been filled in yet: absent is Divided.
-        let divided = strategy.get("replicaSchedulingType").and_then(Value::as_str).is_none_or(|it| it == "Divided");
+        // The schema's defaults are there already, unless somebody sent a review by himself.
+        let divided = strategy.get("replicaSchedulingType").is_some_and(|it| it == "Divided");
         if divided && strategy.get("replicaDivisionPreference").and_then(Value::as_str).is_none_or(str::is_empty) {
             strategy.insert("replicaDivisionPreference".to_owned(), json!("Weighted"));
         }
     }
     let application = spec.get_mut("failover").and_then(|it| it.get_mut("application")).and_then(Value::as_object_mut);
     if let Some(application) = application {
-        let gracefully = application.get("purgeMode").and_then(Value::as_str).is_none_or(|it| it == "Gracefully");
+        let gracefully = application.get("purgeMode").is_some_and(|it| it == "Gracefully");
         if gracefully && application.get("gracePeriodSeconds").is_none_or(Value::is_null) {
             application.insert("gracePeriodSeconds".to_owned(), json!(GRACE_PERIOD));
         }
@@ -172,16 +172,16 @@ mod tests {
                 "metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "mine"}},
                 "spec": {
                     "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
-                    "placement": {"spreadConstraints": [{"maxGroups": 2}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {}},
-                    "failover": {"application": {}},
+                    "placement": {"spreadConstraints": [{"maxGroups": 2}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {"replicaSchedulingType": "Divided"}},
+                    "failover": {"application": {"purgeMode": "Gracefully"}},
                 },
             }),
             json!({
                 "metadata": {"labels": {"propagationpolicy.karmada.io/permanent-id": "uuid-1"}, "finalizers": ["karmada.io/propagation-policy-controller"]},
                 "spec": {
                     "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns"}, {"kind": "ServiceImport", "apiVersion": "multicluster.x-k8s.io/v1alpha1", "namespace": "x"}],
-                    "placement": {"spreadConstraints": [{"maxGroups": 2, "spreadByField": "cluster", "minGroups": 1}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {"replicaDivisionPreference": "Weighted"}},
-                    "failover": {"application": {"decisionConditions": {}, "gracePeriodSeconds": 600}},
+                    "placement": {"spreadConstraints": [{"maxGroups": 2, "spreadByField": "cluster", "minGroups": 1}, {"spreadByLabel": "l", "minGroups": 3}], "replicaScheduling": {"replicaDivisionPreference": "Weighted", "replicaSchedulingType": "Divided"}},
+                    "failover": {"application": {"decisionConditions": {}, "gracePeriodSeconds": 600, "purgeMode": "Gracefully"}},
                     "propagateDeps": true,
                 },
             }),

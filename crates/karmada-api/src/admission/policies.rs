@@ -240,7 +240,7 @@ fn failover(failover: &FailoverBehavior, propagate_deps: bool) -> ErrorList {
             let path = path.child("decisionConditions").child("tolerationSeconds");
             errors.push(Error::invalid(&path, seconds, "must be greater than or equal to 0"));
         }
-        let gracefully = application.purge_mode.unwrap_or_default() == PurgeMode::Gracefully;
+        let gracefully = application.purge_mode == Some(PurgeMode::Gracefully);
         let grace = path.child("gracePeriodSeconds");
         match application.grace_period_seconds {
             Some(seconds) if !gracefully => {

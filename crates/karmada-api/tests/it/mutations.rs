@@ -399,7 +399,7 @@ fn of_hooks(object: &Value) -> Broken {
         (names.iter().any(|name| !name.contains('.') || name.contains(' ')), "RIWC-V1"),
         (twice(&names), "RIWC-V2"),
         (alone("/operations"), "RIWC-V3 RIWC-V4"),
-        (rules().any(|it| each(it, "/operations").iter().any(|it| it == "" || it == "In")), "RIWC-V5"),
+        (rules().any(|it| each(it, "/operations").iter().any(|it| it == "" || it == "In" || it == "Prune")), "RIWC-V5"),
         (alone("/apiGroups"), "RIWC-V6"),
         (alone("/apiVersions") || rules().any(|it| each(it, "/apiVersions").contains(&json!(""))), "RIWC-V7"),
         (alone("/kinds") || rules().any(|it| each(it, "/kinds").contains(&json!(""))), "RIWC-V8"),

@@ -1,5 +1,6 @@
 //! The binary as its users see it.
 
+mod admission;
 mod bad_input;
 mod cluster_proxy;
 mod components;

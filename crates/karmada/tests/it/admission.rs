@@ -1,0 +1,158 @@
+//! What clients are told by admission within the API server: codes, reasons and messages as kube-apiserver passes them on
+//! from upstream's webhooks, and what is stored.
+
+use std::sync::Arc;
+
+use client::Client;
+use http::Method;
+use karmada::access::Listen;
+use karmada::engine::Kind;
+use serde_json::{Value, json};
+use world::World;
+
+const POLICIES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies";
+const OVERRIDES: &str = "/apis/policy.karmada.io/v1alpha1/namespaces/default/overridepolicies";
+const CLUSTER_OVERRIDES: &str = "/apis/policy.karmada.io/v1alpha1/clusteroverridepolicies";
+const BINDINGS: &str = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings";
+const OLD_BINDINGS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/default/resourcebindings";
+const WORKS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/default/works";
+const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
+
+async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
+    let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+    let options = karmada::apiserver::Options {
+        data_dir: directory.to_owned(),
+        store: Kind::Memory,
+        listen: Listen {
+            bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
+            secure_port: 0,
+            kubeconfig: "config".into(),
+            cluster: "karmada".into(),
+        },
+        token_auth_file: None,
+        services: Default::default(),
+        plugins: Default::default(),
+        admission: Default::default(),
+        resource_models: true,
+    };
+    karmada::apiserver::open(&options, Arc::new(|_| None), &world).await.expect("a server")
+}
+
+async fn post(client: &Client, path: &str, kind: &str, spec: Value) -> (u16, Value) {
+    let version = path.strip_prefix("/apis/").expect("a path").split('/').take(2).collect::<Vec<_>>().join("/");
+    let object = json!({"apiVersion": version, "kind": kind, "metadata": {"generateName": "a-"}, "spec": spec});
+    let request = http::Request::builder().method(Method::POST).uri(path).header("content-type", "application/json");
+    let request = request.body(transport::full(object.to_string())).expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    let code = response.status().as_u16();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("a body in memory").to_bytes();
+    (code, serde_json::from_slice(&body).expect("JSON"))
+}
+
+fn selecting(more: Value) -> Value {
+    let mut spec = more;
+    spec["resourceSelectors"] = json!([{"apiVersion": "v1", "kind": "Secret"}]);
+    spec
+}
+
+#[tokio::test]
+async fn refusals_are_those_of_webhooks() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let opened = server(directory.path()).await;
+    let client = opened.client("test");
+    let decoding =
+        "json: cannot unmarshal string into Go struct field PropagationSpec.spec.placement of type v1alpha1.Placement";
+    let constraint = r#"spec.placement.spreadConstraints: Invalid value: [{"spreadByField":"region","minGroups":1}]: the cluster spread constraint must be enabled in one of the constraints in case of SpreadByField is enabled"#;
+    for (path, kind, spec, webhook, code, reason, message) in [
+        (POLICIES, "PropagationPolicy", json!({"placement": "x"}), "propagationpolicy", 400, "", decoding),
+        (
+            POLICIES,
+            "PropagationPolicy",
+            selecting(json!({"placement": {"spreadConstraints": [{"spreadByField": "region"}]}})),
+            "propagationpolicy",
+            403,
+            "Forbidden",
+            constraint,
+        ),
+        (
+            WORKS,
+            "Work",
+            json!({"workload": {"manifests": [{"a": 1}]}}),
+            "work",
+            500,
+            "",
+            r#"Object 'Kind' is missing in '{"a":1}'"#,
+        ),
+        (
+            OLD_BINDINGS,
+            "ResourceBinding",
+            json!({"resource": {"apiVersion": "v1", "kind": "K", "name": "n"}}),
+            "resourcebinding",
+            400,
+            "",
+            "unable to decode work.karmada.io/v1alpha1, Kind=ResourceBinding into *v1alpha2.ResourceBinding",
+        ),
+    ] {
+        let (found, status) = post(&client, path, kind, spec).await;
+        assert_eq!(found, code, "{status}");
+        let message = format!("admission webhook \"{webhook}.karmada.io\" denied the request: {message}");
+        assert_eq!(status["message"], message);
+        assert_eq!(status["reason"].as_str().unwrap_or_default(), reason, "{status}");
+        assert_eq!(status.get("details"), None, "{status}");
+    }
+    // Kinds without mutating rules meet their schema first, as do those that rules leave alone.
+    for (path, kind, spec, cause) in [
+        (CLUSTER_OVERRIDES, "ClusterOverridePolicy", json!({"overrideRules": "x"}), "spec.overrideRules"),
+        (POLICIES, "PropagationPolicy", json!({}), "spec.resourceSelectors"),
+        (POLICIES, "PropagationPolicy", selecting(json!({"conflictResolution": "Maybe"})), "spec.conflictResolution"),
+        (CLUSTERS, "Cluster", json!({"syncMode": "Both"}), "spec.syncMode"),
+    ] {
+        let (found, status) = post(&client, path, kind, spec).await;
+        assert_eq!((found, &status["reason"]), (422, &json!("Invalid")), "{status}");
+        let causes = status["details"]["causes"].as_array().expect("causes");
+        assert!(causes.iter().any(|it| it["field"] == cause), "{status}");
+    }
+    opened.close().await.expect("an end");
+}
+
+#[tokio::test]
+async fn what_is_stored_has_passed_through_a_type() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let opened = server(directory.path()).await;
+    let client = opened.client("test");
+    let empty = json!({"schedulerName": "", "propagateDeps": false, "priority": 0,
+        "placement": {"clusterAffinity": {}, "clusterAffinities": [], "replicaScheduling": {"replicaSchedulingType": ""}}});
+    for (path, kind, spec, expected) in [
+        (
+            POLICIES,
+            "PropagationPolicy",
+            selecting(empty),
+            json!({"resourceSelectors": [{"apiVersion": "v1", "kind": "Secret", "namespace": "default"}],
+                "schedulerName": "default-scheduler", "priority": 0, "preemption": "Never", "conflictResolution": "Abort",
+                "placement": {"clusterAffinity": {}, "replicaScheduling": {"replicaSchedulingType": "Divided"}}}),
+        ),
+        (
+            OVERRIDES,
+            "OverridePolicy",
+            json!({"overrideRules": [], "targetCluster": {"exclude": []}}),
+            json!({"overriders": {}, "targetCluster": {}}),
+        ),
+        (
+            CLUSTER_OVERRIDES,
+            "ClusterOverridePolicy",
+            json!({"overrideRules": [], "resourceSelectors": []}),
+            json!({"overrideRules": [], "resourceSelectors": []}),
+        ),
+        (WORKS, "Work", json!({"suspendDispatching": false}), json!({"suspendDispatching": false, "workload": {}})),
+        (
+            BINDINGS,
+            "ResourceBinding",
+            json!({"resource": {"apiVersion": "v1", "kind": "K", "name": "n", "uid": ""}, "replicas": 0, "clusters": []}),
+            json!({"resource": {"apiVersion": "v1", "kind": "K", "name": "n"}, "conflictResolution": "Abort"}),
+        ),
+    ] {
+        let (code, object) = post(&client, path, kind, spec).await;
+        assert_eq!((code, &object["spec"]), (201, &expected), "{object}");
+    }
+    opened.close().await.expect("an end");
+}
