@@ -214,6 +214,11 @@ pub trait Strategy: Send + Sync {
     fn cells(&self, object: &Value, _now: crate::meta::Time) -> Vec<Value> {
         vec![object["metadata"]["name"].clone(), object["metadata"]["creationTimestamp"].clone()]
     }
+
+    /// What a row of a table says of its object besides the cells, as `TableRowCondition`s.
+    fn row_conditions(&self, _object: &Value) -> Vec<Value> {
+        Vec::new()
+    }
 }
 
 /// A plain kind.

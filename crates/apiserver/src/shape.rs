@@ -52,7 +52,12 @@ impl Form {
             Include::Metadata => self.metadata_only(&object["metadata"]),
             Include::Object => object.clone(),
         };
-        json!({"cells": resource.strategy.cells(object, now), "object": shown})
+        let mut row = json!({"cells": resource.strategy.cells(object, now), "object": shown});
+        let conditions = resource.strategy.row_conditions(object);
+        if !conditions.is_empty() {
+            row["conditions"] = conditions.into();
+        }
+        row
     }
 
     /// One object in this form.

@@ -25,3 +25,13 @@ pub(crate) static CLAIMS: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"));
 pub(crate) static VOLUMES: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::cluster("", "v1", "PersistentVolume", "persistentvolumes"));
+pub(crate) static FLOW_SCHEMAS: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::cluster("flowcontrol.apiserver.k8s.io", "v1", "FlowSchema", "flowschemas"));
+pub(crate) static PRIORITY_LEVELS: LazyLock<ApiResource> = LazyLock::new(|| {
+    ApiResource::cluster(
+        "flowcontrol.apiserver.k8s.io",
+        "v1",
+        "PriorityLevelConfiguration",
+        "prioritylevelconfigurations",
+    )
+});

@@ -129,6 +129,13 @@ pub const CONTROLLERS: &[Controller] = &[
         writes: &["jobs"],
         start: |context, starting| Box::pin(crate::finished_jobs::run(context, starting)),
     },
+    Controller {
+        name: "flowschema-controller",
+        alias: "flowschema",
+        watches: &["flowschemas", "prioritylevelconfigurations"],
+        writes: &["flowschemas/status"],
+        start: |context, starting| Box::pin(crate::flow_schemas::run(context, starting)),
+    },
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

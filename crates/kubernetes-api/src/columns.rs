@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use apimachinery::age::human_duration;
 use apimachinery::meta::Time;
 use apimachinery::resource::Column;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 mod cluster;
 mod events;
@@ -50,7 +50,7 @@ fn table() -> &'static Table {
             }
         }
         for rows in table.values_mut() {
-            if let Some(first) = rows.first_mut() {
+            if let Some(first) = rows.first_mut().filter(|row| row.column.name == "Name") {
                 first.column.format = "name".into();
             }
         }
@@ -118,6 +118,17 @@ pub(crate) fn cells(group: &str, kind: &str, object: &Value, now: Time) -> Vec<V
             vec![metadata["name"].clone(), age(&metadata["creationTimestamp"], now).into()]
         }
     }
+}
+
+/// What clients may leave out of a list: pods that are done.
+pub(crate) fn row_conditions(group: &str, kind: &str, object: &Value) -> Vec<Value> {
+    let phase = object["status"]["phase"].as_str().filter(|_| group.is_empty() && kind == "Pod");
+    let (reason, message) = match phase {
+        Some("Succeeded") => ("Succeeded", "The pod has completed successfully."),
+        Some("Failed") => ("Failed", "The pod failed."),
+        _ => return Vec::new(),
+    };
+    vec![json!({"type": "Completed", "status": "True", "reason": reason, "message": message})]
 }
 
 fn cell(cell: &Cell, object: &Value, now: Time) -> Value {

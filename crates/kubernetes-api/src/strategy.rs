@@ -147,4 +147,8 @@ impl Strategy for BuiltIn {
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
         columns::cells(&self.group, &self.kind, object, now)
     }
+
+    fn row_conditions(&self, object: &Value) -> Vec<Value> {
+        columns::row_conditions(&self.group, &self.kind, object)
+    }
 }

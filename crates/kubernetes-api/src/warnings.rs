@@ -36,6 +36,10 @@ pub(crate) fn of(group: &str, kind: &str, object: &Value) -> Vec<String> {
         ("apps", _) | ("batch", "Job") | ("", "ReplicationController") => {
             let at = Path::new("spec").child("template").child("spec");
             pod(&object["spec"]["template"]["spec"], &at, &mut warnings);
+            if kind == "StatefulSet" && object["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit < 0) {
+                let what = "a negative value retains all historical revisions; a value >= 0 is recommended";
+                warnings.push(format!("spec.revisionHistoryLimit: {what}"));
+            }
         }
         _ => {}
     }
@@ -186,8 +190,17 @@ mod tests {
         }});
         let deployment = json!({"metadata": {"name": "d"}, "spec": {"template": {"spec": {"imagePullSecrets": [{}]}}}});
         let headless = json!({"spec": {"clusterIP": "None", "sessionAffinity": "ClientIP"}});
+        let endless = json!({"spec": {"revisionHistoryLimit": -1}});
         let old_class = json!({"metadata": {"annotations": {"kubernetes.io/ingress.class": "nginx"}}});
         for (group, kind, object, expected) in [
+            (
+                "apps",
+                "StatefulSet",
+                endless,
+                &[
+                    "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended",
+                ][..],
+            ),
             (
                 "",
                 "Pod",

@@ -73,3 +73,24 @@ async fn finished_jobs_go_when_their_time_is_up() {
     }
     plane.shutdown().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn flow_schemas_say_whether_their_level_is_there() {
+    let plane = Plane::start(&["flowschema"]).await;
+    let schemas = resource("flowcontrol.apiserver.k8s.io/v1", "FlowSchema");
+    let schema = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "s"},
+        "spec": {"priorityLevelConfiguration": {"name": "missing"}, "rules": [{"subjects": [{"kind": "User", "user": {"name": "a"}}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}]}]}});
+    plane.create(schema).await;
+    let says = async |status: &str| {
+        let schema = plane.get(&schemas, "s").await?;
+        let condition = schema["status"]["conditions"].as_array()?.first()?.clone();
+        (condition["type"] == "Dangling" && condition["status"] == status).then_some(())
+    };
+    plane.until("it names nothing", || says("True")).await;
+    let level = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
+        "metadata": {"name": "missing"}, "spec": {"type": "Exempt"}});
+    plane.create(level).await;
+    plane.until("it names a level", || says("False")).await;
+    plane.shutdown().await;
+}

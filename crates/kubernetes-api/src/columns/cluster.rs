@@ -3,7 +3,7 @@
 use apimachinery::age::human_duration;
 use serde_json::Value;
 
-use super::{Function, condition, entries, int, joined, list};
+use super::{Function, condition, entries, joined, list};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("api_available", |object, _| api_available(&object["status"]).into()),
@@ -33,7 +33,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
         let seconds = object["spec"]["expirationSeconds"].as_i64();
         seconds.map_or_else(|| "<none>".to_owned(), human_duration).into()
     }),
-    ("shares", |object, _| shares(&object["spec"]).into()),
     ("storage_class", |object, _| storage_class(&object["metadata"]).into()),
     ("token_audiences", |object, _| {
         joined(list(&object["spec"]["tokenRequests"]).filter_map(|request| request["audience"].as_str()), "<unset>")
@@ -203,9 +202,4 @@ fn parameter_ref(reference: &Value) -> String {
         (namespace, name) if name.is_empty() => format!("{namespace}/*"),
         (namespace, name) => format!("{namespace}/{name}"),
     }
-}
-
-fn shares(spec: &Value) -> i64 {
-    let part = if spec["type"] == "Exempt" { "exempt" } else { "limited" };
-    int(&spec[part]["nominalConcurrencyShares"])
 }

@@ -85,13 +85,15 @@ fn parent(parent: &Value) -> String {
 fn endpoints(object: &Value, _now: Time) -> Value {
     let mut texts = Vec::new();
     for subset in list(&object["subsets"]) {
-        for address in list(&subset["addresses"]).filter_map(|address| address["ip"].as_str()) {
-            let mut ports = list(&subset["ports"]).peekable();
-            if ports.peek().is_none() {
-                texts.push(address.to_owned());
-            }
-            let host = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
-            texts.extend(ports.map(|port| format!("{host}:{}", int(&port["port"]))));
+        let addresses = || list(&subset["addresses"]).filter_map(|address| address["ip"].as_str());
+        if entries(&subset["ports"]) == 0 {
+            texts.extend(addresses().map(str::to_owned));
+        }
+        for port in list(&subset["ports"]).map(|port| int(&port["port"])) {
+            texts.extend(addresses().map(|address| match address.contains(':') {
+                true => format!("[{address}]:{port}"),
+                false => format!("{address}:{port}"),
+            }));
         }
     }
     if texts.is_empty() { "<none>".into() } else { shortened(&texts).into() }

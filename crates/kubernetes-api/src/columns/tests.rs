@@ -118,7 +118,13 @@ fn rows_read_as_kubectl_shows_them() {
             "",
             "Endpoints",
             json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"port": 80}, {"port": 81}]}]}),
-            "x 10.0.0.1:80,10.0.0.1:81,10.0.0.2:80 + 1 more... 5m",
+            "x 10.0.0.1:80,10.0.0.2:80,10.0.0.1:81 + 1 more... 5m",
+        ),
+        (
+            "flowcontrol.apiserver.k8s.io",
+            "PriorityLevelConfiguration",
+            json!({"spec": {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0}}}),
+            "x Exempt <none> <none> <none> <none> 5m",
         ),
         (
             "storage.k8s.io",
@@ -142,6 +148,21 @@ fn rows_read_as_kubectl_shows_them() {
     ] {
         assert_eq!(row(group, kind, object), expected, "{kind}");
     }
+}
+
+#[test]
+fn heads_and_conditions_of_rows() {
+    let format = |kind: &str| columns("", kind).first().map(|first| first.format.clone());
+    assert_eq!(format("Pod").as_deref(), Some("name"));
+    assert_eq!(format("Event").as_deref(), Some(""), "it begins with when it was seen");
+    let done = json!({"status": {"phase": "Failed"}});
+    let said = row_conditions("", "Pod", &done);
+    assert_eq!(
+        said,
+        [json!({"type": "Completed", "status": "True", "reason": "Failed", "message": "The pod failed."})]
+    );
+    assert!(row_conditions("", "Namespace", &done).is_empty());
+    assert!(row_conditions("", "Pod", &json!({"status": {"phase": "Running"}})).is_empty());
 }
 
 #[test]
