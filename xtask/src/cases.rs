@@ -4,20 +4,24 @@ use serde_json::{Value, json};
 
 use crate::problems::SplitMix;
 
-/// A document with `count` cases to assign, half as many choices of regions, and half as many estimates.
-pub fn generate(seed: u64, count: u64, most_clusters: usize) -> Value {
+/// A document with `count` cases to assign, half as many choices of regions, and half as many estimates. `odd` ones have
+/// what is legal and nobody writes.
+pub fn generate(seed: u64, count: u64, most_clusters: usize, odd: bool) -> Value {
     let each = |list: u64, count: u64, case: fn(&mut SplitMix, usize) -> Value| -> Vec<Value> {
         let one = |offset: u64| {
             // Far apart, so that neither neighbouring seeds nor the lists share numbers.
             let mut random = SplitMix(seed.wrapping_add(offset).wrapping_mul(0x1_0000_0001).wrapping_add(list << 56));
             let mut value = case(&mut random, most_clusters);
+            if odd && list == 0 {
+                make_odd(&mut value, &mut random);
+            }
             value["id"] = json!(format!("{}-{}", seed.wrapping_add(offset), ["A", "G", "E"][list as usize % 3]));
             value
         };
         (0..count).map(one).collect()
     };
     json!({
-        "note": format!("gen-problems --seed {seed} --count {count} --clusters {most_clusters}"),
+        "note": format!("gen-problems --seed {seed} --count {count} --clusters {most_clusters}{}", if odd { " --odd" } else { "" }),
         "assign": each(0, count, assign),
         "regions": each(1, count / 2, regions),
         "general_estimator": each(2, count / 2, estimate),
@@ -89,6 +93,45 @@ fn assign(random: &mut SplitMix, most_clusters: usize) -> Value {
         "previous": previous,
         "spread": spread,
     })
+}
+
+/// Rooms below zero and without end, clusters without a region, limits of none, results on clusters that are gone, weights
+/// of nothing, constraints that only filter.
+fn make_odd(case: &mut Value, random: &mut SplitMix) {
+    for cluster in case["clusters"].as_array_mut().into_iter().flatten() {
+        match random.below(8) {
+            0 => cluster["allocatable"] = json!(-2),
+            1 => cluster["allocatable"] = json!(i32::MAX),
+            2 => cluster["region"] = json!(""),
+            3 => cluster["zones"] = json!([]),
+            _ => {}
+        }
+    }
+    if let Some(previous) = case["previous"].as_array_mut()
+        && random.one_in(2)
+    {
+        previous.insert(random.below(previous.len() + 1), json!(["gone", 1 + random.below(9)]));
+    }
+    if let Some(weights) = case["weights"].as_array_mut()
+        && random.one_in(2)
+    {
+        weights.push(json!({"clusters": ["gone", name(0)], "weight": random.pick(&[0, 1, 1_000_000])}));
+    }
+    let mut limits = vec![];
+    for field in ["cluster", "region", "zone", "provider"].iter().filter(|_| random.one_in(3)) {
+        let least = random.below(4);
+        let most = if random.one_in(4) { 0 } else { least + random.below(3) };
+        limits.push(json!({"field": field, "min": least, "max": most}));
+    }
+    if random.one_in(2) {
+        case["spread"] = json!(limits);
+    }
+    if random.one_in(12) {
+        case["strategy"] = json!("DividedUnset");
+    }
+    if random.one_in(6) {
+        case["replicas"] = json!(random.pick(&[0, 1, 1_000, 1_000_000]));
+    }
 }
 
 fn regions(random: &mut SplitMix, _: usize) -> Value {

@@ -22,6 +22,9 @@ pub struct GenProblems {
     /// Most clusters of a problem.
     #[arg(long, default_value_t = 12)]
     clusters: usize,
+    /// Cases with what is legal and nobody writes: rooms below zero, limits of none, results on clusters that are gone.
+    #[arg(long)]
+    odd: bool,
     /// Clusters and a binding as YAML, with labels, taints and requests, instead of a document of cases.
     #[arg(long)]
     objects: bool,
@@ -33,7 +36,10 @@ pub struct GenProblems {
 impl GenProblems {
     pub fn run(&self) -> anyhow::Result<()> {
         if !self.objects && !self.solve {
-            println!("{}", serde_json::to_string_pretty(&cases::generate(self.seed, self.count, self.clusters))?);
+            println!(
+                "{}",
+                serde_json::to_string_pretty(&cases::generate(self.seed, self.count, self.clusters, self.odd))?
+            );
             return Ok(());
         }
         for seed in (0..self.count).map(|offset| self.seed.wrapping_add(offset)) {

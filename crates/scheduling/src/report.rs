@@ -3,7 +3,9 @@
 use karmada_api::scope::Binding;
 use serde_json::{Value, json};
 
-use crate::decide::Decision;
+use crate::decide::{Decision, demand};
+use crate::error::Class;
+use crate::estimate::Demand;
 use crate::explain::{Numbers, Verdict, explain};
 use crate::needed::needed;
 use crate::outcome::outcome;
@@ -22,6 +24,31 @@ pub struct Report {
     pub needed: Option<&'static str>,
     pub decision: Decision,
     pub clusters: Vec<Verdict>,
+    /// Where room is what is missing.
+    pub shortage: Option<Shortage>,
+}
+
+/// What was wanted, and what there is of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Replicas, or one set of components.
+    pub wanted: i64,
+    /// In all clusters that pass the filters, with what is there already.
+    pub room: i64,
+    pub clusters: usize,
+}
+
+impl Shortage {
+    fn of(problem: &Problem<'_>, gates: &Gates, decision: &Decision, clusters: &[Verdict]) -> Option<Self> {
+        decision.error().filter(|error| error.waits_for_capacity())?;
+        let sets = matches!(demand(problem, gates), Demand::Sets(_));
+        let available = || clusters.iter().filter_map(|verdict| verdict.numbers.map(|numbers| numbers.available));
+        Some(Self {
+            wanted: if sets { 1 } else { problem.spec.replicas.into() },
+            room: available().fold(0, i64::saturating_add),
+            clusters: available().count(),
+        })
+    }
 }
 
 impl Report {
@@ -34,6 +61,7 @@ impl Report {
     pub fn of_problem(binding: &Binding, problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Self {
         let (decision, clusters) = explain(problem, snapshot, gates);
         let resource = &binding.spec.resource;
+        let shortage = Shortage::of(problem, gates, &decision, &clusters);
         Self {
             namespace: binding.metadata.namespace.clone(),
             name: binding.metadata.name.clone(),
@@ -41,6 +69,19 @@ impl Report {
             needed: needed(binding, snapshot, gates).map(|why| why.as_str()),
             decision,
             clusters,
+            shortage,
+        }
+    }
+
+    /// What the scheduler does after such a decision.
+    fn then(&self) -> &'static str {
+        match self.decision.error() {
+            None => "nothing more, until something changes",
+            Some(error) if error.waits_for_capacity() => {
+                "again when a cluster has more room, after 5 minutes in any case"
+            }
+            Some(error) if error.class() == Class::NoFit => "again when a cluster changes that may fit",
+            Some(_) => "again when a cluster changes, after 5 minutes in any case",
         }
     }
 
@@ -75,6 +116,9 @@ impl Report {
         if let Some(term) = &self.decision.affinity_term {
             value["affinityName"] = json!(term);
         }
+        if let Some(Shortage { wanted, room, clusters }) = self.shortage {
+            value["shortage"] = json!({"wanted": wanted, "room": room, "clusters": clusters});
+        }
         value
     }
 
@@ -85,8 +129,11 @@ impl Report {
             format!("Schedule:  {}", self.needed.unwrap_or("not needed")),
             format!("Result:    {}", self.result()),
             format!("Condition: Scheduled={} {}: {}", follows.status(), follows.reason, follows.message),
-            format!("Queue:     {:?}", follows.queue),
         ];
+        lines.extend(self.shortage.map(|Shortage { wanted, room, clusters }| {
+            format!("Room:      {wanted} wanted; clusters that pass: {clusters}, with room for {room} in all")
+        }));
+        lines.push(format!("Then:      {}", self.then()));
         lines.extend(self.decision.affinity_term.iter().map(|term| format!("Term:      {term}")));
         let failures = self.decision.failures.iter();
         lines.extend(

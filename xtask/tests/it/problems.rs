@@ -85,9 +85,9 @@ fn files_that_are_no_problem() {
 
 #[test]
 fn documents_of_cases_are_the_same_for_the_same_seed_and_can_be_solved() {
-    let document = xtask::cases::generate(7, 400, 8);
-    assert_eq!(document, xtask::cases::generate(7, 400, 8));
-    assert_ne!(document, xtask::cases::generate(8, 400, 8));
+    let document = xtask::cases::generate(7, 400, 8, false);
+    assert_eq!(document, xtask::cases::generate(7, 400, 8, false));
+    assert_ne!(document, xtask::cases::generate(8, 400, 8, false));
     let mut solved = document.clone();
     scheduling::cases::solve(&mut solved, &Gates::upstream()).unwrap();
     let mut again = solved.clone();
@@ -97,4 +97,23 @@ fn documents_of_cases_are_the_same_for_the_same_seed_and_can_be_solved() {
     assert_eq!(cases.len(), 400);
     let good = cases.iter().filter(|case| case["expect"].get("result").is_some()).count();
     assert!((150..390).contains(&good), "{good} of 400 have a result");
+}
+
+#[test]
+fn odd_cases_have_an_answer_that_adds_up() {
+    let mut document = xtask::cases::generate(1, 2000, 9, true);
+    scheduling::cases::solve(&mut document, &Gates::upstream()).unwrap();
+    let mut placed = 0;
+    for case in document["assign"].as_array().unwrap() {
+        let expect = &case["expect"];
+        assert!(expect.get("result").is_some() != expect.get("error").is_some(), "{case}");
+        let Some(result) = expect["result"].as_array() else { continue };
+        let replicas = case["replicas"].as_i64().unwrap();
+        let each: Vec<i64> = result.iter().map(|it| it[1].as_i64().unwrap()).collect();
+        let divided = !matches!(case["strategy"].as_str(), Some("none" | "Duplicated"));
+        assert!(!divided || each.iter().sum::<i64>() == replicas, "{case}");
+        assert!(each.iter().all(|share| (0..=replicas).contains(share)), "{case}");
+        placed += usize::from(!each.is_empty());
+    }
+    assert!((500..1900).contains(&placed), "{placed} of 2000 have a place");
 }

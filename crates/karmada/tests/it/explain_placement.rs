@@ -68,6 +68,31 @@ async fn reasons_and_forecasts() {
     assert_eq!(why(1)["rejectedBy"]["plugin"], "TaintToleration");
     assert_eq!(why(1)["rejectedBy"]["field"], "cluster: spec.taints[0]");
 
+    // As people read it. How much is free depends on what the members run besides.
+    let read = fleet.karmadactl(&["explain-placement", "web"]).await.ok();
+    let (decided, recorded) = read.split_once("\n\nRecorded:  ").expect("two parts");
+    let lines: Vec<&str> = decided.lines().collect();
+    assert_eq!(
+        lines[..8],
+        [
+            "Workload:  Deployment default/web",
+            "Now:       m1:4",
+            "Schedule:  not needed",
+            "Result:    m1:4",
+            "Condition: Scheduled=True Success: Binding has been scheduled successfully.",
+            "Then:      nothing more, until something changes",
+            "",
+            "CLUSTER   REPLICAS   SCORE   FREE   AVAILABLE   TIER   WHY",
+        ]
+    );
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let (chosen, refused) = (words(lines[8]), words(lines[9]));
+    assert_eq!([&chosen[..3], &chosen[5..]].concat(), ["m1", "4", "100", "0", "chosen"]);
+    assert_eq!(refused[..7], ["m2", "-", "-", "-", "-", "-", "TaintToleration:"]);
+    assert!(lines[9].ends_with("(cluster: spec.taints[0])"), "{}", lines[9]);
+    assert!(recorded.contains("\n  m1: 4 replicas, room for "), "{recorded}");
+    assert!(recorded.contains("\n  1 x TaintToleration: "), "{recorded}");
+
     // What if its only cluster vanished; then from a file, without a server.
     let gone = fleet.karmadactl(&["schedule", "--dry-run", "--without-cluster", "m1"]).await.ok();
     assert!(gone.contains("0/1 clusters are available: 1 cluster(s) had untolerated taint"), "{gone}");

@@ -107,3 +107,34 @@ fn who_comes_first_takes_room_from_those_after_him() {
         "failed to assign replicas: failed to scale up: Clusters available replicas 0 are not enough to schedule.";
     assert_eq!(told(json!([])), none);
 }
+
+#[test]
+fn what_is_missing_is_said() {
+    let fleet = snapshot(vec![
+        cluster("m1", "2", json!({})),
+        cluster("m2", "3", json!({})),
+        cluster("m3", "9", json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})),
+    ]);
+    let divided = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
+    let once = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
+    let told = |placement: Value| {
+        let spec =
+            json!({"replicas": 6, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}, "placement": placement});
+        let report = Report::of(&binding(&spec, &json!({})), &fleet, &Gates::default()).unwrap();
+        let text = report.to_text();
+        let lines = text.lines().filter(|line| line.starts_with("Room:") || line.starts_with("Then:"));
+        (lines.collect::<Vec<_>>().join("\n"), report.to_value()["shortage"].clone())
+    };
+    let short = "Room:      6 wanted; clusters that pass: 2, with room for 5 in all\n\
+                 Then:      again when a cluster has more room, after 5 minutes in any case";
+    let numbers = json!({"wanted": 6, "room": 5, "clusters": 2});
+    for placement in
+        [json!({"replicaScheduling": divided}), json!({"replicaScheduling": divided, "spreadConstraints": once})]
+    {
+        assert_eq!(told(placement), (short.to_owned(), numbers.clone()));
+    }
+    let settled = "Then:      nothing more, until something changes";
+    assert_eq!(told(json!({})), (settled.to_owned(), Value::Null));
+    let nowhere = "Then:      again when a cluster changes that may fit";
+    assert_eq!(told(json!({"clusterAffinity": {"clusterNames": ["m9"]}})), (nowhere.to_owned(), Value::Null));
+}
