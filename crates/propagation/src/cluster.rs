@@ -65,6 +65,12 @@ impl<'a> Affinity<'a> {
         self.selectors.as_ref()?.labels.as_ref()
     }
 
+    /// Whether nothing but the labels of a cluster matters.
+    pub fn is_of_labels_alone(&self) -> bool {
+        let plain = |selectors: &Selectors<'_>| selectors.zones.is_empty() && selectors.fields.is_empty();
+        self.listed.0.is_empty() && self.excluded.0.is_empty() && self.selectors.as_ref().is_some_and(plain)
+    }
+
     pub fn matches(&self, cluster: &Cluster) -> bool {
         self.matches_with(cluster, |labels| labels.matches(&cluster.metadata.labels))
     }

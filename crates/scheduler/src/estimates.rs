@@ -98,4 +98,8 @@ impl Estimates for Known<'_> {
     fn assumed(&self, cluster: &str) -> &[Vec<Component>] {
         self.others.as_ref().map_or(&[], |others| others.assumed(cluster))
     }
+
+    fn is_silent(&self) -> bool {
+        self.answers.0.is_empty() && self.others.is_none()
+    }
 }

@@ -68,7 +68,22 @@ pub(crate) struct Grades {
     pub amounts: Vec<Vec<i64>>,
 }
 
+/// What most estimates need, in one piece.
+#[derive(Clone, Debug)]
+pub(crate) struct Lean {
+    pub pods: i64,
+    pub alike: Fingerprint,
+    pub nodes: SmallVec<[i64; 9]>,
+}
+
 impl Capacity {
+    /// `None` without models: then the sums are needed.
+    pub(crate) fn lean(&self) -> Option<Lean> {
+        let summary = self.summary.as_ref()?;
+        let models = summary.models.as_ref()?;
+        Some(Lean { pods: summary.pods, alike: models.alike, nodes: models.nodes.clone() })
+    }
+
     pub fn of(cluster: &Cluster) -> Self {
         let summary = cluster.status.resource_summary.as_ref().map(|summary| Summary {
             pods: left(summary, PODS),

@@ -1,7 +1,7 @@
 //! One decision, from the binding and the clusters to the result: filter, score, select, assign.
 
 use karmada_api::policy::v1alpha1::Placement;
-use karmada_api::work::v1alpha2::{TargetCluster, TargetComponent};
+use karmada_api::work::v1alpha2::{ResourceBindingSpec, TargetCluster, TargetComponent};
 use propagation::cluster::Affinity;
 use propagation::division::Ties;
 
@@ -103,12 +103,13 @@ fn run(
     // Clusters that no affinity names cannot pass; only an explanation asks why.
     let named = gates.plugins.has(Plugin::ClusterAffinity) && trace.is_none();
     let places = if named { tiers.places(snapshot) } else { None };
-    let mut candidates = Vec::new();
+    let mut candidates = Vec::with_capacity(places.as_ref().map_or(snapshot.len(), Vec::len));
     let watcher = problem.watcher().filter(|_| gates.plugins.has(Plugin::ClusterLocality));
     let mut look = |place: u32| {
-        let Some(member) = snapshot.members().get(place as usize).filter(|member| !member.is_deleting()) else {
+        if snapshot.glances().get(place as usize).is_none_or(|glance| glance.deleting) {
             return;
-        };
+        }
+        let Some(member) = snapshot.members().get(place as usize) else { return };
         match filter.check(place, member) {
             Ok(tier) => {
                 candidates.push(candidate(snapshot, &previous, gates, place, tier));
@@ -135,6 +136,7 @@ fn run(
     trace.iter_mut().for_each(|trace| trace.measured(&candidates));
     let replicas = i64::from(problem.spec.replicas);
     let selection = Selection::of(problem.placement, replicas, sets, gates, &mut candidates, snapshot);
+    let selection = Selection { ordered: order_matters(problem, gates), ..selection };
     let selected = select(&selection, candidates);
     problem.ended(Step::Select, selected.is_ok());
     let selected = selected?;
@@ -168,6 +170,17 @@ fn no_fit(snapshot: &Snapshot, filter: &Filter<'_, '_>) -> ScheduleError {
 
 fn is_static(placement: &Placement) -> bool {
     Strategy::of(placement) == Strategy::StaticWeight && ignores_constraints(placement)
+}
+
+/// Weights give the same shares in any order, and shares stand in the order of names.
+fn order_matters(problem: &Problem<'_>, gates: &Gates) -> bool {
+    let weighted = matches!(Strategy::of(problem.placement), Strategy::DynamicWeight | Strategy::StaticWeight);
+    !weighted || gates.empty_workload || !divides(problem.spec)
+}
+
+/// Whether there are replicas to hand out; everything else goes whole to each selected cluster.
+fn divides(spec: &ResourceBindingSpec) -> bool {
+    (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1
 }
 
 /// What is asked of estimators for a binding.
@@ -217,8 +230,15 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
     let everything = i64::from(problem.spec.replicas);
     let stands_for_all = |room: i64| asks && !sets && room == UNLIMITED;
     let mut estimator = Estimator::new(demand, gates.resource_models);
+    let alone = problem.estimates.is_silent();
     for candidate in candidates {
-        let Some(member) = snapshot.members().get(candidate.place as usize) else { continue };
+        let place = candidate.place as usize;
+        let lean = snapshot.glances().get(place).and_then(|glance| glance.room.as_ref()).filter(|_| alone);
+        if let Some(room) = lean.and_then(|lean| estimator.at_a_glance(lean)) {
+            candidate.allocatable = if stands_for_all(room) { everything } else { room };
+            continue;
+        }
+        let Some(member) = snapshot.members().get(place) else { continue };
         let assumed = Assumed(problem.estimates.assumed(member.name()));
         let general = estimator.estimate(member.capacity(), assumed);
         let accurate = asks.then(|| problem.estimates.at_most(member.name())).flatten();
@@ -238,8 +258,7 @@ pub(crate) fn targets(
 ) -> Result<Vec<TargetCluster>, AssignError> {
     let spec = problem.spec;
     let name = |place: u32| snapshot.members().get(place as usize).map_or("", |member| member.name()).to_owned();
-    let divides = (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1;
-    if !divides {
+    if !divides(spec) {
         let components = components(problem, gates);
         let target =
             |it: &Candidate| TargetCluster { name: name(it.place), components: components.clone(), replicas: 0 };
@@ -291,7 +310,7 @@ fn weights<'a>(placement: &'a Placement, snapshot: &'a Snapshot) -> Vec<(Matcher
 /// The greatest weight of the entries that match.
 fn weight(weights: &[(Matcher<'_>, i64)], snapshot: &Snapshot, place: u32) -> i64 {
     let Some(member) = snapshot.members().get(place as usize) else { return 0 };
-    let matching = weights.iter().filter(|(affinity, _)| affinity.matches(place, member.cluster()));
+    let matching = weights.iter().filter(|(affinity, _)| affinity.matches(place, member));
     matching.map(|(_, weight)| *weight).max().unwrap_or(0)
 }
 

@@ -5,7 +5,7 @@ use karmada_api::kubernetes::ResourceList;
 use karmada_api::work::v1alpha2::{Component, ComponentReplicaRequirements, ReplicaRequirements, ResourceBindingSpec};
 use smallvec::SmallVec;
 
-use crate::capacity::{Capacity, Grades, Models, PODS_PER_NODE, Summary, count, is_of_nodes};
+use crate::capacity::{Capacity, Grades, Lean, Models, PODS_PER_NODE, Summary, count, is_of_nodes};
 use crate::fingerprint::Fingerprint;
 use crate::nodes::Nodes;
 
@@ -112,6 +112,13 @@ impl<'a> Estimator<'a> {
         Self { in_sums: false, ..self }
     }
 
+    /// [`Self::estimate`] for a cluster with the grades that were met last and nothing on its way; `None` for others.
+    pub(crate) fn at_a_glance(&self, room: &Lean) -> Option<i64> {
+        let (alike, on_nodes) = self.on_nodes.as_ref()?;
+        let fits = self.models && *alike == room.alike && matches!(self.demand, Demand::Replicas(Some(_)));
+        fits.then(|| room.pods.min(on_all(&room.nodes, on_nodes)).clamp(0, UNLIMITED))
+    }
+
     /// How much more fits a cluster, never below zero and at most [`UNLIMITED`].
     pub fn estimate(&mut self, capacity: &Capacity, assumed: Assumed<'_>) -> i64 {
         if matches!(self.demand, Demand::Nothing) {
@@ -139,7 +146,11 @@ impl<'a> Estimator<'a> {
 fn by_grade(met: &mut OnNodes, models: &Models, request: &Request<'_>) -> i64 {
     let known = met.take().filter(|(alike, _)| *alike == models.alike);
     let (_, on_nodes) = met.insert(known.unwrap_or_else(|| (models.alike, on_nodes(&models.grades, request))));
-    let grades = models.nodes.iter().zip(&*on_nodes);
+    on_all(&models.nodes, on_nodes)
+}
+
+fn on_all(nodes: &[i64], on_nodes: &[i64]) -> i64 {
+    let grades = nodes.iter().zip(on_nodes);
     grades.fold(0, |sum, (nodes, on_node)| sum.saturating_add(nodes.saturating_mul(*on_node)))
 }
 

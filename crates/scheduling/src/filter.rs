@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use crate::labels::Matcher;
 use crate::plugins::Plugin;
 use crate::problem::{Gates, Problem, Step, Steps};
-use crate::snapshot::{Member, Serving, Snapshot};
+use crate::snapshot::{Glance, Member, Serving, Snapshot};
 
 /// Why a plugin refuses a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -143,7 +143,7 @@ impl<'a> Tiers<'a> {
         if self.tiers.is_empty() {
             return Some(0);
         }
-        let found = (0_u32..).zip(&self.tiers).find(|(_, affinity)| affinity.matches(place, member.cluster()));
+        let found = (0_u32..).zip(&self.tiers).find(|(_, affinity)| affinity.matches(place, member));
         found.map(|(tier, _)| tier)
     }
 
@@ -167,6 +167,7 @@ const NO_TIER: u32 = 1000;
 pub(crate) struct Filter<'a, 'b> {
     problem: &'a Problem<'a>,
     gates: &'a Gates,
+    snapshot: &'a Snapshot,
     serving: Serving<'a>,
     tiers: &'a Tiers<'b>,
     previous: &'a Previous,
@@ -183,18 +184,22 @@ impl<'a, 'b> Filter<'a, 'b> {
     ) -> Self {
         let resource = &problem.spec.resource;
         let serving = snapshot.serving(&resource.api_version, &resource.kind);
-        Self { problem, gates, serving, tiers, previous, watcher: problem.watcher() }
+        Self { problem, gates, snapshot, serving, tiers, previous, watcher: problem.watcher() }
     }
 
     /// The tier of a cluster that passes.
     pub fn check(&self, place: u32, member: &Member) -> Result<u32, Rejection> {
         let stays = self.previous.at(place).is_some();
         self.watcher.iter().for_each(|steps| steps.turned());
+        let glance = self.snapshot.glances().get(place as usize);
         let evicted = || self.problem.spec.graceful_eviction_tasks.iter().any(|it| it.from_cluster == member.name());
         self.ask(Plugin::ClusterEviction, || if evicted() { Err(Rejection::Evicted) } else { Ok(()) })?;
         let served = || stays || self.serving.at(place as usize);
         self.ask(Plugin::ApiEnablement, || if served() { Ok(()) } else { Err(Rejection::NotServed) })?;
-        self.ask(Plugin::TaintToleration, || if stays { Ok(()) } else { self.taints(member) })?;
+        self.ask(Plugin::TaintToleration, || {
+            let welcomes = stays || glance.is_some_and(|glance| !glance.repels);
+            if welcomes { Ok(()) } else { self.taints(member) }
+        })?;
         let mut tier = None;
         let on = self.ask(Plugin::ClusterAffinity, || {
             tier = self.tiers.tier(place, member);
@@ -203,7 +208,7 @@ impl<'a, 'b> Filter<'a, 'b> {
         if !on {
             tier = self.tiers.tier(place, member);
         }
-        self.ask(Plugin::SpreadConstraint, || self.properties(member))?;
+        self.ask(Plugin::SpreadConstraint, || self.properties(place, glance, member))?;
         if self.gates.workload_affinity {
             self.ask(Plugin::WorkloadAffinity, || if stays { Ok(()) } else { self.together(member) })?;
             self.ask(Plugin::WorkloadAntiAffinity, || if stays { Ok(()) } else { self.apart(member) })?;
@@ -229,22 +234,21 @@ impl<'a, 'b> Filter<'a, 'b> {
         untolerated.next().map_or(Ok(()), |(place, _)| Err(Rejection::Tainted(place)))
     }
 
-    fn properties(&self, member: &Member) -> Result<(), Rejection> {
-        let spec = &member.cluster().spec;
-        for (place, constraint) in (0_u32..).zip(&self.problem.placement.spread_constraints) {
+    fn properties(&self, place: u32, glance: Option<&Glance>, member: &Member) -> Result<(), Rejection> {
+        for (constraint, at) in self.problem.placement.spread_constraints.iter().zip(0_u32..) {
             let label = &constraint.spread_by_label;
             if self.gates.spread_by_all
                 && !label.is_empty()
                 && member.cluster().metadata.labels.get(label).is_none_or(String::is_empty)
             {
-                return Err(Rejection::LacksLabel(place));
+                return Err(Rejection::LacksLabel(at));
             }
             let Some(field) = constraint.spread_by_field else { continue };
             let lacks = match field {
                 SpreadField::Cluster => false,
-                SpreadField::Provider => spec.provider.is_empty(),
-                SpreadField::Region => spec.region.is_empty(),
-                SpreadField::Zone => spec.zones.is_empty(),
+                SpreadField::Provider => glance.is_none_or(|glance| !glance.has_provider),
+                SpreadField::Region => self.snapshot.region(place as usize) == 0,
+                SpreadField::Zone => glance.is_none_or(|glance| !glance.has_zones),
             };
             if lacks {
                 return Err(Rejection::Lacks(field));

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use apimachinery::selector::{Requirement, Selector};
-use karmada_api::cluster::v1alpha1::Cluster;
 use propagation::cluster::Affinity;
 use smallvec::SmallVec;
 
@@ -72,12 +71,15 @@ type Tests<'a> = SmallVec<[(&'a [u32], SmallVec<[bool; 32]>); 2]>;
 pub(crate) struct Matcher<'a> {
     affinity: Affinity<'a>,
     tests: Option<Tests<'a>>,
+    /// The tests are all there is to it.
+    labels_alone: bool,
 }
 
 impl<'a> Matcher<'a> {
     pub fn new(affinity: Affinity<'a>, snapshot: &'a Snapshot) -> Self {
         let tests = affinity.labels().and_then(|selector| snapshot.labels().tests(selector));
-        Self { affinity, tests }
+        let labels_alone = tests.is_some() && affinity.is_of_labels_alone();
+        Self { affinity, tests, labels_alone }
     }
 
     /// The only clusters that can match; `None` when any may.
@@ -85,11 +87,15 @@ impl<'a> Matcher<'a> {
         self.affinity.listed()
     }
 
-    pub fn matches(&self, place: u32, cluster: &Cluster) -> bool {
+    pub fn matches(&self, place: u32, member: &Member) -> bool {
         let passes = |(column, pass): &(&[u32], SmallVec<[bool; 32]>)| {
             let value = column.get(place as usize).copied().unwrap_or_default();
             pass.get(value as usize).copied().unwrap_or(false)
         };
+        if let Some(tests) = self.tests.as_ref().filter(|_| self.labels_alone) {
+            return tests.iter().all(passes);
+        }
+        let cluster = member.cluster();
         self.affinity.matches_with(cluster, |selector| match &self.tests {
             Some(tests) => tests.iter().all(passes),
             None => selector.matches(&cluster.metadata.labels),

@@ -74,6 +74,11 @@ pub trait Estimates {
     fn assumed(&self, _cluster: &str) -> &[Vec<Component>] {
         &[]
     }
+
+    /// Whether nothing is known of any cluster, so that nobody needs to ask.
+    fn is_silent(&self) -> bool {
+        false
+    }
 }
 
 /// Only the general estimator speaks.
@@ -83,6 +88,10 @@ pub struct NoEstimates;
 impl Estimates for NoEstimates {
     fn at_most(&self, _: &str) -> Option<i64> {
         None
+    }
+
+    fn is_silent(&self) -> bool {
+        true
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Selection {
     pub cluster: Option<Bounds>,
     /// Something is constrained, and the constraint counts.
     pub constrained: bool,
+    /// The order of those selected says something about the result. Sorting a thousand clusters is a fifth of a decision.
+    pub ordered: bool,
     /// Every cluster gets all replicas, and nobody asks for room.
     pub duplicated: bool,
     pub replicas: i64,
@@ -57,6 +59,7 @@ impl Selection {
             // Beside groups upstream reads no limit as "no more than one of each", and succeeds; that stays.
             cluster: clusters.map(|bounds| bounds.or_unlimited(alone && gates.unlimited_groups)),
             constrained,
+            ordered: true,
             duplicated: !Strategy::of(placement).is_divided(),
             replicas,
             need: if sets { 1 } else { replicas },
@@ -67,7 +70,9 @@ impl Selection {
 
 /// The chosen clusters, in the order they were chosen.
 pub fn select(selection: &Selection, mut candidates: Vec<Candidate>) -> Result<Vec<Candidate>, SelectError> {
-    rank(&mut candidates);
+    if selection.constrained || selection.ordered {
+        rank(&mut candidates);
+    }
     match selection {
         Selection { constrained: false, .. } => Ok(candidates),
         Selection { group: Some(group), .. } => by_group(selection, *group, &candidates),

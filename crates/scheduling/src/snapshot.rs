@@ -7,7 +7,7 @@ use karmada_api::cluster::v1alpha1::{ApiEnablement, ApiEnablementStatus, Cluster
 use karmada_api::constants::taints;
 use karmada_api::kubernetes::Taint;
 
-use crate::capacity::Capacity;
+use crate::capacity::{Capacity, Lean};
 use crate::fingerprint::Fingerprint;
 use crate::labels::Labels;
 
@@ -59,6 +59,29 @@ fn served(cluster: &Cluster) -> Fingerprint {
     Fingerprint::of(&lists.map(|list| (list.group_version.as_str(), resources(list))).collect::<Vec<_>>())
 }
 
+/// What every decision looks at in every cluster, side by side: a cluster itself is several cache misses away.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Glance {
+    pub deleting: bool,
+    /// It has taints that keep workloads away.
+    pub repels: bool,
+    pub has_provider: bool,
+    pub has_zones: bool,
+    pub room: Option<Lean>,
+}
+
+impl Glance {
+    fn of(member: &Member) -> Self {
+        Self {
+            deleting: member.is_deleting(),
+            repels: !member.repelling.is_empty(),
+            has_provider: !member.cluster.spec.provider.is_empty(),
+            has_zones: !member.cluster.spec.zones.is_empty(),
+            room: member.capacity.lean(),
+        }
+    }
+}
+
 /// All clusters, in the order of their names. A place is an index into that order.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -68,6 +91,7 @@ pub struct Snapshot {
     served: Vec<Arc<Member>>,
     /// A number for each region, in the order of their names; clusters without one have 0.
     region_of: Vec<u32>,
+    glances: Vec<Glance>,
     /// Made when the first selector asks.
     labels: OnceLock<Labels>,
 }
@@ -81,6 +105,7 @@ impl Snapshot {
         let mut snapshot = Self::default();
         snapshot.group_served(&members);
         snapshot.group_regions(&members);
+        snapshot.glances = members.iter().map(|member| Glance::of(member)).collect();
         snapshot.members = members;
         snapshot
     }
@@ -118,6 +143,10 @@ impl Snapshot {
 
     pub fn members(&self) -> &[Arc<Member>] {
         &self.members
+    }
+
+    pub(crate) fn glances(&self) -> &[Glance] {
+        &self.glances
     }
 
     pub fn place_of(&self, name: &str) -> Option<usize> {

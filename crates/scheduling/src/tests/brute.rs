@@ -184,6 +184,7 @@ proptest! {
         rank(&mut ranked);
         let count = count.min(ranked.len());
         let selection = Selection {
+            ordered: true,
             group: None,
             further: Vec::new(),
             cluster: Some(Bounds { min: 1, max: count }),
@@ -242,7 +243,8 @@ proptest! {
         let snapshot = Snapshot::of_clusters(clusters.iter().cloned());
         let matcher = Matcher::new(Affinity::from(&affinity), &snapshot);
         for (place, cluster) in (0..).zip(&clusters) {
-            prop_assert_eq!(matcher.matches(place, cluster), Affinity::from(&affinity).matches(cluster));
+            let member = &snapshot.members()[place as usize];
+            prop_assert_eq!(matcher.matches(place, member), Affinity::from(&affinity).matches(cluster));
         }
     }
 
