@@ -118,7 +118,10 @@ fn make_odd(case: &mut Value, random: &mut SplitMix) {
         weights.push(json!({"clusters": ["gone", name(0)], "weight": random.pick(&[0, 1, 1_000_000])}));
     }
     let mut limits = vec![];
-    for field in ["cluster", "region", "zone", "provider"].iter().filter(|_| random.one_in(3)) {
+    for field in ["cluster", "region", "zone", "provider"] {
+        if !random.one_in(3) {
+            continue;
+        }
         let least = random.below(4);
         let most = if random.one_in(4) { 0 } else { least + random.below(3) };
         limits.push(json!({"field": field, "min": least, "max": most}));
