@@ -19,6 +19,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("attachment_source", attachment_source),
     ("certificate_request", certificate_request),
     ("class_parameters", class_parameters),
+    ("namespace_finalizers", namespace_finalizers),
     ("cron_job_name", cron_job_name),
     ("endpoints", endpoints),
     ("flow_schema", flow_schema),
@@ -507,4 +508,15 @@ pub(super) fn volume_update(old: &Value, new: &Value, errors: &mut ErrorList) {
     if old["spec"]["volumeMode"] != new["spec"]["volumeMode"] {
         invalid(errors, &root.child("volumeMode"), &new["spec"]["volumeMode"], "field is immutable");
     }
+}
+
+/// What holds a namespace: a name known to every server, or one with a domain.
+fn namespace_finalizers(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_list = at.child("finalizers");
+    for (index, name) in list(spec, "finalizers").iter().enumerate() {
+        for complaint in name.as_str().map(names::is_qualified_name).unwrap_or_default() {
+            invalid(errors, &at_list.index(index), name, &complaint);
+        }
+    }
+    errors.extend(names::validate_core_finalizers(&Value::Object(spec.clone()), &at.path()));
 }
