@@ -230,7 +230,6 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("cluster-cache-sync-timeout", "a pass waits for what it needs and is taken up again by itself"),
     ("concurrent-", "passes are tasks, of which as many run as there is work for"),
     ("contention-profiling", PROFILES),
-    ("enable-pprof", PROFILES),
     ("kube-api-", "the API server is asked as often as it answers"),
     ("log-backtrace-at", LOGS),
     ("log-json-", LOGS),

@@ -28,6 +28,8 @@ use crate::rules::Rules;
 /// A review carries an object twice; the API server's bound on an object is 3 MiB.
 const MAX_BODY: usize = 7 * 1024 * 1024;
 
+const NO_REQUEST: &str = "the review has no request";
+
 /// What is counted, with controller-runtime's names.
 pub const REQUESTS: Description =
     Description::counter("controller_runtime_webhook_requests_total", &["webhook", "code"], "Reviews answered.");
@@ -118,7 +120,9 @@ async fn handle(rules: &Rules, registry: &Registry, request: Request) -> Respons
     let Some(webhook) = webhook else {
         return match read {
             Ok(review) => json(&review::conversion(&review)),
-            Err((_, why)) => answer(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", format!("{why}\n")),
+            // A review that cannot be read is the server's trouble, as upstream has it; one without a request is not.
+            Err((_, why)) if why == NO_REQUEST => answer(StatusCode::BAD_REQUEST, "text/plain; charset=utf-8", why),
+            Err((_, why)) => answer(StatusCode::INTERNAL_SERVER_ERROR, "text/plain; charset=utf-8", why),
         };
     };
     let started = tokio::time::Instant::now();
@@ -160,7 +164,7 @@ async fn read(request: Request) -> Result<Value, (u16, String)> {
         serde_json::from_slice(&whole).map_err(|error| (400, format!("decoding the review: {error}")))?;
     match (&review["kind"], review["request"].is_object()) {
         (Value::String(_), true) => Ok(review),
-        (Value::String(_), false) => Err((400, "the review has no request".to_owned())),
+        (Value::String(_), false) => Err((400, NO_REQUEST.to_owned())),
         _ => Err((400, format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(&whole)))),
     }
 }

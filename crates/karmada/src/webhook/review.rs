@@ -111,8 +111,13 @@ pub fn conversion(review: &Value) -> Value {
         })
         .collect();
     let response = match converted {
-        Ok(objects) => json!({ "uid": request["uid"], "convertedObjects": objects, "result": { "status": "Success" } }),
-        Err(why) => json!({ "uid": request["uid"], "result": { "status": "Failure", "message": why } }),
+        Ok(objects) => {
+            json!({ "uid": request["uid"], "convertedObjects": objects, "result": { "metadata": {}, "status": "Success" } })
+        }
+        Err(why) => {
+            let result = json!({ "metadata": {}, "status": "Failure", "message": why });
+            json!({ "uid": request["uid"], "convertedObjects": null, "result": result })
+        }
     };
     let version = review["apiVersion"].as_str().unwrap_or("apiextensions.k8s.io/v1");
     json!({ "apiVersion": version, "kind": "ConversionReview", "response": response })

@@ -305,7 +305,7 @@ fn what_is_missing_is_named() {
         (&["scheduler", "--metrics-bind-address=0"][..], "--kubeconfig or KUBECONFIG must name the API server"),
         (&["scheduler-estimator"], "clusterName cannot be empty"),
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
-        (&["descheduler", "--enable-pprof"], "--enable-pprof is a flag of upstream's that has no effect"),
+        (&["descheduler", "--enable-pprof"], "--enable-pprof=true cannot be carried out in this version"),
         (&["scheduler", "--logtostderr=false"], "--logtostderr=false: logs go to standard error"),
         (&["scheduler", "-v=high"], "--v: \"high\" is no verbosity such as 4"),
         (
