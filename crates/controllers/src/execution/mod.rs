@@ -19,6 +19,7 @@ use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
+use karmada_api::work::v1alpha1::WorkStatus;
 use parking_lot::Mutex;
 
 use crate::Context;
@@ -49,6 +50,15 @@ struct Record {
     pending: Option<Condition>,
     /// Attempts in a row that failed because the namespace was not there yet.
     misses: u32,
+    /// The status written last, and its version, until the cache has it: what is decided next is compared with this.
+    reported: Option<(u64, WorkStatus)>,
+    /// A write of the status failed, and may have been carried out all the same.
+    unsure: bool,
+}
+
+/// Revisions of one server, which grow with every write.
+fn version(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or_default()
 }
 
 pub(crate) async fn run_dispatch(context: Context) {
@@ -76,7 +86,12 @@ fn note_work(context: &Context, event: &Event) {
     let key = event.object().key();
     if let Event::Deleted(_) = event {
         context.engine.records.lock().remove(&key);
-    } else if event.changes_generation() {
+        return;
+    }
+    if let Some(record) = context.engine.records.lock().get_mut(&key) {
+        record.reported.take_if(|(written, _)| *written <= version(event.object()));
+    }
+    if event.changes_generation() {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
     }

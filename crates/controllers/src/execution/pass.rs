@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
-use super::{Record, watch};
+use super::{Record, version, watch};
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
@@ -37,8 +37,17 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
     if cluster.spec.sync_mode == SyncMode::Pull {
         return Ok(Next::Done);
     }
-    let work: Work = decoded(&object, object.decode())?;
-    let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster };
+    let mut work: Work = decoded(&object, object.decode())?;
+    let unsure = {
+        let records = context.engine.records.lock();
+        let record = records.get(key);
+        let reported = record.and_then(|record| record.reported.as_ref());
+        if let Some((_, status)) = reported.filter(|(written, _)| *written > version(&object)) {
+            work.status = status.clone();
+        }
+        record.is_some_and(|record| record.unsure)
+    };
+    let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster, unsure };
     let dispatches = context.engine.dispatches.load(Ordering::Relaxed);
     if object.is_deleting() {
         if dispatches && let End::Finished = end(context, &work, &cluster).await? {
@@ -90,6 +99,8 @@ struct Pass<'a> {
     object: &'a Arc<Object>,
     work: &'a Work,
     cluster: &'a Cluster,
+    /// The status the server has may be another than the one that is known.
+    unsure: bool,
 }
 
 impl Pass<'_> {
@@ -263,7 +274,7 @@ impl Pass<'_> {
     }
 
     async fn write(&self, status: WorkStatus) -> Result<()> {
-        if status == self.work.status {
+        if status == self.work.status && !self.unsure {
             return Ok(());
         }
         // Nobody else writes the status of Works, so the version is not part of the patch; the UID is.
@@ -273,10 +284,19 @@ impl Pass<'_> {
         let resource = Work::api_resource();
         let written =
             self.context.client.patch(&resource, self.key, &Patch::Merge(patch), &PatchOptions::status()).await;
-        match written {
+        let written = match written {
             Err(error) if error.is_not_found() => return Ok(()),
-            other => other.map(|_| ()).during(|| format!("writing the status of work {}", self.key))?,
+            other => other.during(|| format!("writing the status of work {}", self.key)),
+        };
+        {
+            let mut records = self.context.engine.records.lock();
+            let record = records.entry(self.key.clone()).or_default();
+            record.unsure = written.is_err();
+            if let Ok(written) = &written {
+                record.reported = Some((version(written), status.clone()));
+            }
         }
+        written?;
         self.tell_conditions(&status);
         Ok(())
     }

@@ -14,7 +14,11 @@ use crate::harness::{Plane, get};
 
 pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
     let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True");
-    let mut wrong: Vec<String> = waiting.map(|work| format!("namespace Work {} is not applied", name(work))).collect();
+    let say = |work: &Value| {
+        let (space, conditions) = (text(work, "/metadata/namespace"), &work["status"]["conditions"]);
+        format!("Work {} of a namespace in {space} is not applied: {conditions}", name(work))
+    };
+    let mut wrong: Vec<String> = waiting.map(say).collect();
     for member in MEMBERS {
         wrong.extend(works(state, member));
         wrong.extend(left_over(plane, state, member).await);

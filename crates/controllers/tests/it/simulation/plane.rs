@@ -17,7 +17,8 @@ pub fn discrepancies(state: &State, evicted: &BTreeSet<String>) -> Vec<String> {
         let placed = of_binding(state, binding, evicted.contains(name(binding)));
         placed.into_iter().chain(required(state, binding)).chain(reported(state, binding))
     });
-    templates.chain(bindings).collect()
+    let repelling = state.repelling.iter().map(|cluster| format!("cluster {cluster} is ready, and tainted as if not"));
+    templates.chain(bindings).chain(repelling).collect()
 }
 
 fn of_template(state: &State, kind: Kind, template: &Value) -> Option<String> {

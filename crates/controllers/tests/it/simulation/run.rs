@@ -5,19 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::ObjectKey;
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, Patch, PatchOptions};
 use controller_runtime::InformerSet;
 use controllers::Settings;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
-use serde_json::Value;
+use karmada_api::scope::{Binding, Scope};
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::history::Action;
 use super::kinds::Kind;
 use super::perform::binding_of;
 use super::policies::{overrides, policies};
-use super::read::{all, condition, is_template, lives, name};
+use super::read::{all, clusters, condition, is_template, lives, name, text};
 use super::state::State;
 use super::witness::Witness;
 use super::{MEMBERS, members, plane};
@@ -166,7 +167,10 @@ impl Simulation {
                         self.plane.join(member).await;
                         hindered.push(format!("cluster {member} has just joined"));
                     }
-                    Some(cluster) if !lives(&cluster) => hindered.push(format!("cluster {member} does not go")),
+                    Some(cluster) if !lives(&cluster) => {
+                        self.resume_in(member).await;
+                        hindered.push(format!("cluster {member} does not go"));
+                    }
                     Some(cluster) if condition(&cluster, "Ready") != "True" => {
                         hindered.push(format!("cluster {member} is not ready"));
                     }
@@ -179,6 +183,22 @@ impl Simulation {
             tokio::time::sleep(Duration::from_secs(10)).await;
         }
         Vec::new()
+    }
+
+    /// A binding whose scheduling is suspended holds the clusters it is in (as by upstream).
+    async fn resume_in(&self, member: &str) {
+        let client = &self.plane.client;
+        for scope in Scope::ALL {
+            let resource = Binding::api_resource(scope);
+            for binding in all(client, &resource, None).await {
+                let spec = &binding["spec"];
+                if spec["suspension"]["scheduling"] == true && clusters(&spec["clusters"]).contains_key(member) {
+                    let key = ObjectKey::namespaced(text(&binding, "/metadata/namespace"), name(&binding));
+                    let patch = Patch::Merge(json!({"spec": {"suspension": {"scheduling": null}}}));
+                    drop(client.patch(&resource, &key, &patch, &PatchOptions::default()).await);
+                }
+            }
+        }
     }
 
     /// Waits until nothing is wrong: longer than the longest back-off, which is 1,000 s.

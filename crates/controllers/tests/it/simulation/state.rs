@@ -27,6 +27,8 @@ pub struct State {
     pub spaces: Vec<Value>,
     /// Members that take nothing new.
     pub tainted: BTreeSet<String>,
+    /// Members that the control plane itself has tainted.
+    pub repelling: Vec<String>,
 }
 
 /// The group and the id of the policy that claims an object; a namespaced one goes first.
@@ -51,6 +53,7 @@ impl State {
             works: BTreeMap::new(),
             spaces: Vec::new(),
             tainted: BTreeSet::new(),
+            repelling: Vec::new(),
         };
         found.policies.extend(all(control, &policies(true), None).await);
         found.overrides.extend(by_name(all(control, &overrides(false), Some("demo")).await));
@@ -69,6 +72,10 @@ impl State {
         for cluster in all(control, &Cluster::api_resource(), None).await {
             if cluster["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty()) {
                 found.tainted.insert(name(&cluster).to_owned());
+            }
+            let taints = cluster["spec"]["taints"].as_array().into_iter().flatten();
+            if taints.into_iter().any(|taint| text(taint, "/key").starts_with("cluster.karmada.io/")) {
+                found.repelling.push(name(&cluster).to_owned());
             }
         }
         found
