@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
-use apimachinery::resource::{Column, RequestContext, Resource, Strategy};
-use apimachinery::{Object, Status};
+use apimachinery::resource::{Column, MetadataChecks, RequestContext, Resource, Strategy};
+use apimachinery::{Object, Status, names};
 use apiserver::Admission;
 use apiserver::plugins::{self, SwitchError, Switches};
 use kubernetes_api::services::Ranges;
@@ -70,7 +70,12 @@ impl Strategy for Own {
         let given = object["status"].take();
         self.inner.prepare_create(context, object);
         match self.kind {
-            Special::Pod if context.user == USER && given.is_object() => object["status"] = given,
+            // What the server says itself stays where nothing else is given: the class is never changed later.
+            Special::Pod if context.user == USER => {
+                if let (Some(status), Value::Object(given)) = (object["status"].as_object_mut(), given) {
+                    status.extend(given);
+                }
+            }
             Special::Pod => {}
             Special::Claim => {
                 let spec = &object["spec"];
@@ -99,6 +104,18 @@ impl Strategy for Own {
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
         self.inner.validate_update(context, old, object)
+    }
+
+    fn name_rule(&self) -> names::NameRule {
+        self.inner.name_rule()
+    }
+
+    fn metadata_checks(&self) -> MetadataChecks {
+        self.inner.metadata_checks()
+    }
+
+    fn status_metadata(&self) -> &'static [&'static str] {
+        self.inner.status_metadata()
     }
 
     fn warnings(&self, object: &Value) -> Vec<String> {

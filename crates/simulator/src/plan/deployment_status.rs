@@ -107,7 +107,6 @@ pub(crate) fn plan(deployment: &Deployment, sets: &Sets<'_>, now: jiff::Timestam
     let mut body = deployment.metadata.with_status(status);
     if let (true, Some(revision)) = (revised, revision) {
         // The status endpoint of built-in kinds takes annotations as well, which saves a write.
-        body["metadata"]["annotations"] = json!(deployment.metadata.annotations);
         body["metadata"]["annotations"][REVISION] = revision.as_str().into();
     }
     Plan { actions: vec![Action::Status(Kind::Deployment, body)], again }

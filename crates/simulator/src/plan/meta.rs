@@ -22,6 +22,8 @@ pub(crate) struct Meta {
     pub labels: BTreeMap<String, String>,
     #[serde(deserialize_with = "null_as_default")]
     pub annotations: BTreeMap<String, String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub finalizers: Vec<String>,
     pub creation_timestamp: Option<Time>,
     pub deletion_timestamp: Option<Time>,
     #[serde(deserialize_with = "null_as_default")]
@@ -57,9 +59,12 @@ impl Meta {
             "controller": true, "blockOwnerDeletion": true}])
     }
 
-    /// The body of a status write.
+    /// The body of a status write. What the status endpoint of built-in kinds takes besides the status has to be in it:
+    /// a write without them removes an object's labels and owners.
     pub fn with_status(&self, status: Value) -> Value {
-        json!({"metadata": {"name": self.name, "namespace": self.namespace, "resourceVersion": self.resource_version},
+        json!({"metadata": {"name": self.name, "namespace": self.namespace, "resourceVersion": self.resource_version,
+                "labels": self.labels, "annotations": self.annotations, "finalizers": self.finalizers,
+                "ownerReferences": self.owner_references},
             "status": status})
     }
 }
