@@ -6,6 +6,7 @@
 //! and not in a broken handshake.
 
 mod tls;
+mod unread;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -205,7 +206,11 @@ impl Connection {
 
 /// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
 fn incoming(request: http::Request<Incoming>, peer: Peer) -> Request {
-    let mut request = request.map(|body| body.map_err(|error| Box::new(error) as BoxError).boxed_unsync());
+    let is_http2 = request.version() == http::Version::HTTP_2;
+    let mut request = request.map(|body| match is_http2 {
+        true => unread::Unread::new(body).boxed_unsync(),
+        false => body.map_err(|error| Box::new(error) as BoxError).boxed_unsync(),
+    });
     request.extensions_mut().insert(peer);
     request
 }

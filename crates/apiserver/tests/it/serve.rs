@@ -66,3 +66,31 @@ async fn plain_http_has_no_identity() {
     shutdown.cancel();
     task.await.expect("no panic");
 }
+
+/// Curl loses an answer that comes with a reset of the stream it is still sending on.
+#[tokio::test]
+async fn an_answer_survives_a_body_nobody_reads() {
+    use http_body_util::{BodyExt, StreamBody};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("address");
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(serve::serve(listener, None, echo(), Limits::default(), shutdown.clone()));
+    let stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    for _ in 0..20 {
+        let (mut part, body) = futures::channel::mpsc::channel::<Result<http_body::Frame<bytes::Bytes>, Infallible>>(1);
+        let request = http::Request::post(format!("http://{address}/nothing")).body(StreamBody::new(body));
+        let answer = sender.send_request(request.expect("a request")).await.expect("an answer before the body");
+        let text = answer.into_body().collect().await.expect("all of it").to_bytes();
+        assert!(text.starts_with(b"{\"user\""));
+        // A stream that was reset would have closed the channel.
+        part.try_send(Ok(http_body::Frame::data(bytes::Bytes::from_static(b"late")))).expect("still open");
+    }
+    shutdown.cancel();
+    drop(sender);
+    let _ended = connection.await;
+    task.await.expect("no panic");
+}
