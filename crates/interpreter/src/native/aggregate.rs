@@ -149,6 +149,10 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
     const ORDER: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
     let phases: Vec<&str> = items.iter().map(|item| phase_or_pending(&item.status)).collect();
     let mut status = Map::new();
+    // The API server set it when the pod was made, and refuses a status without it.
+    if let Some(class) = template["status"].get("qosClass") {
+        status.insert("qosClass".to_owned(), class.clone());
+    }
     if let Some(phase) = ORDER.iter().find(|phase| phases.contains(phase)) {
         status.insert("phase".to_owned(), json!(phase));
     }
@@ -285,6 +289,8 @@ mod tests {
         let phase = |phase: &str| json!({ "phase": phase });
         check("v1", "Pod", json!({}), json!({}), &[phase("Running"), Value::Null], phase("Pending"));
         check("v1", "Pod", json!({}), json!({}), &[phase("Succeeded"), phase("Running")], phase("Running"));
+        let (old, new) = (json!({"qosClass": "Burstable"}), json!({"phase": "Running", "qosClass": "Burstable"}));
+        check("v1", "Pod", json!({}), old, &[phase("Running")], new);
         check("v1", "PersistentVolume", json!({}), json!({}), &[phase("Bound"), phase("Released")], phase("Bound"));
         let (api, kind) = ("v1", "PersistentVolumeClaim");
         check(api, kind, json!({}), json!({}), &[phase("Lost"), phase("Pending")], phase("Lost"));
