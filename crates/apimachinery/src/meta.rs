@@ -38,6 +38,8 @@ impl<'de> Deserialize<'de> for Time {
     }
 }
 
+/// `managedFields` is skipped over: it is as long as the rest of most objects, and a write without it leaves it to the
+/// server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
@@ -57,8 +59,6 @@ pub struct ObjectMeta {
     pub generation: i64,
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub labels: BTreeMap<String, String>,
-    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
-    pub managed_fields: Vec<serde_json::Value>,
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]

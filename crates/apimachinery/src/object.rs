@@ -8,11 +8,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use head::{Head, null_is_default};
+use head::Head;
 
 use crate::GroupVersionKind;
 use crate::meta::OwnerReference;
@@ -97,6 +96,11 @@ impl Object {
         serde_json::from_slice(&self.json)
     }
 
+    /// The tree without the list of field owners, for readers who have no use for it; it is often the larger half.
+    pub fn to_tree(&self) -> Result<Value, serde_json::Error> {
+        self.apart().map(|apart| apart.tree)
+    }
+
     /// Decodes into a typed object.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.json)
@@ -167,23 +171,24 @@ impl Object {
 
     /// Parsed on each call: annotations are large and few paths look at them.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Doc {
-            metadata: Meta,
-        }
-        #[derive(Default, Deserialize)]
-        #[serde(default)]
-        struct Meta {
-            #[serde(deserialize_with = "null_is_default")]
-            annotations: BTreeMap<String, String>,
-        }
-        serde_json::from_slice::<Doc>(&self.json).map(|doc| doc.metadata.annotations).unwrap_or_default()
+        let parsed = self.annotations_json().map(serde_json::from_slice::<Option<BTreeMap<String, String>>>);
+        parsed.and_then(Result::ok).flatten().unwrap_or_default()
     }
 
-    /// One annotation; see [`Object::annotations`] for the cost.
+    /// One annotation, found in the text; the others are skipped over.
     pub fn annotation(&self, key: &str) -> Option<String> {
-        self.annotations().remove(key)
+        let json = self.annotations_json()?;
+        match crate::raw_json::member(json, key) {
+            Some(span) => serde_json::from_slice(&json[span]).ok(),
+            // A key may be spelled with escapes.
+            None if json.contains(&b'\\') => self.annotations().remove(key),
+            None => None,
+        }
+    }
+
+    fn annotations_json(&self) -> Option<&[u8]> {
+        let metadata = self.metadata_json();
+        crate::raw_json::member(metadata, "annotations").map(|span| &metadata[span])
     }
 
     pub fn shared(self) -> Arc<Self> {

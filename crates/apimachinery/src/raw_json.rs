@@ -6,29 +6,86 @@ use std::ops::Range;
 /// Where the value of the first member of this name stands in an encoded object. The name must be one that JSON does not
 /// escape.
 pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
-    let mut at = skip_space(json, 0);
-    if json.get(at) != Some(&b'{') {
-        return None;
-    }
-    at += 1;
-    loop {
-        at = skip_space(json, at);
+    members(json).find(|(own, _)| *own == name.as_bytes()).map(|(_, span)| span)
+}
+
+/// The members of an encoded object in their order: the name as it is encoded, and where the value stands.
+pub fn members(json: &[u8]) -> Members<'_> {
+    let start = skip_space(json, 0);
+    Members { json, at: (json.get(start) == Some(&b'{')).then_some(start + 1) }
+}
+
+/// See [`members`].
+pub struct Members<'j> {
+    json: &'j [u8],
+    /// Behind the brace or the comma before the next member.
+    at: Option<usize>,
+}
+
+impl<'j> Iterator for Members<'j> {
+    type Item = (&'j [u8], Range<usize>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (json, at) = (self.json, skip_space(self.json, self.at.take()?));
         let key = at..end_of_text(json, at)?;
-        at = skip_space(json, key.end);
-        if json.get(at) != Some(&b':') {
+        let colon = skip_space(json, key.end);
+        if json.get(colon) != Some(&b':') {
             return None;
         }
-        let start = skip_space(json, at + 1);
+        let start = skip_space(json, colon + 1);
         let end = end_of_value(json, start)?;
-        if json.get(key.start + 1..key.end - 1) == Some(name.as_bytes()) {
-            return Some(start..end);
-        }
-        at = skip_space(json, end);
-        if json.get(at) != Some(&b',') {
-            return None;
-        }
-        at += 1;
+        let next = skip_space(json, end);
+        self.at = (json.get(next) == Some(&b',')).then_some(next + 1);
+        Some((json.get(key.start + 1..key.end - 1)?, start..end))
     }
+}
+
+/// Whether two encoded objects are the same, byte for byte, in all members but those named in `apart`; of the member
+/// `within` names those in its list do not count either. True is certain; false may be a matter of spelling.
+pub fn same_but(left: &[u8], right: &[u8], apart: &[&str], within: Option<(&str, &[&str])>) -> bool {
+    fn counted<'a>(json: &'a [u8], apart: &'a [&str]) -> impl Iterator<Item = (&'a [u8], Range<usize>)> {
+        members(json).filter(move |(name, _)| !apart.iter().any(|other| other.as_bytes() == *name))
+    }
+    let (mut ours, mut theirs) = (counted(left, apart), counted(right, apart));
+    loop {
+        let ((name, span), (other_name, other_span)) = match (ours.next(), theirs.next()) {
+            (Some(ours), Some(theirs)) => (ours, theirs),
+            (None, None) => return true,
+            _ => return false,
+        };
+        let (value, other) = (&left[span], &right[other_span]);
+        let inner = within.filter(|(inside, _)| inside.as_bytes() == name);
+        if name != other_name
+            || (value != other && !inner.is_some_and(|(_, apart)| same_but(value, other, apart, None)))
+        {
+            return false;
+        }
+    }
+}
+
+/// An encoded object without the member `inner` of its member `outer`; `None` when there is none.
+pub fn without(json: &[u8], outer: &str, inner: &str) -> Option<Vec<u8>> {
+    let place = member(json, outer)?;
+    let inside = &json[place.clone()];
+    let key_of = |name: &[u8]| (name.as_ptr() as usize).saturating_sub(inside.as_ptr() as usize + 1);
+    let (mut all, mut before) = (members(inside), None);
+    let (name, value) = loop {
+        let (name, value) = all.next()?;
+        if name == inner.as_bytes() {
+            break (name, value);
+        }
+        before = Some(value.end);
+    };
+    // With the comma before it, or the one after it.
+    let cut = match (before, all.next()) {
+        (Some(end), _) => end..value.end,
+        (None, Some((next, _))) => key_of(name)..key_of(next),
+        (None, None) => key_of(name)..value.end,
+    };
+    let mut rest = Vec::with_capacity(json.len() - cut.len());
+    rest.extend_from_slice(&json[..place.start + cut.start]);
+    rest.extend_from_slice(&json[place.start + cut.end..]);
+    Some(rest)
 }
 
 fn skip_space(json: &[u8], from: usize) -> usize {
@@ -88,7 +145,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 
-    use super::member;
+    use super::{member, same_but, without};
 
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
@@ -119,8 +176,20 @@ mod tests {
         }
 
         #[test]
+        fn what_is_cut_out_is_gone_and_nothing_else(tree in value(), pretty in any::<bool>()) {
+            let text = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
+            let text = text.unwrap();
+            for inner in ["a", "b", "c"] {
+                let mut rest = tree.clone();
+                let had = rest.get_mut("a").and_then(Value::as_object_mut).and_then(|map| map.remove(inner)).is_some();
+                let cut = without(text.as_bytes(), "a", inner).map(|cut| serde_json::from_slice::<Value>(&cut).unwrap());
+                prop_assert_eq!(cut, had.then_some(rest));
+            }
+        }
+
+        #[test]
         fn nothing_makes_it_panic(bytes in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,a1 ".to_vec()), 0..40)) {
-            let _ = member(&bytes, "a");
+            let _ = (member(&bytes, "a"), without(&bytes, "a", "a"));
         }
     }
 
@@ -129,5 +198,24 @@ mod tests {
         let text = json!({"a": {"metadata": 1}, "metadata": {"x": "}\""}}).to_string();
         assert_eq!(member(text.as_bytes(), "metadata").map(|span| &text[span]), Some(r#"{"x":"}\""}"#));
         assert_eq!(member(b"[1]", "metadata"), None);
+    }
+
+    #[test]
+    fn some_members_do_not_count() {
+        let object = |version: &str, label: &str, status: &str| {
+            json!({"kind": "X", "metadata": {"labels": {"l": label}, "name": "a", "resourceVersion": version}, "status": status})
+                .to_string()
+        };
+        let old = object("1", "x", "s");
+        for (new, same) in [
+            (object("1", "x", "s"), true),
+            (object("2", "x", "s"), true),
+            (object("2", "x", "t"), true),
+            (object("2", "y", "t"), false),
+            (r#"{"kind":"X"}"#.to_owned(), false),
+        ] {
+            let metadata = Some(("metadata", &["resourceVersion"][..]));
+            assert_eq!(same_but(old.as_bytes(), new.as_bytes(), &["status"], metadata), same, "{new}");
+        }
     }
 }

@@ -194,7 +194,7 @@ impl<'de: 'j, 'j> Deserialize<'de> for Pairs<'j> {
     }
 }
 
-pub(super) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
