@@ -184,6 +184,12 @@ impl CustomStrategy {
     }
 }
 
+/// The fields whose change raises the generation.
+fn counted(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(move |(name, _)| name.as_str() != "metadata" && !(has_status && name.as_str() == "status"))
+}
+
 impl Strategy for CustomStrategy {
     fn default(&self, object: &mut Value) {
         pruning::prune(object, self.validator.type_of());
@@ -229,14 +235,7 @@ impl Strategy for CustomStrategy {
 
     /// Everything but metadata counts; status too, unless it has an endpoint of its own.
     fn raises_generation(&self, old: &Value, new: &Value) -> bool {
-        let relevant = |object: &Value| -> Vec<(String, Value)> {
-            let fields = object.as_object().into_iter().flatten();
-            fields
-                .filter(|(name, _)| name.as_str() != "metadata" && !(self.has_status && name.as_str() == "status"))
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        };
-        relevant(old) != relevant(new)
+        !counted(old, self.has_status).eq(counted(new, self.has_status))
     }
 
     fn allows_unconditional_update(&self) -> bool {

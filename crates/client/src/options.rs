@@ -58,6 +58,8 @@ pub struct PatchOptions {
     pub subresource: Option<&'static str>,
     pub field_manager: Option<String>,
     pub dry_run: bool,
+    /// A server in this process writes the patch's status too, without the subresource; any other leaves it out.
+    pub with_status: bool,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]

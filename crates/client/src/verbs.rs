@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use http::Method;
 use serde::Serialize;
-use transport::{AcceptPayload, Changes, ObjectList, Payload, WatchEverything, WatchStream};
+use transport::{AcceptPayload, Changes, ObjectList, Payload, WatchEverything, WatchStream, WithStatus};
 
 use crate::{
     Answer, Client, DeleteOptions, Error, ListOptions, MAX_LIST_BYTES, MAX_OBJECT_BYTES, Patch, PatchOptions, Result,
@@ -47,7 +47,7 @@ impl Client {
         match self.answer(request, MAX_LIST_BYTES).await? {
             Answer::Payload(Payload::List(list)) => Ok(list),
             Answer::Payload(_) => Err(Error::unexpected(&attempt, "no list")),
-            Answer::Bytes(bytes) => codec::list(&attempt, resource, &bytes),
+            Answer::Bytes(bytes) => codec::list(&attempt, resource, &bytes, self.0.owners),
         }
     }
 
@@ -83,7 +83,7 @@ impl Client {
                 stream.lock().take().ok_or_else(|| Error::unexpected(&attempt, "a watch stream already taken"))
             }
             Some(_) => Err(Error::unexpected(&attempt, "no watch stream")),
-            None => Ok(watch::events(body)),
+            None => Ok(watch::events(body, self.0.owners)),
         }
     }
 
@@ -150,7 +150,11 @@ impl Client {
         self.0.counts.add(if options.subresource == Some("status") { "patch_status" } else { "patch" }, resource);
         let path = options.query(patch).after(&with_subresource(resource.object_path(key), options.subresource));
         let body = serde_json::to_vec(patch.value()).map_err(|e| Error::encode(&path, e))?;
-        self.one(codec::request(Method::PATCH, &path, body.into(), patch.content_type())?).await
+        let mut request = codec::request(Method::PATCH, &path, body.into(), patch.content_type())?;
+        if options.with_status {
+            request.extensions_mut().insert(WithStatus);
+        }
+        self.one(request).await
     }
 
     /// Returns once the server accepted; finalizers may keep the object for longer.

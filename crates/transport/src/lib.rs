@@ -65,6 +65,11 @@ impl Identity {
 #[derive(Clone, Copy, Debug)]
 pub struct AcceptPayload;
 
+/// Request extension: a write of an object itself writes its status too, which is two writes for everybody else. For a
+/// controller in this process that decides both at once.
+#[derive(Clone, Copy, Debug)]
+pub struct WithStatus;
+
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
     Added(Arc<Object>),

@@ -41,6 +41,8 @@ pub(crate) struct Call<'a> {
     pub headers: &'a HeaderMap,
     /// The caller takes shared objects instead of bytes.
     pub shared: bool,
+    /// The caller, who is in this process, writes an object and its status at once.
+    pub with_status: bool,
     pub accepted: Accepted,
     pub now: Time,
     /// The resource's group and version as objects say it.
@@ -75,6 +77,7 @@ pub(crate) async fn handle(
         user,
         headers: &parts.headers,
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
+        with_status: parts.extensions.get::<transport::WithStatus>().is_some(),
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),

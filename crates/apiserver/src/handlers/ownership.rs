@@ -74,7 +74,7 @@ impl Call<'_> {
     pub(super) fn as_manager<T>(&self, with: impl FnOnce(&ManagerContext<'_>) -> T) -> T {
         let reset_fields = match self.info.subresource.as_str() {
             "status" => &SPEC,
-            _ if self.resource.info.has_status() => &STATUS,
+            _ if self.resource.info.has_status() && !self.with_status => &STATUS,
             _ => return with(&self.context_for(&self.manager(), &NO_FIELDS)),
         };
         with(&self.context_for(&self.manager(), reset_fields))

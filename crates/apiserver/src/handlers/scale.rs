@@ -104,6 +104,7 @@ impl Call<'_> {
             user: self.user,
             headers: self.headers,
             shared: false,
+            with_status: false,
             accepted: self.accepted,
             now: self.now,
             api_version: described.info.resource.api_version(),

@@ -288,7 +288,7 @@ impl Call<'_> {
             // See [`certificates::restore`].
             "approval" => {}
             _ => {
-                if self.resource.info.has_status() {
+                if self.resource.info.has_status() && !self.with_status {
                     set_or_remove(new, "status", old["status"].clone());
                 }
                 namespaces::restore(&self.resource.info, old, new);
