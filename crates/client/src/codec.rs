@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::status::StatusReason;
-use apimachinery::{ApiResource, Object, Status};
+use apimachinery::{ApiResource, Object, Status, raw_json};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use serde::Deserialize;
@@ -47,6 +47,13 @@ pub(crate) fn attempt(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
 
+/// The object in a text, without its field owners if nobody here reads them: they are half of what it would keep in
+/// memory.
+pub(crate) fn parse(json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
+    let cut = if owners { None } else { raw_json::without(json.as_bytes(), "metadata", "managedFields") };
+    Object::parse(cut.unwrap_or_else(|| json.as_bytes().to_vec())).map(Arc::new)
+}
+
 pub(crate) fn object(attempt: &str, bytes: Bytes) -> Result<Arc<Object>, Error> {
     Object::parse(bytes).map(Arc::new).map_err(|e| Error::decode(attempt, e))
 }
@@ -69,10 +76,10 @@ struct WireListMeta {
 }
 
 /// Splits a list into objects of their own, so that one that is kept does not keep the whole answer in memory.
-pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8]) -> Result<ObjectList, Error> {
+pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8], owners: bool) -> Result<ObjectList, Error> {
     let list: WireList<'_> = serde_json::from_slice(bytes).map_err(|e| Error::decode(attempt, e))?;
     let items = list.items.unwrap_or_default();
-    let items = items.into_iter().map(|raw| item(resource, raw.get()));
+    let items = items.into_iter().map(|raw| item(resource, raw.get(), owners));
     Ok(ObjectList {
         items: items.collect::<Result<_, _>>().map_err(|e| Error::decode(attempt, e))?,
         resource_version: revision(attempt, &list.metadata.resource_version)?,
@@ -82,16 +89,16 @@ pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8]) -> Resul
 }
 
 /// Lists of built-in kinds leave `apiVersion` and `kind` out of their items.
-fn item(resource: &ApiResource, json: &str) -> Result<Arc<Object>, serde_json::Error> {
-    let object = Object::parse(json.to_owned())?;
+fn item(resource: &ApiResource, json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
+    let object = parse(json, owners)?;
     if !object.kind().is_empty() {
-        return Ok(Arc::new(object));
+        return Ok(object);
     }
     let rest = json.trim_start().trim_start_matches('{').trim_start();
     let comma = if rest.starts_with('}') { "" } else { "," };
     let api_version = resource.api_version();
     let full = format!(r#"{{"apiVersion":"{api_version}","kind":"{}"{comma}{rest}"#, resource.kind);
-    Object::parse(full).map(Arc::new)
+    parse(&full, owners)
 }
 
 /// Since Kubernetes 1.35 resource versions are documented to be integers that can be compared; the servers before it
@@ -153,13 +160,13 @@ mod tests {
         let pods = ApiResource::namespaced("", "v1", "Pod", "pods");
         let body = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"12","continue":"t","remainingItemCount":3},
             "items":[ {"metadata":{"name":"a","namespace":"n"}}, {"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}, {} ]}"#;
-        let list = list("GET /", &pods, body).expect("a list");
+        let list = list("GET /", &pods, body, true).expect("a list");
         assert_eq!((list.resource_version, list.continue_token.as_str(), list.remaining), (12, "t", Some(3)));
         let names: Vec<_> =
             list.items.iter().map(|i| format!("{} {} {}", i.api_version(), i.kind(), i.key())).collect();
         assert_eq!(names, ["v1 Pod n/a", "v1 Pod b", "v1 Pod "]);
         assert!(list.items.iter().all(|i| i.to_value().is_ok()));
-        let empty = super::list("GET /", &pods, br#"{"items":null,"metadata":{}}"#).expect("an empty list");
+        let empty = super::list("GET /", &pods, br#"{"items":null,"metadata":{}}"#, true).expect("an empty list");
         assert!(empty.items.is_empty() && empty.resource_version == 0);
     }
 

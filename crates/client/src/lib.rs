@@ -61,6 +61,8 @@ struct Inner {
     /// The server's name and port as numbers show it.
     host: Arc<str>,
     counted: Option<::metrics::Counters>,
+    /// Whether objects of lists and watches keep their field owners.
+    owners: bool,
 }
 
 #[derive(Clone)]
@@ -105,6 +107,7 @@ impl Client {
             headers: http::HeaderMap::new(),
             host: host.into(),
             counted: None,
+            owners: true,
         }))
     }
 
@@ -124,6 +127,13 @@ impl Client {
     #[must_use]
     pub fn with_timeout(&self, timeout: Duration) -> Self {
         self.changed(|inner| inner.timeout = timeout)
+    }
+
+    /// The same connection, whose lists and watches drop `metadata.managedFields` of what comes over a socket, with its own
+    /// counters: for caches whose readers have no use for it.
+    #[must_use]
+    pub fn without_field_owners(&self) -> Self {
+        self.changed(|inner| inner.owners = false)
     }
 
     /// The same connection under another name in logs and managed fields, and its own counters.
@@ -175,6 +185,7 @@ impl Client {
             headers: self.0.headers.clone(),
             host: self.0.host.clone(),
             counted: self.0.counted.clone(),
+            owners: self.0.owners,
         };
         change(&mut inner);
         Self(Arc::new(inner))

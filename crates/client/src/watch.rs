@@ -1,6 +1,6 @@
 //! Watch streams over a socket: one JSON document a line.
 
-use apimachinery::{Object, Status};
+use apimachinery::Status;
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use http_body_util::BodyExt;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use transport::{Body, WatchEvent, WatchStream};
 
-use crate::MAX_OBJECT_BYTES;
+use crate::{MAX_OBJECT_BYTES, codec};
 
 #[derive(Deserialize)]
 struct WireEvent<'a> {
@@ -19,17 +19,17 @@ struct WireEvent<'a> {
 }
 
 /// The events of a watch response. Ends when the server ends it; a line that cannot be understood ends it with an
-/// [`WatchEvent::Error`].
-pub(crate) fn events(body: Body) -> WatchStream {
+/// [`WatchEvent::Error`]. `owners`: whether objects keep their field owners.
+pub(crate) fn events(body: Body, owners: bool) -> WatchStream {
     lines(body)
-        .map(|line| line.and_then(|line| decode(&line)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s))))
+        .map(move |line| line.and_then(|line| decode(&line, owners)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s))))
         .boxed()
 }
 
-fn decode(line: &[u8]) -> Result<WatchEvent, Status> {
+fn decode(line: &[u8], owners: bool) -> Result<WatchEvent, Status> {
     let bad = |why: serde_json::Error| Status::internal(format_args!("a watch event cannot be understood: {why}"));
     let event: WireEvent<'_> = serde_json::from_slice(line).map_err(bad)?;
-    let object = || Object::parse(event.object.get().to_owned()).map(Object::shared).map_err(bad);
+    let object = || codec::parse(event.object.get(), owners).map_err(bad);
     match event.type_ {
         "ADDED" => Ok(WatchEvent::Added(object()?)),
         "MODIFIED" => Ok(WatchEvent::Modified(object()?)),
@@ -107,11 +107,28 @@ mod tests {
             r#"{"type":"DELETED","object":{"metadata":{"name":"half"#,
         );
         let frames: Vec<_> = text.as_bytes().chunks(7).map(|c| Ok(Bytes::copy_from_slice(c))).collect();
-        let stream = events(transport::stream(futures::stream::iter(frames)));
+        let stream = events(transport::stream(futures::stream::iter(frames)), true);
         let got: Vec<_> = stream.map(|event| format!("{event:?}").chars().take(50).collect::<String>()).collect().await;
         assert_eq!(got.len(), 3, "{got:?}");
         assert_eq!(got[0], "Added(Pod a rv=)");
         assert_eq!(got[1], "Bookmark { resource_version: 9, initial_end: true ");
         assert!(got[2].starts_with("Error(Status"), "{got:?}");
+    }
+
+    #[tokio::test]
+    async fn field_owners_are_dropped_where_nobody_reads_them() {
+        let line = concat!(
+            r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"}}}"#,
+            "\n"
+        );
+        for (owners, expected) in [
+            (false, r#"{"kind":"Pod","metadata":{"name":"a","uid":"u"}}"#),
+            (true, r#"{"kind":"Pod","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"}}"#),
+        ] {
+            let mut stream = events(transport::full(line), owners);
+            let Some(WatchEvent::Added(object)) = stream.next().await else { panic!("an object was added") };
+            assert_eq!(object.json(), expected);
+            assert_eq!(object.uid(), "u");
+        }
     }
 }
