@@ -25,6 +25,13 @@ struct Index {
 }
 
 impl Index {
+    fn replace(&mut self, key: &ObjectKey, old: &Object, new: &Object) {
+        if (self.values)(old) != (self.values)(new) {
+            self.remove(key, old);
+            self.insert(key, new);
+        }
+    }
+
     fn insert(&mut self, key: &ObjectKey, object: &Object) {
         for value in (self.values)(object) {
             self.entries.entry(value).or_default().insert(key.clone());
@@ -112,10 +119,10 @@ impl Cache {
         let key = object.key();
         let old = objects.insert(key.clone(), object.clone());
         for index in indexes.values_mut() {
-            if let Some(old) = &old {
-                index.remove(&key, old);
+            match &old {
+                Some(old) => index.replace(&key, old, &object),
+                None => index.insert(&key, &object),
             }
-            index.insert(&key, &object);
         }
         old
     }

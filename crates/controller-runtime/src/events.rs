@@ -21,9 +21,10 @@ const PENDING: usize = 10_000;
 /// Events remembered for counting repeats (client-go's cache has 4096).
 const REMEMBERED: usize = 4096;
 
-/// Writing events must not slow down what they tell of: a burst of them is written at once, a flood over minutes.
+/// Writing events must not slow down what they tell of: those of some ten objects are written at once, a flood over
+/// minutes.
 const RATE: f64 = 100.0;
-const BURST: u32 = 1000;
+const BURST: u32 = 200;
 
 /// Repeats are counted in memory and written this often.
 const FLUSH: Duration = Duration::from_secs(30);

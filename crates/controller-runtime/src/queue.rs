@@ -129,6 +129,12 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// The next key, normal priority first, each in the order of arrival. The caller owes a [`WorkQueue::done`]. `None`
     /// once the queue is closed.
     pub async fn get(&self) -> Option<K> {
+        self.next(true).await.map(|(key, _)| key)
+    }
+
+    /// As [`WorkQueue::get`], with the priority; without `low` only a key of normal priority. Dropping what is waited for
+    /// loses no key.
+    pub async fn next(&self, low: bool) -> Option<(K, Priority)> {
         loop {
             let next_due = {
                 let mut state = self.state.lock();
@@ -136,8 +142,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
                     return None;
                 }
                 state.promote(Instant::now());
-                if let Some(key) = state.pop() {
-                    return Some(key);
+                if let Some(next) = state.pop(low) {
+                    return Some(next);
                 }
                 state.delayed.first().map(|(due, _)| *due)
             };
@@ -158,6 +164,11 @@ impl<K: Ord + Clone> WorkQueue<K> {
             drop(state);
             self.changed.notify_one();
         }
+    }
+
+    /// How many keys wait for a worker.
+    pub fn waiting(&self) -> usize {
+        self.state.lock().queued.len()
     }
 
     /// How long a key that is being processed had waited for that.
@@ -214,19 +225,19 @@ impl<K: Ord + Clone> State<K> {
         }
     }
 
-    fn pop(&mut self) -> Option<K> {
-        let next = match self.normal.pop_front() {
-            Some(key) => Some(key),
+    fn pop(&mut self, low: bool) -> Option<(K, Priority)> {
+        let (key, priority) = match self.normal.pop_front() {
+            Some(key) => (key, Priority::Normal),
+            None if !low => return None,
             None => {
                 let is_low = |key: &K| self.queued.get(key).is_some_and(|(priority, _)| *priority == Priority::Low);
-                std::iter::from_fn(|| self.low.pop_front()).find(is_low)
+                (std::iter::from_fn(|| self.low.pop_front()).find(is_low)?, Priority::Low)
             }
         };
-        let key = next?;
         let now = Instant::now();
         let waited = self.queued.remove(&key).map_or(Duration::ZERO, |(_, since)| now - since);
         self.processing.insert(key.clone(), Processing { since: now, waited, again: None });
-        Some(key)
+        Some((key, priority))
     }
 
     fn delay(&mut self, key: K, at: Instant) {
@@ -287,6 +298,19 @@ mod tests {
             queue.add(2);
             assert_eq!(queue.get().await, Some(first));
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_backlog_can_be_left_out() {
+        let queue = WorkQueue::new();
+        queue.add_with(1, Priority::Low);
+        queue.add_with(2, Priority::Low);
+        queue.add(2);
+        assert_eq!(queue.next(false).await, Some((2, Priority::Normal)));
+        let waiting = tokio::time::timeout(Duration::from_secs(9), queue.next(false)).await;
+        assert!(waiting.is_err(), "{waiting:?}");
+        assert_eq!(queue.waiting(), 1);
+        assert_eq!(queue.next(true).await, Some((1, Priority::Low)));
     }
 
     #[tokio::test(start_paused = true)]

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::WorkQueue;
 use crate::metrics::{Counted, Ending};
+use crate::{Priority, WorkQueue};
 
 /// What follows a successful pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub enum Next {
     /// Another pass after this time, failure or not.
     After(Duration),
 }
+
+/// Of this many workers one may be at a key of low priority: a backlog is worked off beside what happens now, which then
+/// need not wait for it, nor share the processor with much of it.
+const BACKLOG_SHARE: usize = 8;
 
 /// Processes keys until `stop`, at most `workers` at once; then lets the running passes end. A pass that fails or
 /// panics is repeated with the queue's growing pauses.
@@ -37,21 +41,36 @@ pub async fn run_workers<K, F, Fut, E>(
     E: Display + Send + 'static,
 {
     let slots = Arc::new(Semaphore::new(workers));
+    let low = Arc::new(Semaphore::new((workers / BACKLOG_SHARE).max(1)));
     let reconcile = Arc::new(reconcile);
     let counted = Counted::here(name, &queue, workers);
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { break };
-        let Some(Some(key)) = stop.run_until_cancelled(queue.get()).await else { break };
+        let Some(Some((key, low_slot))) = stop.run_until_cancelled(take(&queue, &low)).await else { break };
         let (queue, reconcile, counted) = (queue.clone(), reconcile.clone(), counted.clone());
         tokio::spawn(async move {
             pass(name, &queue, key, &*reconcile, counted.as_deref()).await;
-            drop(slot);
+            drop((slot, low_slot));
         });
     }
     queue.close();
     // Every slot is free again once the last running pass has ended.
     let all = u32::try_from(workers).unwrap_or(u32::MAX);
     let _ = slots.acquire_many(all).await;
+}
+
+/// The next key; one of low priority only with a slot for such.
+async fn take<K: Ord + Clone>(queue: &WorkQueue<K>, low: &Arc<Semaphore>) -> Option<(K, Option<OwnedSemaphorePermit>)> {
+    let slot = match low.clone().try_acquire_owned() {
+        Ok(slot) => slot,
+        Err(_) => tokio::select! {
+            biased;
+            next = queue.next(false) => return next.map(|(key, _)| (key, None)),
+            slot = low.clone().acquire_owned() => slot.ok()?,
+        },
+    };
+    let (key, priority) = queue.next(true).await?;
+    Some((key, (priority == Priority::Low).then_some(slot)))
 }
 
 async fn pass<K, F, Fut, E>(name: &'static str, queue: &WorkQueue<K>, key: K, reconcile: &F, counted: Option<&Counted>)
@@ -140,5 +159,34 @@ mod tests {
         assert!(text.contains("workqueue_retries_total{name=\"test\",controller=\"test\"} 2\n"));
         assert_eq!(passes.load(Ordering::SeqCst), 4);
         assert_eq!(queue.metrics().in_flight, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_backlog_leaves_workers_to_what_happens_now() {
+        let (queue, stop) = (Arc::new(WorkQueue::new()), CancellationToken::new());
+        (0..100).for_each(|key| queue.add_with(key, Priority::Low));
+        let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+        let (passes, seen, stopped) = (running.clone(), most.clone(), stop.clone());
+        let keys = queue.clone();
+        let working = run_workers("test", queue.clone(), 16, stop, move |key: u32| {
+            let (running, most, stop, keys) = (passes.clone(), seen.clone(), stopped.clone(), keys.clone());
+            async move {
+                if key >= 100 {
+                    stop.cancel();
+                    return Ok::<_, String>(Next::Done);
+                }
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                if key == 1 {
+                    keys.add(100);
+                }
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok(Next::Done)
+            }
+        });
+        let started = tokio::time::Instant::now();
+        working.await;
+        assert_eq!(most.load(Ordering::SeqCst), 2, "of 16 workers");
+        assert!(started.elapsed() <= Duration::from_secs(1), "only the running passes were waited for");
     }
 }
