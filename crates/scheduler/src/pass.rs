@@ -251,16 +251,31 @@ async fn commit(
     let key = object.key();
     let mut live = binding.clone();
     let (mut current, mut refused, mut written) = (object.clone(), Vec::new(), false);
+    let mut told = None;
     let placement = binding.spec.placement.as_ref();
     let result = decision.result().zip(placement);
     let result = result.and_then(|(clusters, placement)| writes::result(binding, placement, clusters, record));
     let is_result = result.is_some();
     let reasons = || record.filter(|_| decision.error().is_some()).map(|record| writes::reasons(binding, record));
-    if let Some(patch) = result.or_else(reasons) {
-        match write(shared, &key, patch, &PatchOptions::default()).await.map_err(Interrupted::from) {
+    if let Some(mut patch) = result.or_else(reasons) {
+        // A server in this process takes the result and what is said of it as one write.
+        let (with_status, now) = (shared.client.is_in_process(), Time::new(shared.world.now()));
+        let mut turned = false;
+        if with_status {
+            let outcome = outcome::outcome_of_writes(decision.error(), &[]);
+            let after = writes::after(&live, &patch);
+            let status = writes::status(&after, &verdict(&outcome, decision, is_result, fresh), now);
+            if let Some(mut status) = status {
+                turned = status["status"].get("conditions").is_some();
+                patch["status"] = status["status"].take();
+            }
+        }
+        let options = PatchOptions { with_status, ..PatchOptions::default() };
+        match write(shared, &key, patch, &options).await.map_err(Interrupted::from) {
             Ok(now) => {
                 live.metadata.generation = now.generation();
                 live.metadata.resource_version = now.resource_version().to_owned();
+                told = with_status.then(|| (turned, version(&now)));
                 (current, written) = (now, is_result);
             }
             Err(Interrupted::Failed(error)) if is_terminating(&error) => return Err(Interrupted::Failed(error)),
@@ -269,20 +284,31 @@ async fn commit(
         }
     }
     let outcome = outcome::outcome_of_writes(decision.error(), &refused);
-    let verdict = writes::Verdict {
+    let (turned, end) = match told {
+        Some(told) => told,
+        None => settle(shared, &key, live, &verdict(&outcome, decision, written, fresh), version(&current)).await?,
+    };
+    if written || turned || fresh {
+        tell(shared, object, binding, decision, &outcome.message);
+    }
+    let (outcome, lacks) = next(decision.error(), !refused.is_empty());
+    Ok(Ended { outcome, version: end, lacks })
+}
+
+fn verdict<'a>(
+    outcome: &'a outcome::Outcome,
+    decision: &'a Decision,
+    written: bool,
+    fresh: bool,
+) -> writes::Verdict<'a> {
+    writes::Verdict {
         scheduled: outcome.scheduled,
         reason: outcome.reason,
         message: &outcome.message,
         affinity_name: decision.affinity_term.as_deref().unwrap_or_default(),
         written,
         fresh,
-    };
-    let (turned, end) = settle(shared, &key, live, &verdict, version(&current)).await?;
-    if written || turned || fresh {
-        tell(shared, object, binding, decision, &outcome.message);
     }
-    let (outcome, lacks) = next(decision.error(), !refused.is_empty());
-    Ok(Ended { outcome, version: end, lacks })
 }
 
 /// Writes the status; whether the condition changed, and the version afterwards. When the binding's spec was changed

@@ -31,7 +31,7 @@ use crate::pass::{self, Ended};
 use crate::peers::{self, Neighbours};
 use crate::queue::{Depths, Outcome};
 use crate::roster::{Roster, Step};
-use crate::triggers::{Change, DEFAULT_SCHEDULER};
+use crate::triggers::{self, Change, DEFAULT_SCHEDULER};
 use crate::waiting::WaitingQueue;
 
 #[derive(Clone, Debug)]
@@ -230,6 +230,9 @@ impl Shared {
         match step {
             Step::Push { priority, version } => {
                 self.counted.queued(if old.is_some() { "BindingUpdate" } else { "BindingAdd" });
+                // What has its place already is a backlog at the start; whoever wants something now goes first.
+                let backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
+                let priority = if backlog { priority.saturating_sub(i32::MAX) } else { priority };
                 self.queue.push(new.key(), priority, version);
             }
             Step::Remove => self.queue.remove(&new.key()),

@@ -13,7 +13,7 @@ pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
 /// Whether a scheduler has placed it before.
 pub fn was_placed(binding: &Object) -> bool {
-    binding.annotations().get(annotations::APPLIED_PLACEMENT).is_some_and(|applied| !applied.is_empty())
+    binding.annotation(annotations::APPLIED_PLACEMENT).is_some_and(|applied| !applied.is_empty())
 }
 
 /// Whether a policy or another controller made the binding. Those of dependencies have no such label: they follow what

@@ -42,6 +42,14 @@ pub fn result(
     Some(patch.into())
 }
 
+/// The binding as a patch of [`result`] or [`reasons`] leaves it, as far as its status can tell: the server counts a
+/// change of the spec.
+pub fn after(binding: &Binding, patch: &Value) -> Binding {
+    let mut after = binding.clone();
+    after.metadata.generation += i64::from(patch.get("spec").is_some());
+    after
+}
+
 /// Compares what it means: upstream writes the fields in another order.
 fn was_applied(binding: &Binding, placement: &Placement) -> bool {
     let applied = binding.metadata.annotations.get(annotations::APPLIED_PLACEMENT);
@@ -218,6 +226,17 @@ mod tests {
             fields(json!({}), Verdict { affinity_name: "x", ..verdict(true) }),
             "schedulerObservingAffinityName"
         );
+    }
+
+    #[test]
+    fn a_result_and_its_status_fit_into_one_write() {
+        let before = binding(json!({}));
+        let placement = before.spec.placement.clone().expect("a placement");
+        let result = result(&before, &placement, &targets(&[("m1", 3)]), None).expect("a new result");
+        let patch = status(&after(&before, &result), &Verdict { written: true, ..verdict(true) }, now());
+        assert_eq!(patch.expect("a patch")["status"]["schedulerObservedGeneration"], 4, "the server counts the change");
+        let annotated = json!({"metadata": {"annotations": {ANNOTATION: "why"}}});
+        assert_eq!(after(&before, &annotated), before);
     }
 
     #[test]
