@@ -11,6 +11,7 @@ use karmada_api::work::v1alpha2::{
 };
 
 use crate::claim;
+use crate::server_side;
 use crate::template::Template;
 
 /// What the caller looked up beforehand.
@@ -76,6 +77,7 @@ pub fn build(
     let mut binding = Binding::named(&key(template));
     let namespaced = binding.scope == Scope::Namespaced;
     claim::marks(policy).apply_typed(&mut binding.metadata);
+    server_side::carry(&policy.metadata.annotations, &mut binding.metadata.annotations);
     binding.metadata.finalizers = vec![binding.scope.binding_finalizer().to_owned()];
     binding.metadata.owner_references = vec![owner(template)];
     let spec = &policy.spec;
@@ -148,6 +150,7 @@ pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Erro
         claim::clean(Scope::Cluster).apply_typed(&mut merged.metadata);
     }
     merged.metadata.labels.extend(built.metadata.labels);
+    server_side::carry(&built.metadata.annotations, &mut merged.metadata.annotations);
     merged.metadata.annotations.extend(built.metadata.annotations);
     for finalizer in built.metadata.finalizers {
         if !merged.metadata.finalizers.contains(&finalizer) {

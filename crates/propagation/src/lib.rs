@@ -15,6 +15,7 @@ pub mod overrides;
 pub mod resource_summary;
 pub mod retain;
 pub mod selection;
+pub mod server_side;
 pub mod status;
 pub mod taints;
 pub mod template;

@@ -35,6 +35,20 @@ pub fn is_managed(object: Template<'_>) -> bool {
     object.label(labels::MANAGED) == Some("true")
 }
 
+/// Whether `manifest` may change the object that is there: it is ours, or is to be taken over.
+pub fn may_write(manifest: &Value, observed: &Value, cluster: &str) -> Result<(), Error> {
+    let wanted = Template(manifest);
+    let may_overwrite = wanted.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
+    if is_managed(Template(observed)) || may_overwrite {
+        return Ok(());
+    }
+    Err(Error::NotOurs {
+        kind: wanted.kind().to_owned(),
+        key: format!("{}/{}", wanted.namespace(), wanted.name()),
+        cluster: cluster.to_owned(),
+    })
+}
+
 /// Plans the update of `observed` to `manifest` in a member.
 pub fn plan_update(
     manifest: &Value,
@@ -42,15 +56,7 @@ pub fn plan_update(
     interpreter: &Interpreter,
     cluster: &str,
 ) -> Result<Update, Error> {
-    let wanted = Template(manifest);
-    let may_overwrite = wanted.annotation(annotations::CONFLICT_RESOLUTION) == Some("overwrite");
-    if !is_managed(Template(observed)) && !may_overwrite {
-        return Err(Error::NotOurs {
-            kind: wanted.kind().to_owned(),
-            key: format!("{}/{}", wanted.namespace(), wanted.name()),
-            cluster: cluster.to_owned(),
-        });
-    }
+    may_write(manifest, observed, cluster)?;
     let mut desired = manifest.clone();
     retain_metadata(&mut desired, observed);
     if interpreter.enabled_for(&desired, Operation::Retain) {

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::division::webster;
 use crate::overrides::{self, AppliedOverrides};
+use crate::server_side;
 use crate::template::Template;
 
 /// Why the Work of one cluster cannot be made; the Works of the others can.
@@ -171,6 +172,7 @@ fn render_one(
     let preserve = binding.spec.preserve_resources_on_deletion.unwrap_or_default();
     let mut work = work(&target.name, object, &metadata)
         .map_err(|source| Error::Encode { cluster: target.name.clone(), source })?;
+    server_side::carry(&binding.metadata.annotations, &mut work.metadata.annotations);
     work.spec.suspend_dispatching = Some(suspended);
     work.spec.preserve_resources_on_deletion = Some(preserve);
     Ok(Rendered { cluster: target.name.clone(), work, applied })
@@ -269,13 +271,14 @@ pub fn work(cluster: &str, mut object: Value, metadata: &WorkMetadata<'_>) -> Re
 }
 
 /// The existing Work brought up to the rendered one; `None` when nothing changes. Labels and annotations are added,
-/// never taken away; the manifest gets the Work's permanent id.
+/// never taken away (but the one of [`server_side`]); the manifest gets the Work's permanent id.
 pub fn merge(existing: &Work, rendered: Work) -> Result<Option<Work>, Error> {
     if existing.metadata.deletion_timestamp.is_some() {
         return Err(Error::Deleting(existing.key()));
     }
     let mut merged = existing.clone();
     merged.metadata.labels.extend(rendered.metadata.labels);
+    server_side::carry(&rendered.metadata.annotations, &mut merged.metadata.annotations);
     merged.metadata.annotations.extend(rendered.metadata.annotations);
     merged.metadata.finalizers.extend(rendered.metadata.finalizers);
     merged.metadata.finalizers.sort();
