@@ -160,6 +160,9 @@ struct MemberArgs {
     /// The port of the HTTPS API; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     secure_port: u16,
+    /// Keep objects as they are written: no workload runs, as in an API server without controllers.
+    #[arg(long)]
+    bare: bool,
     #[command(flatten)]
     nodes: NodeArgs,
 }
@@ -374,7 +377,7 @@ impl MemberArgs {
             kubeconfig: format!("{}.config", self.name),
             cluster: self.name.clone(),
         };
-        let member = MemberOptions { nodes: self.nodes.shapes(), ..MemberOptions::new(self.name) };
+        let member = MemberOptions { nodes: self.nodes.shapes(), bare: self.bare, ..MemberOptions::new(self.name) };
         member::Options { data_dir, store: Kind::Embedded, listen, member }
     }
 }

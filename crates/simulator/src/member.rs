@@ -65,7 +65,7 @@ pub struct Member {
     client: Client,
     controllers: kube_controllers::Running,
     stop: CancellationToken,
-    shell: Shell,
+    shell: Option<Shell>,
 }
 
 impl Member {
@@ -103,7 +103,7 @@ impl Member {
         let controllers = kube_controllers::start(client.clone(), &informers, access.controllers, &[], stop.clone())
             .map_err(|source| StartError::Controllers { member: member.clone(), source })?;
         let pace = Pace { start: options.pod_start, job_run: options.job_run };
-        let shell = Shell::start(&informers, world, pace, stop.clone()).await;
+        let shell = if options.bare { None } else { Some(Shell::start(&informers, world, pace, stop.clone()).await) };
         Ok(Self { name: member, server, client, controllers, shell, stop })
     }
 
@@ -125,7 +125,9 @@ impl Member {
     pub async fn stop(self) {
         self.stop.cancel();
         self.controllers.ended().await;
-        self.shell.ended().await;
+        if let Some(shell) = self.shell {
+            shell.ended().await;
+        }
         self.server.shutdown();
     }
 }

@@ -41,6 +41,8 @@ pub struct MemberOptions {
     pub pod_start: Duration,
     /// How long a Job's pod runs.
     pub job_run: Duration,
+    /// Objects are kept as they are written: no workload runs, and no node gives a sign of life.
+    pub bare: bool,
 }
 
 impl MemberOptions {
@@ -51,6 +53,7 @@ impl MemberOptions {
             nodes: vec![NodeShape::default(); 2],
             pod_start: Duration::ZERO,
             job_run: Duration::from_secs(1),
+            bare: false,
         }
     }
 }
