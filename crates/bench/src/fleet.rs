@@ -21,7 +21,26 @@ pub struct Started {
     pub members: Vec<Process>,
     /// From the start of the process until it said that it was ready.
     pub ready_after: Duration,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
+}
+
+const PLANE: [&str; 3] = ["up", "--secure-port", "0"];
+
+impl Started {
+    pub fn restart_plane(&mut self) -> anyhow::Result<()> {
+        self.plane.restart(&built()?, &PLANE, &self.directory.path().join("up"))
+    }
+}
+
+/// The members that are started here.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Members {
+    /// How many members are started here.
+    #[arg(long = "members", default_value_t = 2)]
+    count: usize,
+    /// Members that keep objects and run nothing, as an API server without controllers does.
+    #[arg(long)]
+    bare: bool,
 }
 
 pub struct Fleet {
@@ -42,25 +61,27 @@ impl Fleet {
         Ok(Self { control: connect(control).await?, members: connected, started: None })
     }
 
-    /// Starts a control plane and two members of the release build, and joins them.
-    pub async fn start() -> anyhow::Result<Self> {
+    /// Starts a control plane and members of the release build, and joins them.
+    pub async fn start(wanted: Members) -> anyhow::Result<Self> {
         let binary = built()?;
         let directory = tempfile::tempdir().context("creating a data directory")?;
         let begun = Instant::now();
-        let args = ["up", "--secure-port", "0"];
-        let plane = Process::start(&binary, &args, &directory.path().join("up"), "karmada-apiserver.config")?;
+        let plane = Process::start(&binary, &PLANE, &directory.path().join("up"), "karmada-apiserver.config")?;
         let ready_after = begun.elapsed();
         let control = connect(&plane.kubeconfig).await?;
         let (mut members, mut processes) = (Vec::new(), Vec::new());
-        for name in ["member1", "member2"] {
+        for name in (1..=wanted.count).map(|n| format!("member{n}")) {
             // Room for every pod of the load.
-            let args = ["member", name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi"];
-            let process = Process::start(&binary, &args, &directory.path().join(name), &format!("{name}.config"))?;
-            join(&binary, &plane, name, &process)?;
-            members.push(Member { name: name.to_owned(), client: connect(&process.kubeconfig).await? });
+            let mut args = vec!["member", &name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi"];
+            if wanted.bare {
+                args.push("--bare");
+            }
+            let process = Process::start(&binary, &args, &directory.path().join(&name), &format!("{name}.config"))?;
+            join(&binary, &plane, &name, &process)?;
+            members.push(Member { name, client: connect(&process.kubeconfig).await? });
             processes.push(process);
         }
-        let started = Started { plane, members: processes, ready_after, _directory: directory };
+        let started = Started { plane, members: processes, ready_after, directory };
         Ok(Self { control, members, started: Some(started) })
     }
 }

@@ -45,6 +45,15 @@ impl Process {
         Ok(process)
     }
 
+    /// Ends it at once, as a failing machine would, and starts it again as it was started.
+    pub fn restart(&mut self, binary: &Path, args: &[&str], data_dir: &Path) -> anyhow::Result<()> {
+        self.child.kill().context("killing the process")?;
+        self.child.wait().context("waiting for the process")?;
+        let name = self.kubeconfig.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        *self = Self::start(binary, args, data_dir, &name)?;
+        Ok(())
+    }
+
     pub fn usage(&self) -> anyhow::Result<Usage> {
         let written = self.proc("io")?.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
         Ok(Usage { cpu_seconds: self.cpu_seconds()?, written_bytes: written.context("reading io")? })
