@@ -18,6 +18,7 @@ use propagation::works::{self, Inputs, Rendered};
 use serde_json::json;
 
 use crate::error::{During, Error, Result, all, decoded};
+use crate::execution::asks_anew;
 use crate::metrics::result;
 use crate::strays::{Origin, Strays};
 use crate::{Context, templates};
@@ -26,7 +27,7 @@ use crate::{Context, templates};
 const PURGE_POLL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) {
-    let queue = context.queue();
+    let queue = context.dispatch_queue();
     let strays: Arc<Strays> = Arc::default();
     let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
     context.works.subscribe(move |event| {
@@ -40,7 +41,7 @@ pub(crate) async fn run(context: Context) {
         let keys = queue.clone();
         context.bindings(scope).subscribe(move |event| {
             let initial = matches!(event, Event::Added { initial: true, .. });
-            if event.changes_generation() {
+            if asks_anew(event) {
                 let priority = if initial { Priority::Low } else { Priority::Normal };
                 keys.add_with(event.object().key(), priority);
             }
@@ -215,9 +216,11 @@ async fn delete_strays(context: &Context, strays: &Strays, key: &ObjectKey) -> R
 }
 
 async fn ensure_works(context: &Context, strays: &Strays, binding: &Binding, template: &Object) -> Result<()> {
-    let tree = decoded(template, template.to_value())?;
-    let clusters: BTreeMap<_, _> =
-        context.clusters.all().into_iter().map(|cluster| (cluster.metadata.name.clone(), cluster)).collect();
+    let tree = decoded(template, template.to_tree())?;
+    let targets = works::targets(&binding.spec).into_iter();
+    let known =
+        targets.filter_map(|target| Some((context.clusters.get(&ObjectKey::cluster(target.name.as_str()))?, target)));
+    let clusters: BTreeMap<_, _> = known.map(|(cluster, target)| (target.name, cluster)).collect();
     let overrides = overrides_for(context, Template(&tree));
     let rendered = context.interpreting.decide(|interpreter| {
         let state_injection = context.settings.gates.stateful_failover;

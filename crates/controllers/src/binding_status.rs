@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
+use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Next, run_workers};
+use controller_runtime::{Event, Informer, Next, Priority, run_workers};
 use karmada_api::constants::{conditions, events};
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
@@ -19,24 +19,35 @@ const BY_ID: &str = "permanent-id";
 
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
-    let settle = context.settings.settle;
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
         let label = scope.binding_id_label();
         informer.cache().add_index(BY_ID, move |binding| binding.label(label).map(str::to_owned).into_iter().collect());
         let keys = queue.clone();
-        informer.subscribe(move |event| {
-            if event.changes_generation() && !matches!(event, Event::Deleted(_)) {
-                keys.add_after(event.object().key(), settle);
-            }
+        let (works, settling) = (context.works.clone(), context.clone());
+        informer.subscribe(move |event| match event {
+            Event::Added { object, initial: true } => keys.add_with(object.key(), Priority::Low),
+            // Of a new binding there are no Works, and there is nothing to report.
+            Event::Added { object, .. } if !has_works(&works, label, object) => {}
+            Event::Deleted(_) => {}
+            _ if event.changes_generation() => keys.add_after(event.object().key(), settling.settle()),
+            _ => {}
         });
     }
     let (keys, bindings) = (queue.clone(), Scope::ALL.map(|scope| (scope, context.bindings(scope))));
+    let settling = context.clone();
     context.works.subscribe(move |event| {
+        // A new Work has nothing to say until it is applied, or has waited for that.
+        let pause = match event {
+            // Its binding is looked at anyway.
+            Event::Added { initial: true, .. } => return,
+            Event::Added { object, .. } if !has_status(object) => FIRST_REPORT,
+            _ => settling.settle(),
+        };
         for (scope, bindings) in &bindings {
             let Some(id) = event.object().label(scope.binding_id_label()) else { continue };
             for binding in bindings.cache().by_index(BY_ID, id) {
-                keys.add_after(binding.key(), settle);
+                keys.add_after(binding.key(), pause);
             }
         }
     });
@@ -49,6 +60,14 @@ pub(crate) async fn run(context: Context) {
         async move { reconcile(&context, &key).await }
     })
     .await;
+}
+
+fn has_works(works: &Informer, label: &str, binding: &Object) -> bool {
+    binding.label(label).is_some_and(|id| !works.cache().by_index(label, id).is_empty())
+}
+
+fn has_status(work: &Object) -> bool {
+    raw_json::member(work.json(), "status").is_some()
 }
 
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
@@ -97,7 +116,7 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
 
 /// Right after scheduling there is nothing to say of the Works; the first of them to be applied brings the binding back
 /// here at once. Works that wait for their cluster are reported after this time.
-const FIRST_REPORT: i64 = 5;
+const FIRST_REPORT: Duration = Duration::from_secs(5);
 
 fn too_early(context: &Context, binding: &Binding, works: &[Work]) -> Option<Duration> {
     let attempted = |work: &Work| work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED);
@@ -106,7 +125,7 @@ fn too_early(context: &Context, binding: &Binding, works: &[Work]) -> Option<Dur
     }
     let since = binding.status.last_scheduled_time?.timestamp().as_second();
     let passed = context.now().timestamp().as_second() - since;
-    (passed < FIRST_REPORT).then(|| Duration::from_secs(FIRST_REPORT.unsigned_abs()))
+    (passed < FIRST_REPORT.as_secs().cast_signed()).then_some(FIRST_REPORT)
 }
 
 async fn fold_into_template(
@@ -116,7 +135,7 @@ async fn fold_into_template(
 ) -> Result<()> {
     let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(()) };
     let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(()) };
-    let tree = decoded(&template, template.to_value())?;
+    let tree = decoded(&template, template.to_tree())?;
     let recorder = context.recorder.for_component("binding-status-controller");
     let failed = |error: &dyn std::fmt::Display| {
         recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
@@ -131,7 +150,11 @@ async fn fold_into_template(
             return Err(error.into());
         }
     };
-    match context.client.update_status(&resource, &updated).await {
+    // Only what differs, onto the version that was read. Nulls of a status cannot be told in a patch, and mean nothing.
+    let change = merge_patch::diff(&tree["status"], &updated["status"]).unwrap_or_default();
+    let version = json!({"resourceVersion": template.resource_version(), "uid": template.uid()});
+    let patch = Patch::Merge(json!({"metadata": version, "status": change}));
+    match context.client.patch(&resource, &key, &patch, &PatchOptions::status()).await {
         Ok(_) => {
             let message = "Update Resource with AggregatedStatus successfully.";
             recorder.normal(&*template, events::AGGREGATE_STATUS_SUCCEED, message);

@@ -156,7 +156,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
         return;
     }
     let trees = |informer: &Informer| -> Vec<Value> {
-        informer.cache().list(None).iter().filter_map(|object| object.to_value().ok()).collect()
+        informer.cache().list(None).iter().filter_map(|object| object.to_tree().ok()).collect()
     };
     let (nodes, pods) = (trees(&nodes), trees(&pods));
     status.node_summary = Some(cluster_status::node_summary(&nodes));

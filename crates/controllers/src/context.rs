@@ -11,6 +11,7 @@ use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
 use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
+use parking_lot::Mutex;
 use propagation::cluster_status::Thresholds;
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -79,7 +80,16 @@ pub struct Shared {
     pub(crate) works: Informer,
     pub(crate) recorder: EventRecorder,
     pub(crate) engine: Engine,
+    /// How much waits on the way to members, queue by queue.
+    backlogs: Mutex<Vec<Backlog>>,
 }
+
+/// The length of a queue; `None` when the queue is gone.
+type Backlog = Box<dyn Fn() -> Option<usize> + Send + Sync>;
+
+/// For each key that waits for each worker, status is collected for one more [`Settings::settle`], but for no more than
+/// this many.
+const LONGEST_SETTLE: usize = 10;
 
 impl std::ops::Deref for Context {
     type Target = Shared;
@@ -126,6 +136,7 @@ impl Context {
             members,
             recorder,
             engine: Engine::default(),
+            backlogs: Mutex::default(),
             interpreting,
             client,
             control,
@@ -144,6 +155,23 @@ impl Context {
     pub(crate) fn queue<K: Ord + Clone>(&self) -> Arc<WorkQueue<K>> {
         let queue = if self.settings.gates.priority_queue { WorkQueue::new() } else { WorkQueue::without_priorities() };
         Arc::new(queue)
+    }
+
+    /// A queue on the way to members: while it is long, status waits.
+    pub(crate) fn dispatch_queue<K: Ord + Clone + Send + Sync + 'static>(&self) -> Arc<WorkQueue<K>> {
+        let queue = self.queue();
+        let length = Arc::downgrade(&queue);
+        self.backlogs.lock().push(Box::new(move || Some(length.upgrade()?.waiting())));
+        queue
+    }
+
+    /// How long changes of status are collected into one write, now: longer while much waits to be dispatched, which is
+    /// what a user waits for, and which changes the status once more.
+    pub(crate) fn settle(&self) -> Duration {
+        let mut waiting = 0;
+        self.backlogs.lock().retain(|length| length().inspect(|length| waiting += length).is_some());
+        let factor = 1 + waiting / self.settings.workers.max(1);
+        self.settings.settle * u32::try_from(factor.min(LONGEST_SETTLE)).unwrap_or(1)
     }
 
     /// The time as the API writes it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::object::Labels;
 use apimachinery::selector::Selector;
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, raw_json};
 use client::{ListOptions, Patch, PatchOptions};
 use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
 use interpreter::Operation;
@@ -41,6 +41,10 @@ pub(crate) async fn run(context: Context) {
     let queue = context.queue();
     let bindings = context.bindings(Scope::Namespaced);
     bindings.cache().add_index(BY_DEPENDENCY, |object| {
+        // Most bindings record none, and the index is asked with every change of every binding.
+        if object.annotation(annotations::DEPENDENCIES).is_none() {
+            return Vec::new();
+        }
         let references = Binding::decode(object).ok().and_then(|binding| recorded(&binding).ok()).unwrap_or_default();
         references.iter().map(|it| place(&it.api_version, &it.kind, &it.namespace, &it.name)).collect()
     });
@@ -58,10 +62,6 @@ pub(crate) async fn run(context: Context) {
                 keys.add(ObjectKey::namespaced(it.namespace.as_str(), it.name.as_str()));
             }
         }
-        let wants = |object: &Object| {
-            let binding = Binding::decode(object).ok()?;
-            binding.spec.propagate_deps.then_some(!binding.spec.clusters.is_empty())
-        };
         let (concerned, priority) = match event {
             Event::Added { object, initial } => {
                 // A restart may have interrupted a removal.
@@ -91,6 +91,15 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
+/// Whether a binding's dependencies follow it (`None`: they do not), and whether it has clusters yet. Read from the text:
+/// this is asked of every change of every binding.
+fn wants(binding: &Object) -> Option<bool> {
+    let json = binding.json();
+    let spec = &json[raw_json::member(json, "spec")?];
+    let value = |name| raw_json::member(spec, name).map(|span| &spec[span]);
+    (value("propagateDeps")? == b"true").then(|| value("clusters").is_some_and(|list| list != b"null" && list != b"[]"))
+}
+
 fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
     format!("{api_version}/{kind}/{namespace}/{name}")
 }
@@ -111,7 +120,7 @@ impl Distributor {
                 resource.kind, resource.namespace, resource.name
             )));
         };
-        let tree = decoded(&template, template.to_value())?;
+        let tree = decoded(&template, template.to_tree())?;
         let recorder = self.context.recorder.for_component("dependencies-distributor");
         let decision = self.context.interpreting.decide(|interpreter| {
             let known = interpreter.enabled_for(&tree, Operation::InterpretDependency);
@@ -210,7 +219,7 @@ impl Distributor {
             objects.extend(templates::fetch(&self.context, &resource, &key).await?);
         }
         for object in objects.into_iter().filter(|object| !object.is_deleting()) {
-            let tree = decoded(&object, object.to_value())?;
+            let tree = decoded(&object, object.to_tree())?;
             self.write(attached(independent, Template(&tree)), independent).await?;
         }
         Ok(())

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
 use base64::Engine as _;
 use client::{Client, Endpoint, TokenBucket};
 use controller_runtime::{Event, InformerSet};
@@ -45,6 +45,8 @@ pub struct Member {
     pub client: Client,
     /// Caches of the member's objects.
     pub informers: InformerSet,
+    /// Caches of those of its objects that are ours, without their field owners.
+    pub(crate) managed: InformerSet,
     endpoint: Endpoint,
     watched: Mutex<HashSet<ApiResource>>,
 }
@@ -53,6 +55,11 @@ impl Member {
     /// True the first time it is asked for a resource: the caller then subscribes.
     pub(crate) fn start_watching(&self, resource: &ApiResource) -> bool {
         self.watched.lock().insert(resource.clone())
+    }
+
+    fn stop(&self) {
+        self.informers.stop_all();
+        self.managed.stop_all();
     }
 }
 
@@ -69,7 +76,14 @@ struct Inner {
     burst: u32,
     stop: CancellationToken,
     metrics: metrics::Registry,
-    connected: Mutex<HashMap<String, Arc<Member>>>,
+    connected: Mutex<HashMap<String, Connected>>,
+}
+
+/// A connection, and what it was made from: while these are the same, there is nothing to decode.
+struct Connected {
+    member: Arc<Member>,
+    cluster: Arc<Cluster>,
+    secret: Arc<Object>,
 }
 
 impl Members {
@@ -105,9 +119,13 @@ impl Members {
         if cluster.spec.sync_mode == SyncMode::Pull {
             return Err(MemberError::Pull(name.to_owned()));
         }
-        let endpoint = self.endpoint(&cluster).await?;
-        if let Some(member) = self.connected(name).filter(|member| member.endpoint == endpoint) {
+        if let Some(member) = self.unchanged(name, &cluster) {
             return Ok(member);
+        }
+        let (endpoint, secret) = self.endpoint(&cluster).await?;
+        if let Some(known) = self.0.connected.lock().get_mut(name).filter(|known| known.member.endpoint == endpoint) {
+            (known.cluster, known.secret) = (cluster, secret);
+            return Ok(known.member.clone());
         }
         let client = match (self.0.connector)(&endpoint) {
             Some(client) => client,
@@ -116,32 +134,50 @@ impl Members {
         };
         let client = client.counted_in(&self.0.metrics);
         let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
-        let informers = InformerSet::until(client.clone(), self.0.world.clone(), self.0.stop.child_token());
-        let member = Arc::new(Member { name: name.to_owned(), client, informers, endpoint, watched: Mutex::default() });
+        let caches = |client: Client| InformerSet::until(client, self.0.world.clone(), self.0.stop.child_token());
+        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
+        let (name, watched) = (name.to_owned(), Mutex::default());
+        let member = Arc::new(Member { name, client, informers, managed, endpoint, watched });
         let mut connected = self.0.connected.lock();
         // Another pass may have been faster; its connection is the one in use.
-        if let Some(other) = connected.get(name).filter(|other| other.endpoint == member.endpoint) {
-            member.informers.stop_all();
-            return Ok(other.clone());
+        if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {
+            member.stop();
+            return Ok(other.member.clone());
         }
-        if let Some(old) = connected.insert(name.to_owned(), member.clone()) {
-            old.informers.stop_all();
+        let known = Connected { member: member.clone(), cluster, secret };
+        if let Some(old) = connected.insert(member.name.clone(), known) {
+            old.member.stop();
         }
         Ok(member)
     }
 
+    /// The connection, if it was made from this state of the cluster and from the secret as the cache has it.
+    fn unchanged(&self, name: &str, cluster: &Arc<Cluster>) -> Option<Arc<Member>> {
+        let reference = cluster.spec.secret_ref.as_ref()?;
+        let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+        let secret = self.cached_secret(&key)?;
+        let connected = self.0.connected.lock();
+        let known = connected.get(name)?;
+        let same = Arc::ptr_eq(&known.cluster, cluster) && Arc::ptr_eq(&known.secret, &secret);
+        same.then(|| known.member.clone())
+    }
+
+    fn cached_secret(&self, key: &ObjectKey) -> Option<Arc<Object>> {
+        self.0.control.existing(&secrets()).and_then(|informer| informer.cache().get(key))
+    }
+
     /// The connection if there is one.
     pub fn connected(&self, name: &str) -> Option<Arc<Member>> {
-        self.0.connected.lock().get(name).cloned()
+        self.0.connected.lock().get(name).map(|known| known.member.clone())
     }
 
     fn forget(&self, name: &str) {
-        if let Some(member) = self.0.connected.lock().remove(name) {
-            member.informers.stop_all();
+        if let Some(known) = self.0.connected.lock().remove(name) {
+            known.member.stop();
         }
     }
 
-    async fn endpoint(&self, cluster: &Cluster) -> Result<Endpoint, MemberError> {
+    async fn endpoint(&self, cluster: &Cluster) -> Result<(Endpoint, Arc<Object>), MemberError> {
         let name = &cluster.metadata.name;
         let spec = &cluster.spec;
         if spec.api_endpoint.is_empty() {
@@ -149,7 +185,9 @@ impl Members {
         }
         let reference = spec.secret_ref.as_ref().ok_or_else(|| MemberError::NoSecret(name.clone()))?;
         let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
-        let secret = self.secret(name, &key).await?;
+        let object = self.secret(name, &key).await?;
+        let unreadable = |_| MemberError::Field { cluster: name.clone(), key: key.clone(), field: "data" };
+        let secret: SecretData = object.decode().map_err(unreadable)?;
         let field = |field: &'static str| {
             let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
             bytes.ok_or_else(|| MemberError::Field { cluster: name.clone(), key: key.clone(), field })
@@ -160,19 +198,22 @@ impl Members {
             field: "token",
         })?;
         let ca_bundle = if spec.insecure_skip_tls_verification { None } else { Some(field("caBundle")?) };
-        Ok(endpoint_of(spec, ca_bundle, token.trim()))
+        Ok((endpoint_of(spec, ca_bundle, token.trim()), object))
     }
 
-    async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<SecretData, MemberError> {
-        let resource = ApiResource::namespaced("", "v1", "Secret", "secrets");
-        let cached = self.0.control.existing(&resource).and_then(|informer| informer.cache().get(key));
-        let failed = |source| MemberError::Secret { cluster: cluster.to_owned(), source };
-        let object = match cached {
-            Some(object) => object,
-            None => self.0.control.client().get(&resource, key).await.map_err(failed)?,
-        };
-        object.decode().map_err(|_| MemberError::Field { cluster: cluster.to_owned(), key: key.clone(), field: "data" })
+    async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<Arc<Object>, MemberError> {
+        match self.cached_secret(key) {
+            Some(object) => Ok(object),
+            None => {
+                let live = self.0.control.client().get(&secrets(), key).await;
+                live.map_err(|source| MemberError::Secret { cluster: cluster.to_owned(), source })
+            }
+        }
     }
+}
+
+fn secrets() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Secret", "secrets")
 }
 
 /// Where a member is, and how it is opened by the holder of `token`. Without a CA bundle the machine's authorities are

@@ -66,7 +66,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let object = context.control.informer(&resource()).cache().get(&ObjectKey::cluster(name));
     // The Works of a namespace that is deleted are collected with it.
     let Some(object) = object.filter(|object| !object.is_deleting()) else { return Ok(Next::Done) };
-    let tree = decoded(&object, object.to_value())?;
+    let tree = decoded(&object, object.to_tree())?;
     if !namespaces::is_propagated(Template(&tree), |name| context.settings.skip.skips_namespace(name)) {
         return Ok(Next::Done);
     }

@@ -65,7 +65,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let mut trees = [Vec::new(), Vec::new()];
     for (resource, list) in [roles(), role_bindings()].iter().zip(&mut trees) {
         for object in context.control.informer(resource).cache().list(None) {
-            list.push(decoded(&object, object.to_value())?);
+            list.push(decoded(&object, object.to_tree())?);
         }
     }
     let [roles, bindings] = trees;

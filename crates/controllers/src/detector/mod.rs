@@ -18,10 +18,11 @@ use parking_lot::Mutex;
 
 use crate::Context;
 use crate::error::Result;
+use crate::execution::asks_anew;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
 /// is part of the key so that it cannot swallow a change of the user.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct TemplateKey {
     resource: Arc<ApiResource>,
     key: ObjectKey,
@@ -41,16 +42,28 @@ struct Detector {
     /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
     /// pass should find its binding; so should a policy that changes now.
     written: Mutex<HashMap<ObjectKey, Arc<Object>>>,
+    /// Templates claimed a moment ago, whose claim has not come back yet.
+    echoes: Mutex<HashMap<TemplateKey, Echo>>,
+}
+
+/// A state of a template that our own claim made, and for which everything was done when it was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Echo {
+    resource_version: String,
+    policy: ObjectKey,
+    /// UID and version of the policy that was applied.
+    applied: (String, String),
 }
 
 pub(crate) async fn run(context: Context) {
     let detector = Arc::new(Detector {
         context: context.clone(),
-        templates: context.queue(),
+        templates: context.dispatch_queue(),
         policies: context.queue(),
         unbound: context.queue(),
         waiting: Waiting::default(),
         written: Mutex::default(),
+        echoes: Mutex::default(),
     });
     // Before anything is matched, all policies must be known: else objects would go to weaker ones first.
     if !context.synced().await {
@@ -62,7 +75,7 @@ pub(crate) async fn run(context: Context) {
             Event::Added { object, initial } => {
                 queue.add_with(object.key(), if *initial { Priority::Low } else { Priority::Normal });
             }
-            Event::Updated { new, .. } if event.changes_generation() => {
+            Event::Updated { new, .. } if asks_anew(event) => {
                 queue.add(new.key());
                 if let Some(detector) = followed.upgrade() {
                     detector.wake_contenders(event);

@@ -155,7 +155,7 @@ impl Detector {
             return Ok(());
         };
         let Some(template) = templates::fetch(&self.context, &resource, &key).await? else { return Ok(()) };
-        let tree = decoded(&template, template.to_value())?;
+        let tree = decoded(&template, template.to_tree())?;
         if selection::strongest(&policy.spec.resource_selectors, Template(&tree)).is_none() {
             let (scope, id) = (policy.scope, policy.permanent_id());
             self.clean_template(&resource, &key, scope, id).await?;
@@ -175,7 +175,7 @@ impl Detector {
             }
             let informer = self.context.control.existing(&resource);
             let Some(object) = informer.and_then(|informer| informer.cache().get(&key)) else { continue };
-            let Ok(tree) = object.to_value() else { continue };
+            let Ok(tree) = object.to_tree() else { continue };
             if selection::strongest(&policy.spec.resource_selectors, Template(&tree)).is_none() {
                 continue;
             }
@@ -198,7 +198,7 @@ impl Detector {
     ) -> Result<()> {
         let reading = || format!("reading {} {key}", resource.kind);
         let Some(object) = self.context.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
-        let tree = decoded(&object, object.to_value())?;
+        let tree = decoded(&object, object.to_tree())?;
         if !claim::holds(Template(&tree), scope, id) {
             return Ok(());
         }

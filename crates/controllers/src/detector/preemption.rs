@@ -60,7 +60,7 @@ impl Detector {
         let key = ObjectKey::namespaced(selector.namespace.as_str(), selector.name.as_str());
         let reading = || format!("reading {} {key}", resource.kind);
         let Some(object) = self.context.client.get_opt(&resource, &key).await.during(reading)? else { return Ok(()) };
-        let tree = decoded(&object, object.to_value())?;
+        let tree = decoded(&object, object.to_tree())?;
         let template = Template(&tree);
         let Some(held) = claim::claimed_by(template) else { return Ok(()) };
         if template.is_deleting() || held.policy == policy.key() {

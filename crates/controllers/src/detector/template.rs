@@ -15,7 +15,7 @@ use propagation::selection;
 use propagation::template::Template;
 use serde_json::{Value, json};
 
-use super::{Detector, TemplateKey, version};
+use super::{Detector, Echo, TemplateKey, version};
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
@@ -25,13 +25,17 @@ impl Detector {
         let place = (key.resource.clone(), key.key.clone());
         let Some(object) = templates::fetch(&self.context, &key.resource, &key.key).await? else {
             self.waiting.lock().remove(&place);
+            self.echoes.lock().remove(key);
             return Ok(Next::Done);
         };
+        if self.is_echo(key, &object) {
+            return Ok(Next::Done);
+        }
         if object.label(labels::CLAIMED_BY).is_some_and(|by| !by.is_empty()) {
             self.waiting.lock().remove(&place);
             return Ok(Next::Done);
         }
-        let mut tree = decoded(&object, object.to_value())?;
+        let mut tree = decoded(&object, object.to_tree())?;
         if let Some(claim) = claim::claimed_by(Template(&tree)) {
             return self.follow_claim(key, &object, &mut tree, &claim).await;
         }
@@ -44,6 +48,22 @@ impl Detector {
         self.check_dependent_overrides(&policy)?;
         self.waiting.lock().remove(&place);
         self.apply(key, &object, &mut tree, &policy).await
+    }
+
+    /// Whether a template looks as this detector's own claim left it, under the policy that was applied then. Asked once
+    /// for each claim: whoever comes after its return is looked at.
+    fn is_echo(&self, key: &TemplateKey, object: &Object) -> bool {
+        let Some(echo) = self.echoes.lock().remove(key) else { return false };
+        let policy = self.context.policies.get(&echo.policy);
+        // Its binding may be gone again.
+        let name = karmada_api::names::binding_name(&key.resource.kind, &key.key.name);
+        let at = ObjectKey::namespaced(key.key.namespace().unwrap_or_default(), name);
+        let bound = || {
+            self.written.lock().contains_key(&at) || self.context.bindings(Scope::of(&at)).cache().get(&at).is_some()
+        };
+        object.resource_version() == echo.resource_version
+            && policy.is_some_and(|policy| identity(&policy) == echo.applied)
+            && bound()
     }
 
     /// A namespaced policy goes before every cluster policy.
@@ -137,10 +157,13 @@ impl Detector {
 
     /// Returns whether a binding was written.
     async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy) -> Result<bool> {
+        let mut echo = None;
         if let Some(edits) = claim::claim(policy, Template(tree)) {
             let claimed = self.edit(&key.resource, Template(tree), &edits).await?;
             edits.apply(tree);
-            tree["metadata"]["resourceVersion"] = json!(claimed.resource_version());
+            let resource_version = claimed.resource_version().to_owned();
+            tree["metadata"]["resourceVersion"] = json!(resource_version);
+            echo = Some(Echo { resource_version, policy: policy.key(), applied: identity(policy) });
             self.wake_preemptors(Template(tree), policy);
         }
         if key.by_us && policy.spec.activation_preference == Some(ActivationPreference::Lazy) {
@@ -182,13 +205,15 @@ impl Detector {
         if let Some((reason, what)) = succeeded {
             recorder.normal(involved(template), reason, format!("Get {what} of resource template successfully."));
         }
+        if let Some(echo) = echo {
+            self.echoes.lock().insert(key.clone(), echo);
+        }
         self.look_again(key, policy);
         Ok(written)
     }
 
     /// A policy that changed while it was applied may have been looked at before there was anything of it to find.
     fn look_again(&self, key: &TemplateKey, policy: &Policy) {
-        let identity = |policy: &Policy| (policy.metadata.uid.clone(), policy.metadata.generation);
         let now = self.context.policies.get(&policy.key());
         if now.is_none_or(|now| identity(&now) != identity(policy)) {
             self.policies.add(policy.key());
@@ -205,7 +230,7 @@ impl Detector {
         let Some(class) = templates::fetch(&self.context, &resource, &key).await? else {
             return Err(Error::Wait(format!("PriorityClass {key} does not exist")));
         };
-        let value = decoded(&class, class.to_value())?["value"].as_i64().unwrap_or_default();
+        let value = decoded(&class, class.to_tree())?["value"].as_i64().unwrap_or_default();
         Ok(Some(i32::try_from(value).unwrap_or(i32::MAX)))
     }
 
@@ -252,6 +277,11 @@ impl Detector {
         let written = self.context.client.patch(resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await;
         written.during(|| format!("writing the claim on {} {key}", resource.kind))
     }
+}
+
+/// What tells one state of a policy from another.
+fn identity(policy: &Policy) -> (String, String) {
+    (policy.metadata.uid.clone(), policy.metadata.resource_version.clone())
 }
 
 pub(super) fn involved(template: Template<'_>) -> Involved {

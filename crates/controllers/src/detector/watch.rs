@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object};
+use apimachinery::{ApiResource, Object, raw_json};
 use controller_runtime::{Event, Priority};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::policy::v1alpha1::ActivationPreference;
@@ -110,6 +110,10 @@ pub(crate) fn is_change(old: &Object, new: &Object) -> bool {
     {
         return true;
     }
+    let bookkeeping = Some(("metadata", &["managedFields", "resourceVersion"][..]));
+    if raw_json::same_but(old.json(), new.json(), &["status"], bookkeeping) {
+        return false;
+    }
     match (trimmed(old), trimmed(new)) {
         (Some(old), Some(new)) => old != new,
         _ => true,
@@ -117,10 +121,9 @@ pub(crate) fn is_change(old: &Object, new: &Object) -> bool {
 }
 
 fn trimmed(object: &Object) -> Option<Value> {
-    let mut tree = object.to_value().ok()?;
+    let mut tree = object.to_tree().ok()?;
     tree.as_object_mut()?.remove("status");
     let metadata = tree.get_mut("metadata")?.as_object_mut()?;
-    metadata.remove("managedFields");
     metadata.remove("resourceVersion");
     Some(tree)
 }
@@ -174,6 +177,8 @@ mod tests {
         let old = object(r#""name":"a","resourceVersion":"1","generation":1"#, r#","spec":1,"status":1"#);
         for (metadata, rest, change, users) in [
             (r#""name":"a","resourceVersion":"2","generation":1"#, r#","spec":1,"status":2"#, false, false),
+            (r#""name":"a","resourceVersion":"2","generation":1,"managedFields":[1]"#, r#","spec":1"#, false, false),
+            (r#""generation":1,"name":"a","resourceVersion":"1""#, r#","status":3,"spec":1"#, false, false),
             (r#""name":"a","resourceVersion":"2","generation":2"#, r#","spec":2,"status":1"#, true, true),
             (r#""name":"a","generation":1,"annotations":{"x.karmada.io/y":"1"}"#, r#","spec":1"#, true, false),
             (r#""name":"a","generation":1,"labels":{"x":"1"}"#, r#","spec":1"#, true, true),

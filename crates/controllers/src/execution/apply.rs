@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::WriteOptions;
 use karmada_api::raw::RawJson;
-use propagation::retain::{Update, plan_update};
+use propagation::retain::{Update, is_managed, plan_update};
 use propagation::template::Template;
 use serde_json::Value;
 
@@ -15,8 +16,8 @@ use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
 use crate::metrics::result;
 
-/// A first pass waits this long for the member's cache, so that it need not ask for each object.
-const CACHE_WAIT: Duration = Duration::from_secs(2);
+/// What is new waits this long for the member's cache before it asks for its object alone.
+const CACHE_WAIT: Duration = Duration::from_millis(100);
 
 /// How often a write is tried against newer versions of the object.
 const CONFLICTS: usize = 5;
@@ -24,11 +25,20 @@ const CONFLICTS: usize = 5;
 pub(super) struct Applied {
     pub object: Arc<Object>,
     pub wrote: bool,
+    /// What of the manifest is left to others in the member, where that is asked for.
+    pub yielded: Vec<String>,
+}
+
+impl Applied {
+    fn new(object: Arc<Object>, wrote: bool) -> Self {
+        Self { object, wrote, yielded: Vec::new() }
+    }
 }
 
 /// A manifest with where it goes.
 pub(super) struct Manifest {
-    pub tree: Value,
+    /// As the Work has it.
+    pub object: Object,
     pub resource: ApiResource,
     pub key: ObjectKey,
 }
@@ -36,43 +46,44 @@ pub(super) struct Manifest {
 impl Manifest {
     /// The control plane's knowledge of kinds is used for members too, as upstream does.
     pub(super) async fn read(context: &Context, raw: &RawJson) -> Result<Self> {
-        let tree = decoded("manifest", raw.to_value())?;
-        let template = Template(&tree);
-        let gvk: GroupVersionKind = template.gvk();
-        let resource = context.mapper.resource(&gvk).await?;
-        let key = template.key();
-        Ok(Self { resource, key, tree })
+        let object = decoded("manifest", Object::parse(raw.get().to_owned()))?;
+        let (resource, key) = (context.mapper.resource(&object.gvk()).await?, object.key());
+        Ok(Self { object, resource, key })
+    }
+
+    /// Only for what compares or changes it: a new object goes to the member as it is.
+    pub(super) fn tree(&self) -> Result<Value> {
+        decoded("manifest", self.object.to_tree())
     }
 }
 
 /// Creates or updates. `had`: the member has had this very manifest, so that only edits of it are undone.
 pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Manifest, had: bool) -> Result<Applied> {
-    let Manifest { tree, resource, key } = manifest;
-    let informer = super::watch(context, member, resource);
-    let cached = match tokio::time::timeout(CACHE_WAIT, informer.synced()).await {
-        Ok(true) => informer.cache().get(key),
-        // Not known is not absent: ask.
-        _ => member.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind))?,
-    };
-    let mut observed = match cached {
+    let Manifest { resource, key, .. } = manifest;
+    let mut observed = match cached(context, member, manifest).await? {
         Some(observed) => observed,
         None => match create(context, member, manifest, had).await {
-            Ok(object) => return Ok(Applied { object, wrote: true }),
+            Ok(object) => return Ok(Applied::new(object, true)),
             // The cache holds only what is ours, so this may be anybody's.
             Err(error) if error.is_already_exists() => live(member, resource, key).await?,
             Err(error) => return Err(error).during(|| format!("creating {} {key}", resource.kind)),
         },
     };
+    let tree = &manifest.tree()?;
     for _ in 0..CONFLICTS {
-        let current = decoded(&observed, observed.to_value())?;
+        let current = decoded(&observed, observed.to_tree())?;
+        // What is retained and what a member adds does not matter to an object that has everything of ours.
+        if had && is_managed(Template(&current)) && covers(&current, tree) {
+            return Ok(Applied::new(observed, false));
+        }
         let plan = context.interpreting.decide(|interpreter| plan_update(tree, &current, interpreter, &member.name));
         let desired = match plan.await {
-            Ok(Update::Unchanged) => return Ok(Applied { object: observed, wrote: false }),
+            Ok(Update::Unchanged) => return Ok(Applied::new(observed, false)),
             Ok(Update::Put(desired)) => desired,
             Err(error) => return Err(Error::Wait(error.to_string())),
         };
         if had && covers(&current, &desired) {
-            return Ok(Applied { object: observed, wrote: false });
+            return Ok(Applied::new(observed, false));
         }
         let updated = member.client.update(resource, &desired).await;
         let version = resource.api_version();
@@ -86,7 +97,7 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
         match updated {
             Ok(object) => {
                 let wrote = object.resource_version() != observed.resource_version();
-                return Ok(Applied { object, wrote });
+                return Ok(Applied::new(object, wrote));
             }
             Err(error) if error.is_conflict() => observed = live(member, resource, key).await?,
             Err(error) => return Err(error).during(|| format!("updating {} {key}", resource.kind)),
@@ -95,10 +106,25 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
     Err(Error::Wait(format!("{} {key} changed {CONFLICTS} times while it was updated", resource.kind)))
 }
 
+/// The object as the member's cache has it; asked for where the cache is not complete.
+pub(super) async fn cached(
+    context: &Context,
+    member: &Arc<Member>,
+    manifest: &Manifest,
+) -> Result<Option<Arc<Object>>> {
+    let Manifest { resource, key, .. } = manifest;
+    let informer = super::watch(context, member, resource);
+    match tokio::time::timeout(CACHE_WAIT, informer.synced()).await {
+        Ok(true) => Ok(informer.cache().get(key)),
+        // Not known is not absent: ask.
+        _ => member.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind)),
+    }
+}
+
 /// `had`: it was there before, so it has vanished.
 async fn create(context: &Context, member: &Member, manifest: &Manifest, had: bool) -> client::Result<Arc<Object>> {
     let resource = &manifest.resource;
-    let created = member.client.create(resource, &manifest.tree).await;
+    let created = member.client.create_object(resource, &manifest.object, &WriteOptions::default()).await;
     let exists = matches!(&created, Err(error) if error.is_already_exists());
     if !exists {
         let recreate = if had { "true" } else { "false" };
@@ -108,6 +134,6 @@ async fn create(context: &Context, member: &Member, manifest: &Manifest, had: bo
     created
 }
 
-async fn live(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
+pub(super) async fn live(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
     member.client.get(resource, key).await.during(|| format!("reading {} {key}", resource.kind))
 }

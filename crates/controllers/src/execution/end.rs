@@ -60,7 +60,7 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> 
     let Manifest { resource, key, .. } = manifest;
     let reading = || format!("reading {} {key}", resource.kind);
     let Some(observed) = member.client.get_opt(&resource, &key).await.during(reading)? else { return Ok(()) };
-    let tree = decoded(&observed, observed.to_value())?;
+    let tree = decoded(&observed, observed.to_tree())?;
     if !deletion::may_delete(Template(&tree)) || observed.is_deleting() {
         return Ok(());
     }
@@ -74,13 +74,14 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> 
     }
 }
 
-async fn release(context: &Context, member: &Arc<Member>, mut manifest: Manifest) -> Result<()> {
-    let Manifest { resource, key, tree } = &mut manifest;
+async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
+    let Manifest { resource, key, .. } = &manifest;
     let reading = || format!("reading {} {key}", resource.kind);
     let Some(observed) = member.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
-    let current = decoded(&observed, observed.to_value())?;
-    deletion::strip(tree);
-    let tree = &*tree;
+    let current = decoded(&observed, observed.to_tree())?;
+    let mut tree = manifest.tree()?;
+    deletion::strip(&mut tree);
+    let tree = &tree;
     let plan = context.interpreting.decide(|interpreter| plan_update(tree, &current, interpreter, &member.name));
     match plan.await {
         Ok(Update::Put(desired)) => {

@@ -7,10 +7,12 @@ mod apply;
 mod compare;
 mod end;
 mod pass;
+mod server_side;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey};
@@ -21,6 +23,7 @@ use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
 use karmada_api::work::v1alpha1::WorkStatus;
 use parking_lot::Mutex;
+use propagation::server_side::Mode;
 
 use crate::Context;
 use crate::members::Member;
@@ -34,7 +37,19 @@ pub(crate) struct Engine {
     queues: Mutex<HashMap<String, Arc<WorkQueue<ObjectKey>>>>,
     records: Mutex<HashMap<ObjectKey, Record>>,
     ready: Mutex<HashMap<String, bool>>,
+    parked: Mutex<HashMap<(String, ApiResource), Parked>>,
 }
+
+/// Works of an earlier process that were found right then, and wait for the member's cache to be looked at again: they
+/// must not stand in the way of what is new.
+enum Parked {
+    Waiting(Vec<ObjectKey>),
+    /// They have been queued again, whether the cache was complete or not.
+    Over,
+}
+
+/// How long they wait; then each asks for its object.
+const PARKED_FOR: Duration = Duration::from_secs(10);
 
 /// What this process knows of a Work it has dispatched; lost on restart, and then found out again.
 #[derive(Clone, Default)]
@@ -46,8 +61,10 @@ struct Record {
     versions: BTreeMap<String, String>,
     /// Somebody else changed an object.
     dirty: bool,
+    /// How it was applied.
+    mode: Option<Mode>,
     /// To be written with the next status.
-    pending: Option<Condition>,
+    pending: Vec<Condition>,
     /// Attempts in a row that failed because the namespace was not there yet.
     misses: u32,
     /// The status written last, and its version, until the cache has it: what is decided next is compared with this.
@@ -91,10 +108,16 @@ fn note_work(context: &Context, event: &Event) {
     if let Some(record) = context.engine.records.lock().get_mut(&key) {
         record.reported.take_if(|(written, _)| *written <= version(event.object()));
     }
-    if event.changes_generation() {
+    if asks_anew(event) {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
     }
+}
+
+/// Whether what is asked for changed: the spec, or the annotation that says how it is applied.
+pub(crate) fn asks_anew(event: &Event) -> bool {
+    let mode = |object: &Object| object.annotation(propagation::server_side::ANNOTATION);
+    event.changes_generation() || matches!(event, Event::Updated { old, new } if mode(old) != mode(new))
 }
 
 /// Works wait for their cluster without polling: they are queued when it becomes ready or leaves.
@@ -131,7 +154,7 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
     if let Some(queue) = queues.get(cluster) {
         return Some(queue.clone());
     }
-    let queue = context.queue();
+    let queue = context.dispatch_queue();
     queues.insert(cluster.to_owned(), queue.clone());
     let (stop, workers, context) = (context.stop.clone(), context.settings.workers, context.clone());
     let metrics = context.metrics.registry.clone();
@@ -146,7 +169,7 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
 /// The cache of a member's objects that are ours; changes of them lead back to their Works.
 fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Informer {
     let selection = Selection { label_selector: Some(format!("{}=true", labels::MANAGED)), ..Selection::default() };
-    let informer = member.informers.selected(resource, selection);
+    let informer = member.managed.selected(resource, selection);
     if member.start_watching(resource) {
         let (context, cluster) = (context.clone(), member.name.clone());
         informer.subscribe(move |event| note_member(&context, &cluster, event));
@@ -154,11 +177,37 @@ fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Inf
     informer
 }
 
+/// Whether the Work waits for the cache of a resource in its member.
+fn park(context: &Context, member: &Arc<Member>, resource: &ApiResource, key: &ObjectKey) -> bool {
+    let informer = watch(context, member, resource);
+    if informer.has_synced() {
+        return false;
+    }
+    let place = (member.name.clone(), resource.clone());
+    let mut parked = context.engine.parked.lock();
+    match parked.get_mut(&place) {
+        Some(Parked::Waiting(keys)) => keys.push(key.clone()),
+        Some(Parked::Over) => return false,
+        None => {
+            parked.insert(place.clone(), Parked::Waiting(vec![key.clone()]));
+            let context = context.clone();
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(PARKED_FOR, informer.synced()).await;
+                let keys = context.engine.parked.lock().insert(place, Parked::Over);
+                if let Some(Parked::Waiting(keys)) = keys {
+                    keys.into_iter().for_each(|key| enqueue(&context, key, Priority::Low));
+                }
+            });
+        }
+    }
+    true
+}
+
 fn note_member(context: &Context, cluster: &str, event: &Event) {
     let object = event.object();
     let Some(key) = work_of(object, cluster) else { return };
     let Some(queue) = queue_of(context, &key) else { return };
-    let settle = context.settings.settle;
+    let settle = context.settle();
     let ours = {
         let mut records = context.engine.records.lock();
         let record = records.get_mut(&key);
@@ -175,7 +224,12 @@ fn note_member(context: &Context, cluster: &str, event: &Event) {
         }
         !foreign
     };
-    if ours { queue.add_after(key, settle) } else { queue.add(key) }
+    match event {
+        // A backlog: whoever changes something now goes first.
+        Event::Added { initial: true, .. } if ours => queue.add_with(key, Priority::Low),
+        _ if ours => queue.add_after(key, settle),
+        _ => queue.add(key),
+    }
 }
 
 /// A kind that counts generations did not count one; labels are the rest of what is ours and not spec.
@@ -189,8 +243,7 @@ fn is_status_only(old: &Object, new: &Object) -> bool {
 
 /// The Work an object in a member belongs to, by its annotations; only Works of that member count.
 fn work_of(object: &Object, cluster: &str) -> Option<ObjectKey> {
-    let mut annotations = object.annotations();
-    let namespace = annotations.remove(annotations::WORK_NAMESPACE)?;
-    let name = annotations.remove(annotations::WORK_NAME)?;
+    let namespace = object.annotation(annotations::WORK_NAMESPACE)?;
+    let name = object.annotation(annotations::WORK_NAME)?;
     (names::cluster_of_namespace(&namespace) == Some(cluster)).then(|| ObjectKey::namespaced(namespace, name))
 }

@@ -14,13 +14,14 @@ use karmada_api::constants::{annotations, conditions, events, finalizers};
 use karmada_api::names;
 use karmada_api::work::v1alpha1::{ManifestStatus, Work, WorkStatus};
 use karmada_api::work::v1alpha2::ResourceHealth;
+use propagation::server_side::{self, Mode};
 use propagation::status;
 use propagation::template::Template;
 use serde_json::{Value, json};
 
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
-use super::{Record, version, watch};
+use super::{Record, park, version, watch};
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
@@ -66,17 +67,22 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
         let suspended = work.spec.suspend_dispatching == Some(true);
         if !suspended && cluster.is_ready() {
             match pass.dispatch().await? {
-                Dispatched::Same(None) => {}
-                Dispatched::Same(Some(condition)) => {
-                    status::set_condition(&mut status.conditions, condition, now);
+                Dispatched::Same(pending) => {
+                    for condition in pending {
+                        status::set_condition(&mut status.conditions, condition, now);
+                    }
                 }
-                Dispatched::Wrote => return Ok(Next::After(context.settings.settle)),
+                Dispatched::Parked => return Ok(Next::Done),
+                Dispatched::Wrote => return Ok(Next::After(context.settle())),
                 Dispatched::Failed(condition, error) => {
-                    status::set_condition(&mut status.conditions, condition, now);
+                    status::set_condition(&mut status.conditions, *condition, now);
                     failure = Some(error);
                 }
             }
         }
+    }
+    if pass.mode().is_none() {
+        status.conditions.retain(|it| it.type_ != server_side::CONDITION);
     }
     if context.engine.reports.load(Ordering::Relaxed) && failure.is_none() {
         pass.report(&mut status).await?;
@@ -86,11 +92,13 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
 }
 
 enum Dispatched {
-    /// The member has the manifests; the condition that says so, when this process found that out.
-    Same(Option<Condition>),
+    /// The member has the manifests; the conditions that say so, when this process found that out.
+    Same(Vec<Condition>),
+    /// They were there before this process; the Work comes back when the member's cache is complete.
+    Parked,
     /// They were written just now. The condition waits for the first status, so that both are one write.
     Wrote,
-    Failed(Condition, Error),
+    Failed(Box<Condition>, Error),
 }
 
 struct Pass<'a> {
@@ -106,7 +114,8 @@ struct Pass<'a> {
 impl Pass<'_> {
     async fn dispatch(&self) -> Result<Dispatched> {
         let record = self.take_record();
-        let current = record.uid == self.object.uid() && record.generation == self.object.generation();
+        let same_work = record.uid == self.object.uid() && record.generation == self.object.generation();
+        let current = same_work && record.mode == self.mode();
         if current && !record.dirty {
             return Ok(Dispatched::Same(record.pending));
         }
@@ -116,14 +125,23 @@ impl Pass<'_> {
             Err(error) => {
                 let total = self.work.spec.workload.manifests.len();
                 let condition = status::applied(0, total, &[error.to_string()]);
-                return Ok(Dispatched::Failed(condition, error.into()));
+                return Ok(Dispatched::Failed(Box::new(condition), error.into()));
             }
         };
         let started = tokio::time::Instant::now();
         let outcome = self.apply_all(&member, record, had).await;
-        let result = if matches!(outcome, Ok(Dispatched::Same(_) | Dispatched::Wrote)) { "success" } else { "error" };
+        let result = match outcome {
+            Ok(Dispatched::Parked) => return outcome,
+            Ok(Dispatched::Same(_) | Dispatched::Wrote) => "success",
+            Ok(Dispatched::Failed(..)) | Err(_) => "error",
+        };
         self.context.metrics.sync_workload.took(&[result], started.elapsed());
         outcome
+    }
+
+    /// How the policy asks for it to be applied.
+    fn mode(&self) -> Option<Mode> {
+        Mode::of(&self.work.metadata.annotations)
     }
 
     /// The record as it is, not dirty from now on: what happens while the pass runs makes it dirty again.
@@ -146,18 +164,27 @@ impl Pass<'_> {
 
     async fn apply_all(&self, member: &Arc<Member>, record: Record, had: bool) -> Result<Dispatched> {
         let manifests = &self.work.spec.workload.manifests;
-        let (mut errors, mut versions, mut wrote, mut namespace_missing) = (Vec::new(), BTreeMap::new(), false, false);
+        let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let (mut wrote, mut namespace_missing) = (false, false);
         for raw in manifests {
             let result = async {
                 let manifest = Manifest::read(self.context, raw).await?;
-                let applied = apply(self.context, member, &manifest, had).await;
+                if had && record.uid.is_empty() && park(self.context, member, &manifest.resource, self.key) {
+                    return Ok(None);
+                }
+                let applied = match self.mode() {
+                    None => apply(self.context, member, &manifest, had).await,
+                    Some(mode) => super::server_side::apply(self.context, member, &manifest, mode, had).await,
+                };
                 self.tell(&manifest, &applied);
-                applied
+                applied.map(Some)
             };
             match result.await {
-                Ok(applied) => {
+                Ok(None) => return Ok(Dispatched::Parked),
+                Ok(Some(applied)) => {
                     versions.insert(applied.object.uid().to_owned(), applied.object.resource_version().to_owned());
                     wrote |= applied.wrote;
+                    yielded.extend(applied.yielded);
                 }
                 Err(error) => {
                     namespace_missing |= matches!(&error, Error::Api { source, .. } if source.is_not_found());
@@ -174,7 +201,7 @@ impl Pass<'_> {
             if namespace_missing && misses <= TOLERATED_MISSES {
                 return Err(error);
             }
-            return Ok(Dispatched::Failed(condition, error));
+            return Ok(Dispatched::Failed(Box::new(condition), error));
         }
         let mut records = self.context.engine.records.lock();
         let record = records.entry(self.key.clone()).or_default();
@@ -182,31 +209,29 @@ impl Pass<'_> {
         record.generation = self.object.generation();
         record.versions = versions;
         record.misses = 0;
-        record.pending = Some(condition.clone());
+        record.mode = self.mode();
+        record.pending = vec![condition];
+        record.pending.extend(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
         let reports = self.context.engine.reports.load(Ordering::Relaxed);
-        Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(Some(condition)) })
+        Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(record.pending.clone()) })
     }
 
     fn failed(&self, misses: u32) {
         let mut records = self.context.engine.records.lock();
         let record = records.entry(self.key.clone()).or_default();
         record.dirty = true;
-        record.pending = None;
+        record.pending.clear();
         record.misses = misses;
     }
 
     /// The event about one manifest, on its template.
     fn tell(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
-        let template = Template(&manifest.tree);
-        let Some(uid) = template.annotation(annotations::TEMPLATE_UID) else { return };
-        let subject = Involved {
-            api_version: template.api_version().to_owned(),
-            kind: template.kind().to_owned(),
-            namespace: template.namespace().to_owned(),
-            name: template.name().to_owned(),
-            uid: uid.to_owned(),
-            resource_version: String::new(),
-        };
+        if applied.as_ref().is_ok_and(|applied| !applied.wrote) {
+            return;
+        }
+        let object = &manifest.object;
+        let Some(uid) = object.annotation(annotations::TEMPLATE_UID) else { return };
+        let subject = Involved { uid, resource_version: String::new(), ..Involved::from(object) };
         let (place, cluster) = (manifest.key.to_string(), &self.cluster.metadata.name);
         match applied {
             Ok(applied) if applied.wrote => {
@@ -237,7 +262,7 @@ impl Pass<'_> {
             let manifest = Manifest::read(self.context, raw).await?;
             let informer = watch(self.context, &member, &manifest.resource);
             let Some(observed) = informer.cache().get(&manifest.key) else { continue };
-            let tree = decoded(&observed, observed.to_value())?;
+            let tree = decoded(&observed, observed.to_tree())?;
             let interpreting = &self.context.interpreting;
             let reflected = interpreting.decide(|interpreter| status::reflect(self.work, Template(&tree), interpreter));
             match reflected.await {
@@ -255,11 +280,11 @@ impl Pass<'_> {
     }
 
     fn tell_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
-        let recorder = self.recorder().for_component("work-status-controller");
-        let what = format!("{}/{}", manifest.resource.kind, manifest.key);
         if self.work.status.manifest_statuses.contains(&reflected.manifest_status) {
             return;
         }
+        let recorder = self.recorder().for_component("work-status-controller");
+        let what = format!("{}/{}", manifest.resource.kind, manifest.key);
         let message = format!("Reflect status for object({what}) succeed.");
         recorder.normal(&**self.object, events::REFLECT_STATUS_SUCCEED, message);
         if let Some(error) = &reflected.health_error {

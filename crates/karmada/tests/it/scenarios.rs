@@ -100,6 +100,8 @@ impl Session {
                     None => (*patch, PatchOptions::default()),
                 };
                 let patch: Value = serde_json::from_str(patch).map_err(|error| format!("{patch}: {error}"))?;
+                // By another name than the control plane has.
+                let options = PatchOptions { field_manager: Some("kubectl-patch".into()), ..options };
                 let (resource, patch) = (self.resource(kind)?, Patch::Merge(patch));
                 let patched = client.patch(&resource, &key(name), &patch, &options).await;
                 patched.map(|_| format!("{name} patched")).map_err(words_of)
