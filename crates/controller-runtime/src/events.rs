@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use client::{Client, Patch, PatchOptions, TokenBucket};
+use client::{Client, Patch, PatchOptions};
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -21,10 +21,11 @@ const PENDING: usize = 10_000;
 /// Events remembered for counting repeats (client-go's cache has 4096).
 const REMEMBERED: usize = 4096;
 
-/// Writing events must not slow down what they tell of: those of some ten objects are written at once, a flood over
-/// minutes.
-const RATE: f64 = 100.0;
-const BURST: u32 = 200;
+/// Writing events must not slow down what they tell of: they are collected for this long and written together, which a
+/// store makes durable together. Written one by one they cost several times as much.
+const GATHER: Duration = Duration::from_millis(500);
+/// Written at once at most: those of some ten objects. A flood is written over minutes, 100 a second.
+const BATCH: usize = 50;
 
 /// Repeats are counted in memory and written this often.
 const FLUSH: Duration = Duration::from_secs(30);
@@ -96,7 +97,6 @@ impl EventRecorder {
     pub fn start(client: Client, world: World, component: impl Into<Arc<str>>, stop: CancellationToken) -> Self {
         let (pending, entries) = mpsc::channel(PENDING);
         let dropped = Arc::new(AtomicU64::new(0));
-        let client = client.with_limit(TokenBucket::new(RATE, BURST).map(Arc::new));
         let writer = Writer { client, world: world.clone(), memory: Memory::default() };
         tokio::spawn(async move { stop.run_until_cancelled(writer.run(entries)).await });
         Self { component: component.into(), world, pending, dropped }
@@ -212,28 +212,57 @@ impl Writer {
     async fn run(mut self, mut entries: mpsc::Receiver<Entry>) {
         let mut flush = tokio::time::interval(FLUSH);
         flush.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut batch = Vec::with_capacity(BATCH);
         loop {
             tokio::select! {
                 entry = entries.recv() => match entry {
-                    Some(entry) => self.write(entry).await,
+                    Some(entry) => batch.push(entry),
                     None => return,
                 },
-                _ = flush.tick() => self.flush().await,
+                _ = flush.tick() => {
+                    self.flush().await;
+                    continue;
+                }
             }
+            tokio::time::sleep(GATHER).await;
+            while batch.len() < BATCH
+                && let Ok(entry) = entries.try_recv()
+            {
+                batch.push(entry);
+            }
+            self.write(batch.drain(..)).await;
         }
     }
 
-    async fn write(&mut self, entry: Entry) {
-        if self.memory.repeat(&entry) || !self.memory.allow(&entry, Instant::now()) {
-            return;
+    async fn write(&mut self, entries: impl Iterator<Item = Entry>) {
+        // Those that repeat one of the same batch wait until it is written.
+        let (mut chosen, mut repeats) = (Vec::new(), Vec::new());
+        for entry in entries {
+            if chosen.iter().any(|(other, _)| memory_key(other) == memory_key(&entry)) {
+                repeats.push(entry);
+            } else if !self.memory.repeat(&entry) && self.memory.allow(&entry, Instant::now()) {
+                let namespace = if entry.involved.namespace.is_empty() { "default" } else { &entry.involved.namespace };
+                let name = format!("{}.{:x}", entry.involved.name, self.world.random_u64());
+                let key = ObjectKey::namespaced(namespace, name);
+                chosen.push((entry, key));
+            }
         }
-        let namespace = if entry.involved.namespace.is_empty() { "default" } else { &entry.involved.namespace };
-        let name = format!("{}.{:x}", entry.involved.name, self.world.random_u64());
-        let key = ObjectKey::namespaced(namespace, name);
-        match self.client.create(&resource(), &document(&entry, &key)).await {
-            Ok(_) => self.memory.remember(&entry, key),
-            // A namespace that is going away takes no events; that is nobody's fault.
-            Err(error) => tracing::debug!(%error, reason = entry.reason, "an event could not be written"),
+        let (resource, client) = (resource(), &self.client);
+        let writes = chosen.iter().map(|(entry, key)| {
+            let document = document(entry, key);
+            let resource = &resource;
+            async move { client.create(resource, &document).await }
+        });
+        let written = futures::future::join_all(writes).await;
+        for ((entry, key), written) in chosen.into_iter().zip(written) {
+            match written {
+                Ok(_) => self.memory.remember(&entry, key),
+                // A namespace that is going away takes no events; that is nobody's fault.
+                Err(error) => tracing::debug!(%error, reason = entry.reason, "an event could not be written"),
+            }
+        }
+        for entry in repeats {
+            self.memory.repeat(&entry);
         }
     }
 

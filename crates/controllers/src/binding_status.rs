@@ -114,13 +114,13 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
     Ok(Next::Done)
 }
 
-/// Right after scheduling there is nothing to say of the Works; the first of them to be applied brings the binding back
-/// here at once. Works that wait for their cluster are reported after this time.
+/// Right after scheduling there is nothing to say of the Works; the last of them to be applied brings the binding back
+/// here at once. Works that wait for their cluster hold up the others for this long.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
 
 fn too_early(context: &Context, binding: &Binding, works: &[Work]) -> Option<Duration> {
     let attempted = |work: &Work| work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED);
-    if !binding.status.aggregated_status.is_empty() || works.is_empty() || works.iter().any(attempted) {
+    if !binding.status.aggregated_status.is_empty() || works.iter().all(attempted) {
         return None;
     }
     let since = binding.status.last_scheduled_time?.timestamp().as_second();
