@@ -123,6 +123,9 @@ async fn send(service: &ApiService, request: Request) -> u16 {
     // Time is virtual: a watch without an end costs nothing.
     let body = tokio::time::timeout(Duration::from_secs(5), response.into_body().collect()).await;
     let text = body.map(|body| body.map(|b| b.to_bytes()).unwrap_or_default()).unwrap_or_default();
-    assert!(!matches!(code, 500 | 501 | 502), "{shown}: {code} {}", String::from_utf8_lossy(&text));
+    let text = String::from_utf8_lossy(&text);
+    // What kube-apiserver, too, answers to a configuration with a field that is not in the schema.
+    let undeclared = code == 500 && text.contains("failed to create typed patch object");
+    assert!(undeclared || !matches!(code, 500 | 501 | 502), "{shown}: {code} {text}");
     code
 }
