@@ -40,6 +40,15 @@ fn pod(_context: &RequestContext, pod: &mut Value) {
     }
 }
 
+/// The class of a pod never changes; a status that does not say it keeps it.
+pub(crate) fn keep_class(old: &Value, pod: &mut Value) {
+    let class = &old["status"]["qosClass"];
+    let unsaid = pod["status"]["qosClass"].as_str().unwrap_or_default().is_empty();
+    if let Some(Value::Object(status)) = made(pod, "status").filter(|_| unsaid && !class.is_null()) {
+        status.insert("qosClass".into(), class.clone());
+    }
+}
+
 /// The pods of a job are found by labels made of the job's uid and name. What somebody wrote there stays, to be refused.
 fn name_job_pods(job: &mut Value) {
     let text = |field: &str| job["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -106,6 +115,21 @@ mod tests {
         let mut same = manual.clone();
         name_job_pods(&mut same);
         assert_eq!(same, manual);
+    }
+
+    #[test]
+    fn pods_keep_their_class() {
+        let old = json!({"status": {"qosClass": "Burstable", "phase": "Pending"}});
+        let rows = [
+            (json!({"status": {"phase": "Running"}}), json!({"status": {"phase": "Running", "qosClass": "Burstable"}})),
+            (json!({"status": {"qosClass": ""}}), json!({"status": {"qosClass": "Burstable"}})),
+            (json!({}), json!({"status": {"qosClass": "Burstable"}})),
+            (json!({"status": {"qosClass": "Guaranteed"}}), json!({"status": {"qosClass": "Guaranteed"}})),
+        ];
+        for (mut pod, expected) in rows {
+            keep_class(&old, &mut pod);
+            assert_eq!(pod, expected);
+        }
     }
 
     #[test]

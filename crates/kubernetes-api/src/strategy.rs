@@ -77,6 +77,9 @@ impl Strategy for BuiltIn {
 
     fn prepare_update(&self, context: &RequestContext, old: &Value, object: &mut Value) {
         // Other endpoints change their own part only.
+        if context.subresource == "status" && self.group.is_empty() && self.kind == "Pod" {
+            prepare::keep_class(old, object);
+        }
         if let Some(prepare) = self.prepare_update.filter(|_| context.subresource.is_empty()) {
             prepare(context, old, object);
         }

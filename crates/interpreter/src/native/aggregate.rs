@@ -149,7 +149,7 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
     const ORDER: &[&str] = &["Failed", "Pending", "Running", "Succeeded"];
     let phases: Vec<&str> = items.iter().map(|item| phase_or_pending(&item.status)).collect();
     let mut status = Map::new();
-    // The API server set it when the pod was made, and refuses a status without it.
+    // The API server set it when the pod was made and keeps it: without it each fold would look like a change.
     if let Some(class) = template["status"].get("qosClass") {
         status.insert("qosClass".to_owned(), class.clone());
     }
