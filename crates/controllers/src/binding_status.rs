@@ -1,5 +1,7 @@
 //! The state of the Works back into their binding, and from there into the template.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
@@ -8,6 +10,7 @@ use controller_runtime::{Event, Informer, Next, Priority, run_workers};
 use karmada_api::constants::{conditions, events};
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
+use parking_lot::Mutex;
 use propagation::status;
 use serde_json::json;
 
@@ -17,21 +20,39 @@ use crate::{Context, binding, templates};
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
 
+/// Bindings whose status was written, until the cache has it: its version, or `None` where a write failed and may have
+/// been carried out all the same. What is decided next must not be compared with an older status.
+type Written = Arc<Mutex<HashMap<ObjectKey, Option<u64>>>>;
+
+/// Revisions of one server, which grow with every write.
+fn version(object: &Object) -> u64 {
+    object.resource_version().parse().unwrap_or_default()
+}
+
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
+    let written = Written::default();
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
         let label = scope.binding_id_label();
         informer.cache().add_index(BY_ID, move |binding| binding.label(label).map(str::to_owned).into_iter().collect());
-        let keys = queue.clone();
+        let (keys, awaited) = (queue.clone(), written.clone());
         let (works, settling) = (context.works.clone(), context.clone());
-        informer.subscribe(move |event| match event {
-            Event::Added { object, initial: true } => keys.add_with(object.key(), Priority::Low),
-            // Of a new binding there are no Works, and there is nothing to report.
-            Event::Added { object, .. } if !has_works(&works, label, object) => {}
-            Event::Deleted(_) => {}
-            _ if event.changes_generation() => keys.add_after(event.object().key(), settling.settle()),
-            _ => {}
+        informer.subscribe(move |event| {
+            let (seen, key) = (version(event.object()), event.object().key());
+            let mut awaited = awaited.lock();
+            if awaited.get(&key).is_some_and(|version| version.is_some_and(|version| version <= seen)) {
+                awaited.remove(&key);
+            }
+            drop(awaited);
+            match event {
+                Event::Added { object, initial: true } => keys.add_with(object.key(), Priority::Low),
+                // Of a new binding there are no Works, and there is nothing to report.
+                Event::Added { object, .. } if !has_works(&works, label, object) => {}
+                Event::Deleted(_) => {}
+                _ if event.changes_generation() => keys.add_after(event.object().key(), settling.settle()),
+                _ => {}
+            }
         });
     }
     let (keys, bindings) = (queue.clone(), Scope::ALL.map(|scope| (scope, context.bindings(scope))));
@@ -56,8 +77,8 @@ pub(crate) async fn run(context: Context) {
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
     run_workers("resource-binding-status-controller", queue, workers, stop, move |key| {
-        let context = context.clone();
-        async move { reconcile(&context, &key).await }
+        let (context, written) = (context.clone(), written.clone());
+        async move { reconcile(&context, &written, &key).await }
     })
     .await;
 }
@@ -70,9 +91,24 @@ fn has_status(work: &Object) -> bool {
     raw_json::member(work.json(), "status").is_some()
 }
 
-async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Result<Next> {
     let scope = Scope::of(key);
-    let Some(object) = context.bindings(scope).cache().get(key) else { return Ok(Next::Done) };
+    let Some(cached) = context.bindings(scope).cache().get(key) else {
+        written.lock().remove(key);
+        return Ok(Next::Done);
+    };
+    let awaited = written.lock().get(key).copied();
+    let object = match awaited {
+        Some(Some(awaited)) if awaited > version(&cached) => return Ok(Next::After(context.settle())),
+        Some(None) => {
+            let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
+            match live.during(|| format!("reading {} {key}", Binding::kind(scope)))? {
+                Some(live) => live,
+                None => return Ok(Next::Done),
+            }
+        }
+        _ => cached,
+    };
     if object.is_deleting() {
         return Ok(Next::Done);
     }
@@ -102,13 +138,24 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         }});
         let resource = Binding::api_resource(scope);
         match context.client.patch(&resource, key, &Patch::Merge(patch), &PatchOptions::status()).await {
-            Ok(_) => {
+            Ok(updated) => {
+                let cached = context.bindings(scope).cache().get(key);
+                if cached.is_none_or(|cached| version(&cached) < version(&updated)) {
+                    written.lock().insert(key.clone(), Some(version(&updated)));
+                } else {
+                    written.lock().remove(key);
+                }
                 let message = format!("Update {kind}({key}) with AggregatedStatus successfully.");
                 recorder.normal(&*object, events::AGGREGATE_STATUS_SUCCEED, message);
             }
             Err(error) if error.is_not_found() => return Ok(Next::Done),
-            Err(error) => return Err(error).during(|| format!("writing the status of {kind} {key}")),
+            Err(error) => {
+                written.lock().insert(key.clone(), None);
+                return Err(error).during(|| format!("writing the status of {kind} {key}"));
+            }
         }
+    } else if awaited == Some(None) {
+        written.lock().remove(key);
     }
     fold_into_template(context, &binding, &wanted.aggregated_status).await?;
     Ok(Next::Done)

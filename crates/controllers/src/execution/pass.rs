@@ -318,7 +318,9 @@ impl Pass<'_> {
             let record = records.entry(self.key.clone()).or_default();
             record.unsure = written.is_err();
             if let Ok(written) = &written {
-                record.reported = Some((version(written), status.clone()));
+                let cached = self.context.works.cache().get(self.key);
+                let is_awaited = cached.is_none_or(|cached| version(&cached) < version(written));
+                record.reported = is_awaited.then(|| (version(written), status.clone()));
             }
         }
         written?;
