@@ -249,9 +249,9 @@ impl Plane {
         self.requests().iter().filter(|(what, _)| !what.starts_with("get ")).map(|(_, count)| count).sum()
     }
 
-    /// Lets everything that is under way come to rest.
+    /// Lets everything that is under way come to rest, events included, which are written half a second later.
     pub async fn settle(&self) {
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 
     pub fn shutdown(self) {
