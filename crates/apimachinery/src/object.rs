@@ -141,6 +141,12 @@ impl Object {
         self.head.resource_version.get(&self.json)
     }
 
+    /// The resource version as the number that it is with a store of revisions, which grow with every write; 0 when it is
+    /// none.
+    pub fn revision(&self) -> u64 {
+        self.resource_version().parse().unwrap_or(0)
+    }
+
     pub fn generation(&self) -> i64 {
         self.head.generation
     }

@@ -232,7 +232,7 @@ impl Definitions {
         let compilation = Compilation {
             object_meta: self.object_meta.as_ref(),
             converter: self.converters.get(&name).cloned(),
-            schema_revision: object.resource_version().parse().unwrap_or(0),
+            schema_revision: object.revision(),
         };
         let resources = apiextensions::resources(crd, &compilation);
         self.server.registry.replace(&group, &plural, resources);
@@ -264,7 +264,7 @@ impl Definitions {
         } else {
             Op::Put { key: key.clone(), value: encoded, lease: None }
         };
-        let revision = read.resource_version().parse().unwrap_or(0);
+        let revision = read.revision();
         let txn = Txn { guards: vec![Guard::ModRevision(key, revision)], ops: vec![op] };
         Ok(matches!(self.server.cache.store().txn(txn).await?, TxnOutcome::Committed { .. }))
     }

@@ -74,7 +74,7 @@ pub(crate) async fn open(server: &Shared, info: &ResourceInfo, key: &ObjectKey) 
         None => Err(Status::not_found("", "namespaces", name)),
         Some(object) if object.is_deleting() => Err(terminating(info, &key.name, name)),
         Some(object) => {
-            let revision = object.resource_version().parse().unwrap_or(0);
+            let revision = object.revision();
             Ok(Some(Guard::ModRevision(format!("{}{PLACE}/{name}", keys::ROOT).into(), revision)))
         }
     }

@@ -36,9 +36,8 @@ fn decode(line: &[u8], owners: bool) -> Result<WatchEvent, Status> {
         "DELETED" => Ok(WatchEvent::Deleted(object()?)),
         "BOOKMARK" => {
             let object = object()?;
-            let resource_version = object.resource_version().parse().unwrap_or_default();
             let initial_end = object.annotation("k8s.io/initial-events-end").as_deref() == Some("true");
-            Ok(WatchEvent::Bookmark { resource_version, initial_end })
+            Ok(WatchEvent::Bookmark { resource_version: object.revision(), initial_end })
         }
         "ERROR" => Err(serde_json::from_str(event.object.get()).map_err(bad)?),
         other => Err(Status::internal(format_args!("a watch event has the unknown type {other:?}"))),

@@ -24,11 +24,6 @@ const BY_ID: &str = "permanent-id";
 /// been carried out all the same. What is decided next must not be compared with an older status.
 type Written = Arc<Mutex<HashMap<ObjectKey, Option<u64>>>>;
 
-/// Revisions of one server, which grow with every write.
-fn version(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or_default()
-}
-
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
     let written = Written::default();
@@ -39,7 +34,7 @@ pub(crate) async fn run(context: Context) {
         let (keys, awaited) = (queue.clone(), written.clone());
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
-            let (seen, key) = (version(event.object()), event.object().key());
+            let (seen, key) = (event.object().revision(), event.object().key());
             let mut awaited = awaited.lock();
             if awaited.get(&key).is_some_and(|version| version.is_some_and(|version| version <= seen)) {
                 awaited.remove(&key);
@@ -99,7 +94,7 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
     };
     let awaited = written.lock().get(key).copied();
     let object = match awaited {
-        Some(Some(awaited)) if awaited > version(&cached) => return Ok(Next::After(context.settle())),
+        Some(Some(awaited)) if awaited > cached.revision() => return Ok(Next::After(context.settle())),
         Some(None) => {
             let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
             match live.during(|| format!("reading {} {key}", Binding::kind(scope)))? {
@@ -140,8 +135,8 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
         match context.client.patch(&resource, key, &Patch::Merge(patch), &PatchOptions::status()).await {
             Ok(updated) => {
                 let cached = context.bindings(scope).cache().get(key);
-                if cached.is_none_or(|cached| version(&cached) < version(&updated)) {
-                    written.lock().insert(key.clone(), Some(version(&updated)));
+                if cached.is_none_or(|cached| cached.revision() < updated.revision()) {
+                    written.lock().insert(key.clone(), Some(updated.revision()));
                 } else {
                     written.lock().remove(key);
                 }

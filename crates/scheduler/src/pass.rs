@@ -18,7 +18,7 @@ use crate::estimates::{Answers, Asked, Known};
 use crate::metrics::{Counted, Stopwatch};
 use crate::peers::{self, Neighbours};
 use crate::queue::Outcome;
-use crate::roster::{Lack, version};
+use crate::roster::Lack;
 use crate::scheduler::Shared;
 use crate::triggers::{self, LeftAlone};
 use crate::writes;
@@ -71,7 +71,7 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
         let Some(current) = object else { return Ended::done(0) };
         let error = match attempt(shared, &current).await {
             Ok(ended) => return ended,
-            Err(Interrupted::Gone) => return Ended::done(version(&current)),
+            Err(Interrupted::Gone) => return Ended::done(current.revision()),
             Err(Interrupted::Failed(error)) => error,
             Err(Interrupted::Conflict) => match shared.client.get_opt(&resource(key), key).await {
                 Ok(live) => {
@@ -82,7 +82,7 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
             },
         };
         if is_terminating(&error) {
-            return Ended::done(version(&current));
+            return Ended::done(current.revision());
         }
         tracing::debug!(%key, %error, "scheduling failed, it will be tried again");
         return Ended::retry();
@@ -102,7 +102,7 @@ fn resource(key: &ObjectKey) -> apimachinery::ApiResource {
 
 async fn attempt(shared: &Shared, object: &Arc<Object>) -> Result<Ended, Interrupted> {
     let started = tokio::time::Instant::now();
-    let done = Ended::done(version(object));
+    let done = Ended::done(object.revision());
     let Ok(binding) = Binding::decode(object) else { return Ok(done) };
     // It may have changed hands while it waited.
     match triggers::left_alone(object, &binding, &shared.options.name) {
@@ -173,10 +173,10 @@ fn reserve(shared: &Shared, binding: &Binding, neighbours: &Neighbours, answers:
 
 async fn carry_out(shared: &Shared, object: &Arc<Object>, binding: &Binding, plan: Plan) -> Result<Ended, Interrupted> {
     match plan {
-        Plan::Nothing => Ok(Ended::done(version(object))),
+        Plan::Nothing => Ok(Ended::done(object.revision())),
         Plan::Observed(patch) => {
             let written = write(shared, &object.key(), patch, &PatchOptions::status()).await?;
-            Ok(Ended::done(version(&written)))
+            Ok(Ended::done(written.revision()))
         }
         Plan::Decided { decision, record, fresh, why: _ } => {
             commit(shared, object, binding, &decision, record.as_deref(), fresh).await
@@ -275,7 +275,7 @@ async fn commit(
             Ok(now) => {
                 live.metadata.generation = now.generation();
                 live.metadata.resource_version = now.resource_version().to_owned();
-                told = with_status.then(|| (turned, version(&now)));
+                told = with_status.then(|| (turned, now.revision()));
                 (current, written) = (now, is_result);
             }
             Err(Interrupted::Failed(error)) if is_terminating(&error) => return Err(Interrupted::Failed(error)),
@@ -286,7 +286,7 @@ async fn commit(
     let outcome = outcome::outcome_of_writes(decision.error(), &refused);
     let (turned, end) = match told {
         Some(told) => told,
-        None => settle(shared, &key, live, &verdict(&outcome, decision, written, fresh), version(&current)).await?,
+        None => settle(shared, &key, live, &verdict(&outcome, decision, written, fresh), current.revision()).await?,
     };
     if written || turned || fresh {
         tell(shared, object, binding, decision, &outcome.message);
@@ -325,7 +325,7 @@ async fn settle(
         let Some(patch) = writes::status(&live, verdict, now) else { return Ok((false, end)) };
         let turned = patch["status"].get("conditions").is_some();
         match write(shared, key, patch, &PatchOptions::status()).await.map_err(Interrupted::from) {
-            Ok(now) => return Ok((turned, version(&now))),
+            Ok(now) => return Ok((turned, now.revision())),
             Err(Interrupted::Conflict) if verdict.written => {}
             Err(interrupted) => return Err(interrupted),
         }
@@ -334,7 +334,7 @@ async fn settle(
             return Ok((false, end));
         }
         let Ok(decoded) = Binding::decode(&newer) else { return Ok((false, end)) };
-        end = version(&newer);
+        end = newer.revision();
         live = decoded;
     }
     Err(Interrupted::Conflict)

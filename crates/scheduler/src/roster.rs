@@ -71,11 +71,11 @@ impl Roster {
     /// A binding that appeared or changed. Changes of status, and those this scheduler made, do not count.
     pub fn changed(&mut self, old: Option<&Object>, new: &Object) -> Step {
         let key = new.key();
-        let version = version(new);
+        let version = new.revision();
         let same_spec = old.is_some_and(|old| old.generation() == new.generation() && old.uid() == new.uid());
         let same_owner = old.is_some_and(|old| triggers::is_claimed(old) == triggers::is_claimed(new));
         let written = self.entries.get_mut(&key).and_then(|entry| {
-            let caught_up = entry.written.as_deref().map(self::version).filter(|written| *written <= version)?;
+            let caught_up = entry.written.as_deref().map(Object::revision).filter(|written| *written <= version)?;
             entry.written = None;
             Some(caught_up)
         });
@@ -187,7 +187,7 @@ impl Roster {
         let written = self.entries.get(key).and_then(|entry| entry.written.clone());
         Some(
             written
-                .filter(|written| written.uid() == cached.uid() && version(written) > version(&cached))
+                .filter(|written| written.uid() == cached.uid() && written.revision() > cached.revision())
                 .unwrap_or(cached),
         )
     }
@@ -214,11 +214,6 @@ impl Roster {
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
-}
-
-/// Our server's versions are numbers that grow; one that is not counts as old, which costs a pass and nothing else.
-pub fn version(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -250,7 +245,7 @@ mod tests {
         let result = binding("x", 2, 2, json!({"clusters": [{"name": "m1"}]}));
         roster.wrote(&result);
         let newest = roster.newest(&key("x"), Some(first.clone()));
-        assert_eq!(newest.map(|object| self::version(&object)), Some(2), "the cache lags behind");
+        assert_eq!(newest.map(|object| object.revision()), Some(2), "the cache lags behind");
         assert_eq!(roster.changed(Some(&first), &result), Step::Nothing, "its own result");
         roster.handled(&key("x"), 3, None);
         let status = binding("x", 4, 2, json!({}));

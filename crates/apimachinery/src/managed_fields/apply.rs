@@ -11,6 +11,7 @@ use super::place::Place;
 use super::update::{entry_before_apply, new_entry};
 use super::{FieldSet, ManagerContext, merge, reconcile, server_fields};
 use crate::Status;
+use crate::field::json_of_go;
 use crate::names::ANNOTATIONS_MAX;
 use crate::schema::TypeOf;
 
@@ -214,7 +215,7 @@ fn refresh_last_applied(object: &mut Value, patch: &Value) {
     }
     let mut document = patch.clone();
     entries::remove(&mut document);
-    let text = go_json(&document) + "\n";
+    let text = json_of_go(&document) + "\n";
     let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
     let others = annotations.iter().filter(|(key, _)| *key != LAST_APPLIED);
     let size: usize = others.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
@@ -223,17 +224,4 @@ fn refresh_last_applied(object: &mut Value, patch: &Value) {
     } else {
         annotations.insert(LAST_APPLIED.to_owned(), text.into());
     }
-}
-
-/// JSON as Go prints it: the characters that matter to HTML are escaped.
-fn go_json(document: &Value) -> String {
-    let text = document.to_string();
-    let mut result = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => result.push_str(&format!("\\u{:04x}", u32::from(c))),
-            _ => result.push(c),
-        }
-    }
-    result
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
-use storage::{KeyValue, Revision};
+use storage::KeyValue;
 
 use crate::keys;
 
@@ -52,10 +52,6 @@ fn by_resource(items: Vec<KeyValue>) -> Vec<Loaded> {
     all
 }
 
-pub(super) fn revision_of(object: &Object) -> Revision {
-    object.resource_version().parse().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,7 +69,7 @@ mod tests {
         items.push(KeyValue { value: "no object".into(), ..stored("/registry/core/b/z".into(), 9) });
         let mut seen = Vec::new();
         for (place, objects) in parse(items.clone()).await {
-            seen.extend(objects.iter().map(|(key, object)| (place.clone(), key.clone(), revision_of(object))));
+            seen.extend(objects.iter().map(|(key, object)| (place.clone(), key.clone(), object.revision())));
         }
         let few = by_resource(items);
         assert_eq!(
@@ -83,7 +79,7 @@ mod tests {
         let few: Vec<_> = few
             .iter()
             .flat_map(|(place, objects)| {
-                objects.iter().map(|(key, object)| (place.clone(), key.clone(), revision_of(object)))
+                objects.iter().map(|(key, object)| (place.clone(), key.clone(), object.revision()))
             })
             .collect();
         assert_eq!(seen, few);

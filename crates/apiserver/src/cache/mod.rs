@@ -57,8 +57,7 @@ impl Cache {
         let stream = store.watch(range, loaded.revision).await?;
         for (place, objects) in load::parse(loaded.items).await {
             for (_, object) in &objects {
-                let event =
-                    Event { revision: load::revision_of(object), current: Some(Arc::clone(object)), previous: None };
+                let event = Event { revision: object.revision(), current: Some(Arc::clone(object)), previous: None };
                 cache.observers.iter().for_each(|observer| observer(&place, &event));
             }
             cache.resource(&place).load(objects.into_iter(), loaded.revision);

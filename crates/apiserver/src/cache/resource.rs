@@ -169,8 +169,7 @@ impl ResourceCache {
     /// Every object with the revision of its last write.
     pub(super) fn revisions(&self) -> Vec<(ObjectKey, Revision)> {
         let state = self.0.read();
-        let revision = |object: &Object| object.resource_version().parse().unwrap_or(0);
-        state.objects.iter().map(|(key, object)| (key.clone(), revision(object))).collect()
+        state.objects.iter().map(|(key, object)| (key.clone(), object.revision())).collect()
     }
 }
 

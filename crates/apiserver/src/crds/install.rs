@@ -91,7 +91,7 @@ impl Definitions {
         let resource = ApiResource::cluster(GROUP, "v1", "CustomResourceDefinition", PLURAL);
         let key = keys::object_key(&resource, &ObjectKey::cluster(name.as_str()));
         let guard = match &stored {
-            Some(object) => Guard::ModRevision(key.clone(), object.resource_version().parse().unwrap_or(0)),
+            Some(object) => Guard::ModRevision(key.clone(), object.revision()),
             None => Guard::Absent(key.clone()),
         };
         let value = keys::encode(&tree).map_err(encode)?;

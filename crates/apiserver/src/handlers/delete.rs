@@ -12,7 +12,7 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::options::DeleteOptions;
-use super::update::{raced, revision_of};
+use super::update::raced;
 use crate::admission::Operation;
 use crate::request::options::ListOptions;
 use crate::{errors, keys, respond};
@@ -114,9 +114,9 @@ impl Call<'_> {
             }
         };
         let revision = if options.is_dry_run() {
-            revision_of(stored)
+            stored.revision()
         } else {
-            let txn = Txn { guards: vec![Guard::ModRevision(place, revision_of(stored))], ops: vec![op] };
+            let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
             match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
                 TxnOutcome::Committed { revision } => revision,
                 TxnOutcome::Failed { current, .. } => return Ok(Err(raced(current)?)),

@@ -12,7 +12,6 @@ use transport::{Body, Identity, Response};
 
 use super::Call;
 use super::ownership::{Live, Proposal};
-use super::update::revision_of;
 use crate::request::RequestInfo;
 use crate::request::options::Write;
 use crate::server::Shared;
@@ -141,7 +140,7 @@ impl Call<'_> {
         };
         let place = keys::object_key(&resource, &ObjectKey::namespaced(self.namespace().unwrap_or_default(), name));
         let value = keys::encode(spent).map_err(Status::internal)?;
-        let guards = vec![Guard::ModRevision(place.clone(), revision_of(before))];
+        let guards = vec![Guard::ModRevision(place.clone(), before.revision())];
         let txn = Txn { guards, ops: vec![Op::Put { key: place, value, lease: None }] };
         let outcome = self.server.cache.store().txn(txn).await.map_err(errors::store)?;
         Ok(matches!(outcome, TxnOutcome::Committed { .. }))

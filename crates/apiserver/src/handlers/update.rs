@@ -215,7 +215,7 @@ impl Call<'_> {
         strategy.to_stored(&mut new)?;
         let encoded = keys::encode_with(&new, &owners).map_err(Status::internal)?;
         if dry_run {
-            let object = keys::with_revision(&encoded, revision_of(stored)).map_err(errors::document)?;
+            let object = keys::with_revision(&encoded, stored.revision()).map_err(errors::document)?;
             return Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }));
         }
         let place = keys::object_key(&self.resource.info.resource, key);
@@ -225,7 +225,7 @@ impl Call<'_> {
         } else {
             Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
         };
-        let txn = Txn { guards: vec![Guard::ModRevision(place, revision_of(stored))], ops: vec![op] };
+        let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
         match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
             TxnOutcome::Committed { revision } => {
                 let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
@@ -338,10 +338,6 @@ pub(super) enum Written {
 pub(super) fn raced(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Arc<Object>>, Status> {
     let Some(Some(newer)) = current.into_iter().next() else { return Ok(None) };
     keys::with_revision(&newer.value, newer.mod_revision).map(|object| Some(object.shared())).map_err(errors::document)
-}
-
-pub(super) fn revision_of(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or(0)
 }
 
 /// Makes `new` what `old` is. Most of it is already, and comparing costs less than copying.

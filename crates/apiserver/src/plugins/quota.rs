@@ -93,7 +93,7 @@ impl ResourceQuotas {
             let Some(used) = used(&quota)?.filter(|_| !request.dry_run) else { return Ok(()) };
             quota["status"]["used"] = Value::Object(used);
             let value = keys::encode(&quota).map_err(Status::internal)?;
-            let revision = current.resource_version().parse().unwrap_or(0);
+            let revision = current.revision();
             let txn = Txn {
                 guards: vec![Guard::ModRevision(place.clone(), revision)],
                 ops: vec![Op::Put { key: place.clone(), value, lease: None }],

@@ -123,7 +123,7 @@ impl Detector {
         let seen = event.object();
         {
             let mut written = self.written.lock();
-            if written.get(&seen.key()).is_some_and(|ours| version(ours) <= version(seen)) {
+            if written.get(&seen.key()).is_some_and(|ours| ours.revision() <= seen.revision()) {
                 written.remove(&seen.key());
             }
         }
@@ -150,9 +150,4 @@ impl Detector {
         }
         Ok(Next::Done)
     }
-}
-
-/// Revisions of one server, which grow with every write.
-fn version(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or_default()
 }

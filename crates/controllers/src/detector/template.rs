@@ -15,7 +15,7 @@ use propagation::selection;
 use propagation::template::Template;
 use serde_json::{Value, json};
 
-use super::{Detector, Echo, TemplateKey, version};
+use super::{Detector, Echo, TemplateKey};
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
@@ -240,7 +240,7 @@ impl Detector {
         let writing = || format!("writing {} {key}", resource.kind);
         let cached = self.context.bindings(scope).cache().get(&key);
         let ours = self.written.lock().get(&key).cloned();
-        let newest = cached.into_iter().chain(ours).max_by_key(|object| version(object));
+        let newest = cached.into_iter().chain(ours).max_by_key(|object| object.revision());
         let existing = match newest {
             Some(existing) => existing,
             None => match self.context.client.create(&resource, &built).await {

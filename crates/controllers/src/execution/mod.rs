@@ -73,11 +73,6 @@ struct Record {
     unsure: bool,
 }
 
-/// Revisions of one server, which grow with every write.
-fn version(object: &Object) -> u64 {
-    object.resource_version().parse().unwrap_or_default()
-}
-
 pub(crate) async fn run_dispatch(context: Context) {
     context.engine.dispatches.store(true, Ordering::Relaxed);
     run(context).await;
@@ -106,7 +101,7 @@ fn note_work(context: &Context, event: &Event) {
         return;
     }
     if let Some(record) = context.engine.records.lock().get_mut(&key) {
-        record.reported.take_if(|(written, _)| *written <= version(event.object()));
+        record.reported.take_if(|(written, _)| *written <= event.object().revision());
     }
     if asks_anew(event) {
         let initial = matches!(event, Event::Added { initial: true, .. });

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
-use super::{Record, park, version, watch};
+use super::{Record, park, watch};
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
@@ -43,7 +43,7 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
         let records = context.engine.records.lock();
         let record = records.get(key);
         let reported = record.and_then(|record| record.reported.as_ref());
-        if let Some((_, status)) = reported.filter(|(written, _)| *written > version(&object)) {
+        if let Some((_, status)) = reported.filter(|(written, _)| *written > object.revision()) {
             work.status = status.clone();
         }
         record.is_some_and(|record| record.unsure)
@@ -319,8 +319,8 @@ impl Pass<'_> {
             record.unsure = written.is_err();
             if let Ok(written) = &written {
                 let cached = self.context.works.cache().get(self.key);
-                let is_awaited = cached.is_none_or(|cached| version(&cached) < version(written));
-                record.reported = is_awaited.then(|| (version(written), status.clone()));
+                let is_awaited = cached.is_none_or(|cached| cached.revision() < written.revision());
+                record.reported = is_awaited.then(|| (written.revision(), status.clone()));
             }
         }
         written?;

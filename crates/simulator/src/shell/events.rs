@@ -31,7 +31,7 @@ impl Engine {
             }
         }
         // Last: who waits for the revision finds the books in order.
-        let revision = event.object().resource_version().parse().unwrap_or(0);
+        let revision = event.object().revision();
         self.watched(kind).seen.send_if_modified(|seen| {
             let news = revision > *seen;
             *seen = revision.max(*seen);

@@ -154,7 +154,7 @@ impl Engine {
             Err(error) if error.is_not_found() && action != "creating" => Ok(()),
             Err(source) => Err(failed(action, kind, key, source)),
             Ok(object) => {
-                let revision = object.resource_version().parse().unwrap_or(0);
+                let revision = object.revision();
                 let seen = &self.watched(kind).seen;
                 self.wait_until(kind, || *seen.borrow() >= revision).await
             }
