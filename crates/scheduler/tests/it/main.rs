@@ -6,3 +6,7 @@ mod harness;
 mod measure;
 mod results;
 mod writes;
+
+/// The binary's, so that what `measure` says is what users get.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

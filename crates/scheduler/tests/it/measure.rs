@@ -43,7 +43,7 @@ async fn the_cost_of_a_binding() {
             loop {
                 tokio::time::sleep(Duration::from_millis(2)).await;
                 let now = plane.writes();
-                if now == last && now >= u64::from(2 * BINDINGS) && plane.scheduler.depths() == Default::default() {
+                if now == last && now >= u64::from(BINDINGS) && plane.scheduler.depths() == Default::default() {
                     break;
                 }
                 last = now;
@@ -91,7 +91,7 @@ async fn ten_thousand_bindings_through_the_store_on_disk() {
     }
     let (before, started) = (store.stats(), std::time::Instant::now());
     plane.restart();
-    while plane.writes() < 2 * QUEUE as u64 || plane.scheduler.depths() != Default::default() {
+    while plane.writes() < QUEUE as u64 || plane.scheduler.depths() != Default::default() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert!(
             started.elapsed() < Duration::from_secs(300),
