@@ -60,10 +60,9 @@ pub struct Running {
 
 /// Opens the store and makes the bootstrap objects. `connector` is the way to members of this process.
 pub async fn open(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Opened> {
-    let data = DataDir::open(&options.data_dir, &options.listen.advertised(), world)?;
-    let engine = Engine::open(options.store, &data.store()).await?;
+    let (data, engine, served) = futures::try_join!(open_data(options, world), open_engine(options), served(options))?;
     let rules = Rules::new(world.clone(), options.admission);
-    let mut config = server_config(options, &data, engine.store(), &rules, world)?;
+    let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
     let proxy = Arc::new(ClusterProxy::new(connector));
     let search = Arc::new(Search::new(Arc::clone(&proxy)));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
@@ -82,6 +81,30 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let own = crate::bootstrap::Server { front, client_ca, world, more: crate::bootstrap::proxy_users() };
     opened.engine.at_once(crate::bootstrap::run(&client, &own)).await?;
     Ok(opened)
+}
+
+async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> {
+    let (root, names, world) = (options.data_dir.clone(), options.listen.advertised(), world.clone());
+    tokio::task::spawn_blocking(move || DataDir::open(&root, &names, &world))
+        .await
+        .context("opening the data directory")?
+}
+
+async fn open_engine(options: &Options) -> anyhow::Result<Engine> {
+    Engine::open(options.store, &DataDir::store(&options.data_dir)).await
+}
+
+/// What is served, and what of it are definitions of the store.
+struct Served {
+    resources: Vec<Resource>,
+    crds: Vec<serde_json::Value>,
+}
+
+/// Made while the disk is waited for.
+async fn served(options: &Options) -> anyhow::Result<Served> {
+    let resource_models = options.resource_models;
+    let served = move || Served { resources: resources(resource_models), crds: karmada_api::crds() };
+    tokio::task::spawn_blocking(served).await.context("putting together what is served")
 }
 
 impl Opened {
@@ -125,6 +148,7 @@ impl Running {
 
 fn server_config(
     options: &Options,
+    served: Served,
     data: &DataDir,
     store: Arc<dyn Store>,
     rules: &Arc<Rules>,
@@ -136,12 +160,12 @@ fn server_config(
     Ok(ServerConfig {
         store,
         world: world.clone(),
-        resources: resources(options.resource_models),
+        resources: served.resources,
         admission,
         authentication: access::authentication(data, options.token_auth_file.as_deref())?,
         authorization: Authorization::Rbac,
         routes: access::routes(data, &version)?,
-        crds: karmada_api::crds(),
+        crds: served.crds,
         converters: converters(),
         version,
     })

@@ -24,8 +24,9 @@ impl DataDir {
         Ok(Self { root: root.to_owned(), pki })
     }
 
-    pub fn store(&self) -> PathBuf {
-        self.root.join("store")
+    /// Where the store of a data directory is kept.
+    pub fn store(root: &Path) -> PathBuf {
+        root.join("store")
     }
 
     /// Writes the administrator's kubeconfig for a server URL; the port may differ from one start to the next.

@@ -37,7 +37,7 @@ impl RunningMember {
     pub async fn start(options: Options, world: &World) -> anyhow::Result<Self> {
         let Options { data_dir, store, listen, member } = options;
         let data = DataDir::open(&data_dir, &listen.advertised(), world)?;
-        let engine = Engine::open(store, &data.store()).await?;
+        let engine = Engine::open(store, &DataDir::store(&data_dir)).await?;
         let access = Access {
             authentication: access::authentication(&data, None)?,
             authorization: Authorization::Rbac,
@@ -51,7 +51,8 @@ impl RunningMember {
         let front = Front::new(Ranges::default().primary.first(), listen.bind_address, listen.secure_port);
         let client_ca = data.pki.authority.certificate();
         let own = crate::bootstrap::Server { front, client_ca, world, more: Vec::new() };
-        crate::bootstrap::run(member.client(), &own).await?;
+        // Nobody listens yet.
+        engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
         let socket = Socket::open(member.service(), &data, &listen).await?;
         Ok(Self { member, engine, socket })
     }

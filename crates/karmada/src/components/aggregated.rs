@@ -159,7 +159,7 @@ pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf) -> anyho
     let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
     let tls = tls(given, &data)?;
     let models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
-    let opened = Aggregated::open(control, front, (Kind::Embedded, &data.store()), models, &world).await?;
+    let opened = Aggregated::open(control, front, (Kind::Embedded, &DataDir::store(&data_dir)), models, &world).await?;
     let address: IpAddr = given.parsed("bind-address")?;
     let address = SocketAddr::new(address, given.parsed("secure-port")?);
     let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
