@@ -7,13 +7,13 @@ use std::time::Duration;
 use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Informer, Next, WorkQueue, run_workers};
+use controller_runtime::{Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel, SyncMode};
 use karmada_api::constants::{conditions, finalizers};
 use parking_lot::Mutex;
 use propagation::cluster_status::{self, Observation, Probe};
-use propagation::resource_summary;
+use propagation::resource_summary::{self, Pods};
 use propagation::status::set_condition;
 use serde_json::{Value, json};
 
@@ -27,6 +27,7 @@ struct Remembered {
     observation: Option<Observation>,
     /// The states of the caches of nodes and pods that were summed up last.
     summed: Option<[u64; 2]>,
+    pods: Pods,
 }
 
 type Observations = Mutex<HashMap<String, Remembered>>;
@@ -155,17 +156,19 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
     if known == Some(state) && status.resource_summary.is_some() {
         return;
     }
-    let trees = |informer: &Informer| -> Vec<Value> {
-        informer.cache().list(None).iter().filter_map(|object| object.to_tree().ok()).collect()
-    };
-    let (nodes, pods) = (trees(&nodes), trees(&pods));
+    let nodes: Vec<Value> = nodes.cache().list(None).iter().filter_map(|object| object.to_tree().ok()).collect();
     status.node_summary = Some(cluster_status::node_summary(&nodes));
-    match resource_summary::summarize(&nodes, &pods, models) {
+    // Nobody else works on this cluster meanwhile.
+    let mut known = observations.lock().get_mut(name).map(|remembered| std::mem::take(&mut remembered.pods));
+    let known = known.get_or_insert_default();
+    let updated = known.update(&pods.cache().list(None));
+    match updated.and_then(|()| resource_summary::summarize(&nodes, known, models)) {
         Ok(summary) => status.resource_summary = Some(summary),
         Err(error) => tracing::warn!(cluster = name, error, "what the nodes have left cannot be told"),
     }
     if let Some(remembered) = observations.lock().get_mut(name) {
         remembered.summed = Some(state);
+        remembered.pods = std::mem::take(known);
     }
 }
 

@@ -1,16 +1,78 @@
 //! What the nodes of a cluster have, what is used of it, and how many nodes of each grade are left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
+use apimachinery::Object;
 use apimachinery::quantity::Quantity;
 use interpreter::{Limits, amounts, pod_request, printed};
 use karmada_api::cluster::v1alpha1::{AllocatableModeling, ResourceModel, ResourceSummary};
+use serde::Deserialize;
 use serde_json::Value;
 
 type Amounts = BTreeMap<String, Quantity>;
 
+/// What a pod takes, and where: all that the sums need of it.
+struct Share {
+    version: Box<str>,
+    node: Box<str>,
+    /// It has run to its end, and takes nothing.
+    ended: bool,
+    request: Amounts,
+}
+
+/// The parts of a pod that its share is read from.
+#[derive(Deserialize)]
+struct Pod {
+    #[serde(default)]
+    spec: Value,
+    #[serde(default)]
+    status: Option<PodStatus>,
+}
+
+#[derive(Deserialize)]
+struct PodStatus {
+    #[serde(default)]
+    phase: Option<String>,
+}
+
+impl Share {
+    fn read(pod: &Object) -> Result<Self, String> {
+        let Pod { spec, status } =
+            serde_json::from_slice(pod.json()).map_err(|error| format!("pod {}: {error}", pod.key()))?;
+        let mut request = pod_request(&spec, Limits::Ignored).map_err(|error| format!("pod {}: {error}", pod.key()))?;
+        request.insert("pods".to_owned(), one());
+        let phase = status.and_then(|status| status.phase);
+        Ok(Self {
+            version: pod.resource_version().into(),
+            node: spec["nodeName"].as_str().unwrap_or_default().into(),
+            ended: matches!(phase.as_deref(), Some("Succeeded" | "Failed")),
+            request,
+        })
+    }
+}
+
+/// The pods of a cluster as far as sums need them, by uid. A version of a pod is read once.
+#[derive(Default)]
+pub struct Pods(HashMap<Box<str>, Share>);
+
+impl Pods {
+    /// Takes up what there is now, and forgets all else. The error says what is malformed.
+    pub fn update(&mut self, pods: &[Arc<Object>]) -> Result<(), String> {
+        let mut known = std::mem::take(&mut self.0);
+        for pod in pods {
+            let (uid, share) = match known.remove_entry(pod.uid()) {
+                Some((uid, share)) if *share.version == *pod.resource_version() => (uid, share),
+                _ => (pod.uid().into(), Share::read(pod)?),
+            };
+            self.0.insert(uid, share);
+        }
+        Ok(())
+    }
+}
+
 /// Sums up nodes and pods. The error says what is malformed; then the last summary should stand.
-pub fn summarize(nodes: &[Value], pods: &[Value], models: &[ResourceModel]) -> Result<ResourceSummary, String> {
+pub fn summarize(nodes: &[Value], pods: &Pods, models: &[ResourceModel]) -> Result<ResourceSummary, String> {
     let mut allocatable = Amounts::new();
     let mut left: BTreeMap<&str, Amounts> = BTreeMap::new();
     for node in nodes {
@@ -19,16 +81,14 @@ pub fn summarize(nodes: &[Value], pods: &[Value], models: &[ResourceModel]) -> R
         left.insert(node["metadata"]["name"].as_str().unwrap_or_default(), has);
     }
     let (mut allocating, mut allocated) = (Amounts::new(), Amounts::new());
-    for pod in pods {
-        let mut request = pod_request(&pod["spec"], Limits::Ignored)?;
-        request.insert("pods".to_owned(), one());
-        match pod["spec"]["nodeName"].as_str().unwrap_or_default() {
-            "" => add(&mut allocating, &request),
-            _ if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) => {}
+    for pod in pods.0.values() {
+        match &*pod.node {
+            "" => add(&mut allocating, &pod.request),
+            _ if pod.ended => {}
             node => {
-                add(&mut allocated, &request);
+                add(&mut allocated, &pod.request);
                 if let Some(left) = left.get_mut(node) {
-                    subtract(left, &request);
+                    subtract(left, &pod.request);
                 }
             }
         }
@@ -50,8 +110,12 @@ fn one() -> Quantity {
 
 fn add(total: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
-        let sum = total.entry(name.clone()).or_default();
-        *sum = *sum + *amount;
+        match total.get_mut(name) {
+            Some(sum) => *sum = *sum + *amount,
+            None => {
+                total.insert(name.clone(), *amount);
+            }
+        }
     }
 }
 
@@ -106,6 +170,46 @@ mod tests {
 
     use super::*;
 
+    fn pods(trees: &[Value]) -> Pods {
+        let objects: Vec<Arc<Object>> = trees
+            .iter()
+            .enumerate()
+            .map(|(index, tree)| {
+                let mut tree = tree.clone();
+                tree["metadata"] =
+                    json!({"name": format!("p{index}"), "uid": format!("u{index}"), "resourceVersion": "1"});
+                Object::from_value(&tree).unwrap().shared()
+            })
+            .collect();
+        let mut pods = Pods::default();
+        pods.update(&objects).unwrap();
+        pods
+    }
+
+    #[test]
+    fn a_version_of_a_pod_is_read_once() {
+        let pod = |uid: &str, version: &str, cpu: &str| {
+            let containers = json!([{"resources": {"requests": {"cpu": cpu}}}]);
+            let metadata = json!({"name": "p", "uid": uid, "resourceVersion": version});
+            let tree = json!({"metadata": metadata, "spec": {"nodeName": "n", "containers": containers}});
+            Object::from_value(&tree).unwrap().shared()
+        };
+        let allocated = |pods: &Pods| summarize(&[], pods, &[]).unwrap().allocated;
+        let cpu = |pods: &Pods| allocated(pods).get("cpu").map(|amount| amount.as_str().to_owned());
+        let mut pods = Pods::default();
+        pods.update(&[pod("a", "1", "1"), pod("b", "1", "2")]).unwrap();
+        assert_eq!(cpu(&pods).as_deref(), Some("3"));
+        // The same versions are not looked at again; a newer one and another object of the same name are.
+        pods.update(&[pod("a", "1", "8"), pod("b", "2", "4")]).unwrap();
+        assert_eq!(cpu(&pods).as_deref(), Some("5"));
+        pods.update(&[pod("c", "1", "7")]).unwrap();
+        assert_eq!(cpu(&pods).as_deref(), Some("7"));
+        let error = pods.update(&[pod("d", "1", "much")]).unwrap_err();
+        assert!(error.starts_with("pod p: cpu"), "{error}");
+        pods.update(&[]).unwrap();
+        assert_eq!(cpu(&pods), None);
+    }
+
     #[test]
     fn sums_and_grades() {
         let node = |name: &str, cpu: &str, pods: &str| json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}}});
@@ -118,12 +222,12 @@ mod tests {
         let models: Vec<ResourceModel> = serde_json::from_value(karmada_api::cluster::default_models()).unwrap();
         let summary = summarize(
             &[node("a", "4", "110"), node("b", "2", "110"), node("full", "64", "1")],
-            &[
+            &pods(&[
                 pod("a", "500m", "Running"),
                 pod("a", "1", "Succeeded"),
                 pod("", "250m", "Pending"),
                 pod("full", "1", "Running"),
-            ],
+            ]),
             &models,
         )
         .unwrap();
@@ -136,7 +240,7 @@ mod tests {
         // a has 3.5 cpu and 8Gi (grade 1 by memory), b 2 cpu and 8Gi (grade 1 by memory), full takes no more pods.
         let counts: Vec<i64> = summary.allocatable_modelings.iter().map(|it| it.count).collect();
         assert_eq!(counts, [0, 2, 0, 0, 0, 0, 0, 0, 0]);
-        assert!(summarize(&[node("a", "much", "1")], &[], &models).is_err());
+        assert!(summarize(&[node("a", "much", "1")], &Pods::default(), &models).is_err());
     }
 
     /// Cpu, memory and slots of a node, and its pods as cpu and phase.
@@ -149,7 +253,7 @@ mod tests {
             "status": {"allocatable": {"cpu": cpu, "memory": memory, "pods": slots.to_string()}}})
         };
         let trees: Vec<Value> = nodes.iter().enumerate().map(node).collect();
-        let pods: Vec<Value> = nodes
+        let running: Vec<Value> = nodes
             .iter()
             .enumerate()
             .flat_map(|(index, (.., pods))| {
@@ -159,7 +263,7 @@ mod tests {
                 })
             })
             .collect();
-        let summary = summarize(&trees, &pods, &models).unwrap();
+        let summary = summarize(&trees, &pods(&running), &models).unwrap();
         summary.allocatable_modelings.iter().map(|it| it.count).collect()
     }
 
@@ -206,13 +310,13 @@ mod tests {
             json!({"spec": {"nodeName": node,
             "containers": [{"resources": {"requests": {"cpu": cpu, "memory": memory}}}]}, "status": {"phase": phase}})
         };
-        let pods = [
+        let running = [
             pod("n", "1", "0", "Running"),
             pod("", "2", "1Gi", "Pending"),
             pod("n", "1", "0", "Failed"),
             pod("n", "0", "1Gi", "Pending"),
         ];
-        let summary = summarize(&[node], &pods, &[]).unwrap();
+        let summary = summarize(&[node], &pods(&running), &[]).unwrap();
         let text = |list: &karmada_api::kubernetes::ResourceList| {
             list.iter().map(|(name, q)| format!("{name}={}", q.as_str())).collect::<Vec<_>>().join(" ")
         };
