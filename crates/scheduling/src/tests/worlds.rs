@@ -1,5 +1,5 @@
 //! Small worlds: up to four clusters, six replicas, all strategies, against the slow reference. A sample of them by
-//! default; `cargo test --release -p scheduling worlds -- --ignored` takes them all.
+//! default; `cargo test -p scheduling worlds -- --ignored` takes them all.
 
 use std::sync::Arc;
 
