@@ -20,10 +20,10 @@ pub struct WorkloadRebalancer {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The workloads that are scheduled afresh.
     #[schemars(extend("x-required" = true))]
     pub spec: WorkloadRebalancerSpec,
-    /// Observed.
+    /// How far it got.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: WorkloadRebalancerStatus,
 }
@@ -32,10 +32,10 @@ pub struct WorkloadRebalancer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRebalancerSpec {
-    /// Absent: keep; n: delete n seconds after status.finishTime; 0 = at once. Negative values are not refused.
+    /// Seconds after which the finished object is deleted; 0 is at once. Absent: it stays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
-    /// At least one.
+    /// The workloads. At least one.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minItems" = 1))]
     pub workloads: Vec<WorkloadReference>,
@@ -49,15 +49,15 @@ pub struct WorkloadReference {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_version: String,
-    /// Kind.
+    /// Kind of the workload.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// Name.
+    /// Name of the workload.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Namespace; empty = cluster-scoped (ClusterResourceBinding).
+    /// Namespace of the workload; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
 }
@@ -66,15 +66,14 @@ pub struct WorkloadReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRebalancerStatus {
-    /// Set whenever the status changed and nothing is left to retry.
+    /// When every workload had its outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub finish_time: Option<Time>,
-    /// metadata.generation handled.
+    /// The generation this status belongs to.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub observed_generation: i64,
-    /// One per workload, sorted by the string "apiVersion kind namespace name". An entry removed from spec stays here
-    /// if it was Successful.
+    /// The outcome of each workload, sorted. One that was taken out of the spec stays here if it was successful.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub observed_workloads: Vec<ObservedWorkload>,
 }
@@ -83,13 +82,13 @@ pub struct WorkloadRebalancerStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObservedWorkload {
-    /// Only `ReferencedBindingNotFound` (with Failed). Other errors are retried.
+    /// Why it failed: `ReferencedBindingNotFound`, if nothing propagates the workload. Other errors are tried again.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub reason: String,
-    /// `Successful` or `Failed`; empty while retrying.
+    /// `Successful` or `Failed`; empty while it is being tried.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub result: String,
-    /// Identity.
+    /// The workload.
     #[schemars(extend("x-required" = true))]
     pub workload: WorkloadReference,
 }

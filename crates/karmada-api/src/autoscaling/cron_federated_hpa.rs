@@ -20,10 +20,10 @@ pub struct CronFederatedHPA {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The target and the rules.
     #[schemars(extend("x-required" = true))]
     pub spec: CronFederatedHPASpec,
-    /// Observed.
+    /// What has been done.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: CronFederatedHPAStatus,
 }
@@ -32,12 +32,12 @@ pub struct CronFederatedHPA {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPASpec {
-    /// Rules; may be an empty list.
+    /// When to scale to what.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub rules: Vec<CronFederatedHPARule>,
-    /// If apiVersion is `autoscaling.karmada.io/v1alpha1` the kind must be FederatedHPA; any other apiVersion means a
-    /// workload scaled through /scale.
+    /// What is scaled, in the same namespace: a workload with the subresource scale, or a FederatedHPA, whose bounds
+    /// are set.
     #[schemars(extend("x-required" = true))]
     pub scale_target_ref: CrossVersionObjectReference,
 }
@@ -46,36 +46,37 @@ pub struct CronFederatedHPASpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPARule {
-    /// Kept failures, newest first.
+    /// How many failed runs are kept in the status, 0 to 32. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 32, "x-default" = 3))]
     pub failed_history_limit: Option<i32>,
-    /// Unique; identifies the history.
+    /// Name of the rule; no two may have the same.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32))]
     pub name: String,
-    /// Cron expression.
+    /// When, as a cron expression: minute, hour, day of month, month, day of week; such as `30 8 * * 1-5`, or @daily.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub schedule: String,
-    /// Kept successes, newest first.
+    /// How many successful runs are kept in the status, 1 to 32. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 32, "x-default" = 3))]
     pub successful_history_limit: Option<i32>,
-    /// True: rule not executed; nextExecutionTime is absent.
+    /// True: the rule is not carried out. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = false))]
     pub suspend: Option<bool>,
-    /// For FederatedHPA; > 0 and ≥ min (absent min counts as 1, absent max as MaxInt32).
+    /// The maxReplicas a FederatedHPA gets. Absent: it is left. At least one of the two bounds is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_max_replicas: Option<i32>,
-    /// For FederatedHPA; > 0; Absent: leave. At least one of min/max.
+    /// The minReplicas a FederatedHPA gets, more than 0. Absent: it is left. At least one of the two bounds is
+    /// required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_min_replicas: Option<i32>,
-    /// Required for workloads, ≥ 0.
+    /// The replicas a workload gets, 0 or more. Required unless the target is a FederatedHPA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_replicas: Option<i32>,
-    /// IANA name; Absent: zone of the controller process.
+    /// Time zone of the schedule, such as Europe/Berlin. Absent: that of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }
@@ -101,7 +102,7 @@ pub struct CrossVersionObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPAStatus {
-    /// One per rule.
+    /// The past and the next run of each rule.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub execution_histories: Vec<ExecutionHistory>,
 }
@@ -110,18 +111,18 @@ pub struct CronFederatedHPAStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecutionHistory {
-    /// Newest first.
+    /// Runs that failed, the newest first.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub failed_executions: Vec<FailedExecution>,
-    /// Next run; absent when suspended.
+    /// When the rule is carried out next; absent while it is suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub next_execution_time: Option<Time>,
-    /// Rule.
+    /// Name of the rule.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub rule_name: String,
-    /// Newest first.
+    /// Runs that succeeded, the newest first.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub successful_executions: Vec<SuccessfulExecution>,
 }
@@ -130,15 +131,15 @@ pub struct ExecutionHistory {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailedExecution {
-    /// Actual time.
+    /// When it was carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time", extend("x-required" = true))]
     pub execution_time: Option<Time>,
-    /// Error text.
+    /// What went wrong.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub message: String,
-    /// Planned time.
+    /// When it was due.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time", extend("x-required" = true))]
     pub schedule_time: Option<Time>,
@@ -148,20 +149,20 @@ pub struct FailedExecution {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuccessfulExecution {
-    /// targetMaxReplicas applied.
+    /// The maxReplicas that was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_max_replicas: Option<i32>,
-    /// targetMinReplicas applied.
+    /// The minReplicas that was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_min_replicas: Option<i32>,
-    /// targetReplicas applied.
+    /// The replicas that were set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_replicas: Option<i32>,
-    /// Actual time.
+    /// When it was carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time", extend("x-required" = true))]
     pub execution_time: Option<Time>,
-    /// Planned time (previous nextExecutionTime).
+    /// When it was due.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time", extend("x-required" = true))]
     pub schedule_time: Option<Time>,

@@ -22,10 +22,10 @@ pub struct FederatedHPA {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The target, the bounds and the metrics.
     #[schemars(extend("x-required" = true))]
     pub spec: FederatedHPASpec,
-    /// autoscaling/v2 HPA status.
+    /// What the autoscaler saw and wants.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: FederatedHPAStatus,
 }
@@ -34,23 +34,23 @@ pub struct FederatedHPA {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedHPASpec {
-    /// If present, absent parts are filled by the webhook. If absent it stays absent and the controller uses defaults
-    /// plus `--horizontal-pod-autoscaler-downscale-stabilization`.
+    /// How fast it scales up and down, as in a HorizontalPodAutoscaler of autoscaling/v2. Parts that are not given
+    /// get Kubernetes' defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::HpaBehavior")]
     pub behavior: Option<Value>,
-    /// ≥ 1 and ≥ minReplicas.
+    /// The most replicas over all clusters; not less than minReplicas.
     #[schemars(extend("x-required" = true))]
     pub max_replicas: i32,
-    /// Default (webhook): Resource cpu, Utilization 80. Types Resource, ContainerResource, Pods, Object; External is
-    /// refused.
+    /// What is measured, as in a HorizontalPodAutoscaler of autoscaling/v2: Resource, ContainerResource, Pods or
+    /// Object, not External. Default: 80 percent of the requested cpu.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::MetricSpecs")]
     pub metrics: Option<Value>,
-    /// Default 1 (mutating webhook, not CRD). Must be ≥ 1: scale to zero is refused.
+    /// The fewest replicas over all clusters, at least 1. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
-    /// Target with /scale subresource, same namespace.
+    /// What is scaled: a workload of the same namespace with the subresource scale.
     #[schemars(extend("x-required" = true))]
     pub scale_target_ref: CrossVersionObjectReference,
 }
@@ -59,7 +59,7 @@ pub struct FederatedHPASpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedHPAStatus {
-    /// AbleToScale, ScalingActive, ScalingLimited.
+    /// Conditions: AbleToScale, ScalingActive and ScalingLimited.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<HorizontalPodAutoscalerCondition>,
@@ -67,10 +67,10 @@ pub struct FederatedHPAStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::MetricStatuses")]
     pub current_metrics: Option<Value>,
-    /// spec.replicas of the template's scale subresource (not an observed pod count).
+    /// The replicas the workload asked for when it was looked at last.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub current_replicas: i32,
-    /// Last computed.
+    /// The replicas that were computed last.
     #[schemars(extend("x-required" = true))]
     pub desired_replicas: i32,
     /// When the scale last changed.

@@ -23,10 +23,10 @@ pub struct Cluster {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// How the member is reached, where it is, and what keeps workloads away.
     #[schemars(extend("x-required" = true))]
     pub spec: ClusterSpec,
-    /// Observed.
+    /// What is known of the member.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ClusterStatus,
 }
@@ -77,19 +77,20 @@ pub enum SyncMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterSpec {
-    /// UID of the member's namespace kube-system.
+    /// What identifies the member: the UID of its namespace kube-system. Set when it joins.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub id: String,
     /// Push: the control plane reaches the member. Pull: an agent in it reaches the control plane.
     #[schemars(extend("x-required" = true))]
     pub sync_mode: SyncMode,
-    /// URL of the member's API server.
+    /// URL of the member's API server, such as https://10.0.0.1:6443.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub api_endpoint: String,
-    /// Secret with the keys token and caBundle.
+    /// Secret in the control plane with the credentials for the member: the keys token and caBundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalSecretReference>,
-    /// Secret with the token of an account that may impersonate.
+    /// Secret in the control plane with the token of an account of the member that may act as others; requests
+    /// through `clusters/NAME/proxy` use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impersonator_secret_ref: Option<LocalSecretReference>,
     #[serde(
@@ -97,30 +98,33 @@ pub struct ClusterSpec {
         skip_serializing_if = "is_default",
         deserialize_with = "null_as_default"
     )]
-    /// Whether the member's certificate is taken unseen.
+    /// True: the member's certificate is not verified, and whoever answers at its address is believed. Default:
+    /// false.
     pub insecure_skip_tls_verification: bool,
-    /// Forward proxy on the way to the member.
+    /// URL of a proxy on the way to the member: http, https or socks5.
     #[serde(rename = "proxyURL", skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub proxy_url: String,
-    /// Headers for the proxy.
+    /// Headers for the CONNECT request to the proxy; a value may be several, separated by commas.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub proxy_header: BTreeMap<String, String>,
-    /// Cloud provider.
+    /// The provider the member runs at; spread constraints and field selectors read it.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub provider: String,
-    /// Region.
+    /// The region the member is in; spread constraints and field selectors read it.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub region: String,
-    /// Superseded by zones; moved there on every write.
+    /// Deprecated: use zones, where it is moved to when the Cluster is written.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub zone: String,
-    /// Zones.
+    /// The zones the member's nodes are in; spread constraints and field selectors read them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub zones: Vec<String>,
-    /// Taints; workloads need tolerations for them.
+    /// What keeps workloads away that do not tolerate it: NoSchedule lets nothing new in, NoExecute makes workloads
+    /// leave.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub taints: Vec<Taint>,
-    /// Grades by which nodes are counted.
+    /// Grades by which the member's nodes are counted, so that the scheduler knows how large they are. Default: nine
+    /// grades over cpu and memory.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub resource_models: Vec<ResourceModel>,
 }
@@ -140,10 +144,10 @@ pub struct LocalSecretReference {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceModel {
-    /// The grade.
+    /// Number of the grade; the smallest nodes have the lowest.
     #[schemars(extend("x-required" = true))]
     pub grade: u64,
-    /// The range of each resource.
+    /// What a node of the grade has of each resource; the ranges of all grades adjoin, from 0 to the largest number.
     #[schemars(extend("x-required" = true))]
     pub ranges: Vec<ResourceModelRange>,
 }
@@ -158,7 +162,7 @@ pub struct ResourceModelRange {
     /// The least amount, inclusive.
     #[schemars(extend("x-required" = true))]
     pub min: Quantity,
-    /// The greatest amount, exclusive.
+    /// The amount from which on a node is of the next grade.
     #[schemars(extend("x-required" = true))]
     pub max: Quantity,
 }
@@ -166,23 +170,23 @@ pub struct ResourceModelRange {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterStatus {
-    /// Version of the member.
+    /// Version of the member's API server, such as v1.36.0.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub kubernetes_version: String,
-    /// What the member serves.
+    /// The groups, versions and kinds the member serves.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub api_enablements: Vec<ApiEnablement>,
     /// Conditions: Ready, CompleteAPIEnablements and others.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,
-    /// How many nodes there are.
+    /// How many nodes the member has.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_summary: Option<NodeSummary>,
-    /// What the nodes have and what is used.
+    /// What the member's nodes have, and what pods ask for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_summary: Option<ResourceSummary>,
-    /// Actions now asked for by remedies.
+    /// Actions that Remedies ask for at present, such as TrafficControl.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub remedy_actions: Vec<String>,
 }
@@ -194,7 +198,7 @@ pub struct ApiEnablement {
     /// Group and version, e.g. apps/v1.
     #[schemars(extend("x-required" = true))]
     pub group_version: String,
-    /// The resources.
+    /// The resources of the group and version.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub resources: Vec<EnabledResource>,
 }
@@ -202,7 +206,7 @@ pub struct ApiEnablement {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnabledResource {
-    /// The plural of the URL.
+    /// Name of the resource in URLs, such as deployments.
     #[schemars(extend("x-required" = true))]
     pub name: String,
     /// The kind of its objects.
@@ -212,7 +216,7 @@ pub struct EnabledResource {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSummary {
-    /// Nodes in all.
+    /// Nodes in all, ready or not.
     #[serde(skip_serializing_if = "is_default")]
     pub total_num: i32,
     /// Nodes that are ready.
@@ -223,7 +227,7 @@ pub struct NodeSummary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSummary {
-    /// Sum over the nodes.
+    /// What pods may use, over all nodes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub allocatable: ResourceList,
     /// Asked for by pods that wait for a node.
@@ -232,7 +236,7 @@ pub struct ResourceSummary {
     /// Asked for by pods that have one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub allocated: ResourceList,
-    /// Nodes by grade.
+    /// How many nodes are of each grade of spec.resourceModels, by what they have left.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub allocatable_modelings: Vec<AllocatableModeling>,
 }
@@ -241,10 +245,10 @@ pub struct ResourceSummary {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllocatableModeling {
-    /// The grade.
+    /// Number of the grade; the smallest nodes have the lowest.
     #[schemars(extend("x-required" = true))]
     pub grade: u64,
-    /// How many nodes.
+    /// How many nodes are of the grade.
     #[schemars(extend("x-required" = true))]
     pub count: i64,
 }

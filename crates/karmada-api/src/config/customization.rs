@@ -34,10 +34,10 @@ pub struct ResourceInterpreterCustomization {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceInterpreterCustomizationSpec {
-    /// Rules; every one optional.
+    /// What is customized; what has no script is interpreted as without this object.
     #[schemars(extend("x-required" = true))]
     pub customizations: CustomizationRules,
-    /// Kind concerned.
+    /// The kind whose interpretation is customized.
     #[schemars(extend("x-required" = true))]
     pub target: CustomizationTarget,
 }
@@ -46,28 +46,36 @@ pub struct ResourceInterpreterCustomizationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomizationRules {
-    /// Operation `InterpretComponent`.
+    /// Tells the components (pod templates) of a workload that has several. The script defines
+    /// `GetComponents(desiredObj)`, which returns a list of `{name, replicas, replicaRequirements}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub component_resource: Option<LuaRule>,
-    /// Operation `InterpretDependency`.
+    /// Tells which other objects the object needs. The script defines `GetDependencies(desiredObj)`, which returns a
+    /// list of `{apiVersion, kind, namespace, name}` or with `labelSelector` instead of the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependency_interpretation: Option<LuaRule>,
-    /// Operation `InterpretHealth`.
+    /// Tells whether a copy in a member cluster is healthy. The script defines `InterpretHealth(observedObj)`, which
+    /// returns true or false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_interpretation: Option<LuaRule>,
-    /// Operation `InterpretReplica`.
+    /// Tells how many replicas are wanted and what one of them needs. The script defines `GetReplicas(desiredObj)`,
+    /// which returns the number and the requirements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_resource: Option<LuaRule>,
-    /// Operation `ReviseReplica`.
+    /// Sets the share of replicas of one member cluster. The script defines `ReviseReplica(desiredObj, desiredReplica)`,
+    /// which returns the changed object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_revision: Option<LuaRule>,
-    /// Operation `Retain`.
+    /// Keeps values that belong to the member cluster when its copy is updated. The script defines
+    /// `Retain(desiredObj, observedObj)`, which returns the object to write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<LuaRule>,
-    /// Operation `AggregateStatus`.
+    /// Folds the statuses of all copies into the template. The script defines `AggregateStatus(desiredObj,
+    /// statusItems)`, which returns the template with its status; each item has `clusterName` and `status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_aggregation: Option<LuaRule>,
-    /// Operation `InterpretStatus`.
+    /// Picks what of a copy's status is reported. The script defines `ReflectStatus(observedObj)`, which returns that
+    /// status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_reflection: Option<LuaRule>,
 }
@@ -76,7 +84,8 @@ pub struct CustomizationRules {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LuaRule {
-    /// Lua source defining `Retain(desiredObj, observedObj) → desiredObj: keep values the member cluster owns`.
+    /// Lua 5.1 source that defines the function of the operation. It is compiled when the object is written; a call may
+    /// take one second.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub lua_script: String,
@@ -86,11 +95,11 @@ pub struct LuaRule {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomizationTarget {
-    /// Exact API version.
+    /// Group and version of the kind, such as apps/v1; no wildcards.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_version: String,
-    /// Exact kind.
+    /// The kind, such as Deployment; no wildcards.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,

@@ -25,7 +25,7 @@ pub struct ResourceInterpreterWebhookConfiguration {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// List; a later duplicate name is refused.
+    /// The webhooks; their names must differ.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub webhooks: Vec<ResourceInterpreterWebhook>,
@@ -35,21 +35,21 @@ pub struct ResourceInterpreterWebhookConfiguration {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceInterpreterWebhook {
-    /// url or service (exactly one per the webhook, although the type comment says service wins).
+    /// How the webhook is reached: exactly one of url and service.
     #[schemars(extend("x-required" = true))]
     pub client_config: WebhookClientConfig,
-    /// Must contain `v1alpha1`.
+    /// Versions of the ResourceInterpreterContext the webhook understands, best first. Must contain `v1alpha1`.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub interpreter_context_versions: Vec<String>,
-    /// Fully qualified domain name with at least two segments.
+    /// Name of the webhook: a domain name with at least two segments, such as workloads.example.com.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Matches when any rule matches.
+    /// Kinds and operations the webhook is asked about; one rule that fits is enough.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub rules: Vec<RuleWithOperations>,
-    /// 1–30; absent acts as 10.
+    /// Seconds the webhook has to answer, 1 to 30. Absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
 }
@@ -65,7 +65,7 @@ pub struct WebhookClientConfig {
     /// A Service in front of the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceReference>,
-    /// The address. Either this or service is set.
+    /// The address, `https://host:port/path`. Either this or service is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
@@ -82,7 +82,7 @@ pub struct ServiceReference {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub namespace: String,
-    /// Path of the request.
+    /// Path of the request, beginning with a slash. Absent: /.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Port of the Service; absent acts as 443.
@@ -94,20 +94,20 @@ pub struct ServiceReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleWithOperations {
-    /// `*` alone or groups (`""` = core).
+    /// API groups of the objects, or `*` alone for all; an empty text is the core group.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_groups: Vec<String>,
-    /// `*` alone or versions.
+    /// API versions of the objects, or `*` alone for all.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_versions: Vec<String>,
-    /// `*` alone or kinds.
+    /// Kinds of the objects, or `*` alone for all.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kinds: Vec<String>,
     /// `*` alone or any of InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, Retain,
-    /// AggregateStatus, InterpretHealth, InterpretDependency. Constant `Prune` exists but is refused.
+    /// AggregateStatus, InterpretHealth, InterpretDependency.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub operations: Vec<String>,

@@ -20,7 +20,7 @@ pub struct ServiceExport {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Observed.
+    /// What is known of the export.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ServiceExportStatus,
 }
@@ -29,8 +29,7 @@ pub struct ServiceExport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceExportStatus {
-    /// Shape {type, status enum True/False/Unknown, lastTransitionTime?, reason?, message?}; types Valid, Conflict are
-    /// defined.
+    /// Conditions of the export.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>", extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,

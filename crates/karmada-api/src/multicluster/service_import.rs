@@ -20,10 +20,10 @@ pub struct ServiceImport {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// How the Service looks here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<ServiceImportSpec>,
-    /// Observed.
+    /// Where the Service comes from.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ServiceImportStatus,
 }
@@ -32,21 +32,21 @@ pub struct ServiceImport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceImportSpec {
-    /// At most one VIP.
+    /// The address of the Service; one at most.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("maxItems" = 1))]
     pub ips: Vec<String>,
-    /// Ports.
+    /// The ports of the Service.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<ServicePort>,
-    /// ClientIP/None.
+    /// Whether clients stay with one endpoint: ClientIP or None. Default: None.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub session_affinity: String,
     /// Settings of session affinity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_affinity_config: Option<SessionAffinityConfig>,
-    /// `ClusterSetIP` or `Headless`. Headless is ignored by Karmada.
+    /// `ClusterSetIP`: the Service has one address. `Headless`: it has none; such an import is left alone.
     #[serde(rename = "type")]
     #[schemars(extend("x-required" = true))]
     pub type_: ServiceImportType,
@@ -56,16 +56,16 @@ pub struct ServiceImportSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServicePort {
-    /// App protocol.
+    /// Protocol of the application, such as http.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<String>,
-    /// Port name.
+    /// Name of the port; required if there are several.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
     /// Port number.
     #[schemars(extend("x-required" = true))]
     pub port: i32,
-    /// Protocol.
+    /// TCP, UDP or SCTP. Default: TCP.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub protocol: String,
 }
@@ -83,7 +83,7 @@ pub struct SessionAffinityConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientIPConfig {
-    /// How long a client stays with one endpoint.
+    /// Seconds a client stays with one endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
 }
@@ -92,7 +92,7 @@ pub struct ClientIPConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceImportStatus {
-    /// One cluster that exports the Service.
+    /// The clusters that export the Service.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["cluster"]))]
     pub clusters: Vec<ClusterStatus>,

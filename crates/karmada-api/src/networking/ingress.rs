@@ -20,11 +20,11 @@ pub struct MultiClusterIngress {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// IngressSpec.
+    /// Rules as in an Ingress of networking.k8s.io/v1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::IngressSpec")]
     pub spec: Option<Value>,
-    /// Observed.
+    /// The state of the load balancer, as in an Ingress.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::MultiClusterIngressStatus")]
     pub status: Option<Value>,

@@ -20,10 +20,10 @@ pub struct MultiClusterService {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// How, and between which clusters.
     #[schemars(extend("x-required" = true))]
     pub spec: MultiClusterServiceSpec,
-    /// core/v1 ServiceStatus.
+    /// The state of the Service.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ServiceStatus,
 }
@@ -32,25 +32,26 @@ pub struct MultiClusterService {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MultiClusterServiceSpec {
-    /// Clusters with clients; empty = all registered.
+    /// Clusters whose workloads use the Service. Empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub consumer_clusters: Vec<ClusterSelector>,
-    /// Exposed ports.
+    /// The ports that are exposed. Empty: all of the Service.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub ports: Vec<ExposurePort>,
-    /// Clusters with backends; empty = all registered.
+    /// Clusters whose pods serve. Empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub provider_clusters: Vec<ClusterSelector>,
-    /// Deprecated; read by nothing.
+    /// Deprecated: it has no effect. Use providerClusters and consumerClusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<ExposureRange>,
-    /// Deprecated; read by nothing.
+    /// Deprecated: it has no effect. Use consumerClusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub service_consumption_clusters: Vec<String>,
-    /// Deprecated; read by nothing.
+    /// Deprecated: it has no effect. Use providerClusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub service_provision_clusters: Vec<String>,
-    /// `CrossCluster` or `LoadBalancer`; at most one distinct value; immutable. The CRD has no enum.
+    /// How the Service is exposed. `CrossCluster`: to the other clusters. `LoadBalancer`: to the outside. One of
+    /// them; it cannot be changed.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub types: Vec<String>,
@@ -60,7 +61,7 @@ pub struct MultiClusterServiceSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterSelector {
-    /// Cluster name.
+    /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
@@ -70,10 +71,10 @@ pub struct ClusterSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExposurePort {
-    /// DNS label; unique.
+    /// Name of the port, a DNS label that no other port has.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
-    /// 1–65535.
+    /// Number of the port, 1 to 65535.
     #[schemars(extend("x-required" = true))]
     pub port: i32,
 }
@@ -82,7 +83,7 @@ pub struct ExposurePort {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExposureRange {
-    /// Deprecated.
+    /// Deprecated: it has no effect.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
 }
@@ -91,7 +92,7 @@ pub struct ExposureRange {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceStatus {
-    /// Types ServiceApplied, EndpointSliceDispatched.
+    /// Conditions: ServiceApplied and EndpointSliceDispatched.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>", extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -104,7 +105,7 @@ pub struct ServiceStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerStatus {
-    /// One address of the load balancer.
+    /// The addresses of the load balancer.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ingress: Vec<LoadBalancerIngress>,
@@ -123,7 +124,7 @@ pub struct LoadBalancerIngress {
     /// How traffic to the address is delivered: VIP or Proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_mode: Option<String>,
-    /// One port of the load balancer.
+    /// The ports of the load balancer, with what is wrong with them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<PortStatus>,

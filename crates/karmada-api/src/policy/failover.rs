@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailoverBehavior {
-    /// Failover on application failure. Absent: off.
+    /// What happens when the application fails in a cluster that is well. Absent: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationFailoverBehavior>,
-    /// Failover on cluster failure. Absent: controlled by controller-manager flag `--no-execute-taint-eviction-purge-
-    /// mode`.
+    /// What happens when a cluster gets a NoExecute taint. Absent: as the flag
+    /// `--no-execute-taint-eviction-purge-mode` says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<ClusterFailoverBehavior>,
 }
@@ -24,12 +24,13 @@ pub struct ApplicationFailoverBehavior {
     /// Conditions that must all hold.
     #[schemars(extend("x-required" = true))]
     pub decision_conditions: DecisionConditions,
-    /// Only with Gracefully: required (mutating webhook sets 600), must be > 0. With other modes it must be absent.
+    /// Seconds the old copy may stay, with purgeMode Gracefully: more than 0, default 600. Must be absent with other
+    /// modes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// What happens to the old copy: `Directly` (removed at once, before/without waiting), `Gracefully` (kept until the
-    /// replacement is healthy or the grace period ends; needs gate GracefulEviction, else the eviction attempt errors),
-    /// `Never` (kept until a human sets suppressDeletion=false).
+    /// What happens to the old copy. `Directly`: it is removed at once. `Gracefully`: it stays until its replacement
+    /// is healthy or the grace period is over (feature gate GracefulEviction, on by default). `Never`: it stays until
+    /// somebody sets `suppressDeletion: false` in the binding's eviction task. Default: Gracefully.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Gracefully"))]
     pub purge_mode: Option<PurgeMode>,
@@ -42,7 +43,7 @@ pub struct ApplicationFailoverBehavior {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DecisionConditions {
-    /// How long a workload may stay `Unhealthy` in a cluster before it is evicted. 0 = immediately. Must be ≥ 0.
+    /// Seconds a workload may be unhealthy in a cluster before it is moved; 0 moves it at once. Default: 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = 300))]
     pub toleration_seconds: Option<i32>,
@@ -52,7 +53,8 @@ pub struct DecisionConditions {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterFailoverBehavior {
-    /// `Directly` or `Gracefully`; an empty value is treated as Gracefully.
+    /// What happens to the copy in that cluster. `Directly`: it is removed at once. `Gracefully`: it stays until its
+    /// replacement is healthy or the time for that is over. Default: Gracefully.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Gracefully"))]
     pub purge_mode: Option<ClusterPurgeMode>,
@@ -65,7 +67,7 @@ pub struct ClusterFailoverBehavior {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatePreservation {
-    /// List of extractions.
+    /// The values that are carried over, each with the label it goes to.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub rules: Vec<StatePreservationRule>,
@@ -75,12 +77,12 @@ pub struct StatePreservation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatePreservationRule {
-    /// Label key under which the value is injected in the workload on the new cluster; must be a valid label name.
+    /// Key of the label that the workload in the new cluster gets.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub alias_label_name: String,
-    /// Kubernetes JSONPath template evaluated against the *status* object (aggregated status item of the failing
-    /// cluster), e.g. `{.availableReplicas}`. Missing keys are an error that blocks the eviction attempt.
+    /// Where the value is in the status of the failed copy, as kubectl's JSONPath, such as `{.availableReplicas}`.
+    /// What is not there keeps the workload from being moved.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub json_path: String,

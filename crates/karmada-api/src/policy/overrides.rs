@@ -25,7 +25,7 @@ pub struct OverridePolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Override rules.
+    /// Which templates are changed, and how.
     #[schemars(extend("x-required" = true))]
     pub spec: OverrideSpec,
 }
@@ -41,7 +41,7 @@ pub struct ClusterOverridePolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Override rules.
+    /// Which templates are changed, and how.
     #[schemars(extend("x-required" = true))]
     pub spec: OverrideSpec,
 }
@@ -50,15 +50,15 @@ pub struct ClusterOverridePolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverrideSpec {
-    /// Ordered rules.
+    /// Changes for some clusters each; those that fit a cluster are made one after another.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub override_rules: Vec<RuleWithCluster>,
-    /// Deprecated, same.
+    /// Deprecated: use overrideRules. The changes for targetCluster, when overrideRules is absent.
     pub overriders: Overriders,
-    /// Templates concerned; empty or Absent: every template (match strength 1).
+    /// The templates that are changed. Absent or empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// Deprecated; with `overriders` forms one implicit rule when overrideRules is empty. Must not be set together with
+    /// Deprecated: use overrideRules. The clusters for which overriders holds. Must not be set together with
     /// overrideRules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
@@ -72,7 +72,7 @@ pub struct RuleWithCluster {
     /// plaintext.
     #[schemars(extend("x-required" = true))]
     pub overriders: Overriders,
-    /// Clusters concerned; Absent: all.
+    /// The clusters whose copies are changed. Absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
 }
@@ -82,25 +82,25 @@ pub struct RuleWithCluster {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Overriders {
-    /// Rules for `metadata.annotations` (any kind).
+    /// Changes to annotations, of objects of any kind.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub annotations_overrider: Vec<LabelAnnotationOverrider>,
-    /// Rules for container `args` of the same six kinds.
+    /// Changes to the arguments of containers: of Pods, ReplicaSets, Deployments, DaemonSets, StatefulSets and Jobs.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub args_overrider: Vec<CommandArgsOverrider>,
-    /// Rules for container `command` of the same six kinds.
+    /// Changes to the command of containers: of Pods, ReplicaSets, Deployments, DaemonSets, StatefulSets and Jobs.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub command_overrider: Vec<CommandArgsOverrider>,
-    /// Edits inside a string field that itself holds a JSON or YAML document (ConfigMap keys and the like).
+    /// Changes inside a string that itself holds a JSON or YAML document, such as a key of a ConfigMap.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub field_overrider: Vec<FieldOverrider>,
-    /// Edits of image references of the form `[registry/]repository[:tag|@digest]`.
+    /// Changes to image references, which have the form `[registry/]repository[:tag|@digest]`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub image_overrider: Vec<ImageOverrider>,
-    /// Rules for `metadata.labels` (any kind).
+    /// Changes to labels, of objects of any kind.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub labels_overrider: Vec<LabelAnnotationOverrider>,
-    /// Raw JSON-patch operations on the whole object, all sent as one patch.
+    /// Operations of one JSON patch (RFC 6902) on the whole object.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub plaintext: Vec<PlaintextOverrider>,
 }
@@ -109,11 +109,11 @@ pub struct Overriders {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelAnnotationOverrider {
-    /// `add` sets (overwrites too, creates the map if absent), `replace` sets only keys that exist, `remove` deletes
-    /// only keys that exist (value text is not compared).
+    /// `add` sets keys, whether they exist or not; `replace` sets those that exist; `remove` takes keys away,
+    /// whatever their values are.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// Key/value pairs; must be valid labels (webhook, only inside overrideRules).
+    /// The keys with their values.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub value: BTreeMap<String, String>,
@@ -123,14 +123,14 @@ pub struct LabelAnnotationOverrider {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CommandArgsOverrider {
-    /// Container to edit (exact name; every container with that name).
+    /// Name of the container that is changed.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub container_name: String,
-    /// `add` appends the values (creating the list if absent), `remove` drops every element equal to one of the values.
+    /// `add` appends the values; `remove` takes away every item that is one of them.
     #[schemars(extend("x-required" = true))]
     pub operator: ContainerOperator,
-    /// Values; empty leaves the list unchanged.
+    /// The items. Empty: nothing is changed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub value: Vec<String>,
 }
@@ -139,15 +139,16 @@ pub struct CommandArgsOverrider {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FieldOverrider {
-    /// RFC 6901 pointer to the string field. Missing path or non-string value is an error for the whole Work.
+    /// Where the string is, as a JSON pointer (RFC 6901) such as /data/config.yaml. It is an error if there is no
+    /// string.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub field_path: String,
-    /// JSON-patch style operations; exactly one of json/yaml must be non-empty.
+    /// Operations on a JSON document. Either these or yaml must be given.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub json: Vec<FieldPatchOperation>,
-    /// As json, but the text is converted YAML→JSON, patched, converted back (key order and comments are lost). If both
-    /// were present yaml would win.
+    /// Operations on a YAML document; its comments and the order of its keys are lost. Either these or json must be
+    /// given.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub yaml: Vec<FieldPatchOperation>,
 }
@@ -156,14 +157,14 @@ pub struct FieldOverrider {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FieldPatchOperation {
-    /// Standard JSON-patch op.
+    /// The operation of the JSON patch: add, replace or remove.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// RFC 6901 pointer inside the embedded document.
+    /// Where inside the document, as a JSON pointer (RFC 6901).
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub sub_path: String,
-    /// Any JSON; required for add/replace, must be absent (or null) for remove.
+    /// The new value: any JSON. Required for add and replace, forbidden for remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::AnyValue")]
     pub value: Option<Value>,
@@ -173,20 +174,19 @@ pub struct FieldPatchOperation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImageOverrider {
-    /// `Registry`, `Repository` or `Tag` (Tag also covers digests).
+    /// The part that is changed: `Registry`, `Repository` or `Tag`; a digest counts as the tag.
     #[schemars(extend("x-required" = true))]
     pub component: ImageComponent,
-    /// `add` appends the value to the component's current text (no separator is inserted), `replace` sets it, `remove`
-    /// clears it.
+    /// `add` appends the value to the part as it is, without a separator; `replace` sets the part; `remove` takes it
+    /// away.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// Absent: all entries of `containers` (not initContainers) of kinds Pod (`/spec/containers/<i>/image`) and
-    /// ReplicaSet, Deployment, DaemonSet, StatefulSet, Job (`/spec/template/spec/containers/<i>/image`); other kinds
-    /// are left alone.
+    /// Where the image is. Absent: every container, but no init container, of Pods, ReplicaSets, Deployments,
+    /// DaemonSets, StatefulSets and Jobs; other kinds are not changed then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicate: Option<ImagePredicate>,
-    /// Text for add/replace; ignored for remove. Registry = first path segment if it contains `.` or `:` or equals
-    /// `localhost`.
+    /// The text for add and replace. The registry is what stands before the first slash, if it has a dot or a colon
+    /// or is localhost.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub value: String,
 }
@@ -195,7 +195,8 @@ pub struct ImageOverrider {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImagePredicate {
-    /// One JSON pointer to a string; the single image at this path is edited. Must start with `/`.
+    /// Where the one image is that is changed, as a JSON pointer (RFC 6901), such as
+    /// /spec/template/spec/containers/0/image.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub path: String,
@@ -205,14 +206,14 @@ pub struct ImagePredicate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlaintextOverrider {
-    /// Standard JSON-patch op.
+    /// The operation of the JSON patch: add, replace or remove.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// RFC 6901 pointer.
+    /// Where in the object, as a JSON pointer (RFC 6901).
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub path: String,
-    /// Any JSON.
+    /// The new value: any JSON. Required for add and replace.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::AnyValue")]
     pub value: Option<Value>,

@@ -12,26 +12,26 @@ use crate::kubernetes::{NodeSelectorRequirement, Toleration};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Placement {
-    /// Ordered groups tried one after another until scheduling succeeds with one group; the chosen name goes to
-    /// `status.schedulerObservingAffinityName` of the binding, and later scheduling resumes from that group (a
-    /// WorkloadRebalancer trigger restarts from the first).
+    /// Groups of clusters, tried in order until one can take the workload; later decisions go on from that group, and
+    /// a WorkloadRebalancer begins with the first again. Excludes clusterAffinity.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_affinities: Vec<ClusterAffinityTerm>,
-    /// Single cluster filter.
+    /// The clusters that may be chosen. Absent: all. Excludes clusterAffinities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<ClusterAffinity>,
-    /// Tolerations of cluster taints (`Cluster.spec.taints`). Operators `""`, `Exists`, `Equal`; `Lt`/`Gt` are refused.
-    /// `tolerationSeconds` counts from the taint's `timeAdded` for NoExecute taints.
+    /// Taints of clusters that do not keep the workload away. The operators are Equal, which an empty one means too,
+    /// and Exists; tolerationSeconds counts from the taint's timeAdded on.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_tolerations: Vec<Toleration>,
     /// How replicas are handed to the chosen clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_scheduling: Option<ReplicaSchedulingStrategy>,
-    /// Ignored completely when replicas are Divided + Weighted with static weights or no weightPreference.
+    /// How the chosen clusters are spread over groups. Ignored when replicas are divided by static weights, or by weights
+    /// that are not given.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub spread_constraints: Vec<SpreadConstraint>,
-    /// Inter-workload rules; effective only with feature gate WorkloadAffinity (alpha, off) and only for namespaced
-    /// templates.
+    /// Which workloads belong on the same clusters, and which apart. Needs the feature gate WorkloadAffinity (off by
+    /// default); for templates with a namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload_affinity: Option<WorkloadAffinity>,
 }
@@ -40,27 +40,26 @@ pub struct Placement {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterAffinityTerm {
-    /// Name of the group. Recorded by the scheduler in the binding's `status.schedulerObservingAffinityName`. Webhook:
-    /// must be a valid label key and unique among the terms.
+    /// Name of the group, unique among the groups and written like a label key. The binding's
+    /// `status.schedulerObservingAffinityName` says which is in use.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32))]
     pub affinity_name: String,
-    /// Allow-list of cluster names. Empty: every name passes.
+    /// Names of clusters that may be chosen. Empty: any.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
-    /// Deny-list of cluster names, checked first and always wins.
+    /// Names of clusters that are never chosen, whatever else says.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub exclude: Vec<String>,
-    /// Filter over cluster fields, see `fieldSelector.matchExpressions`. Absent: no field filter.
+    /// Selects clusters by their provider, region and zones. Absent: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<FieldSelector>,
-    /// Standard label selector over the Cluster object's labels. Absent: no label filter. An unparsable selector
-    /// matches nothing.
+    /// Selects clusters by their labels. Absent: any. A selector that cannot be understood matches none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::LabelSelector")]
     pub label_selector: Option<LabelSelector>,
-    /// Ordered tiers the scheduler may add when the primary tier (the inline affinity) lacks resources; contracted in
-    /// reverse order on scale-down. A cluster in several tiers counts only in the first.
+    /// Tiers of clusters that are added in order when the group's own clusters lack room, and given up in reverse
+    /// order. A cluster in several tiers counts in the first. For dynamic weights and aggregated replicas only.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub overflow_affinities: Vec<OverflowClusterAffinity>,
 }
@@ -69,21 +68,20 @@ pub struct ClusterAffinityTerm {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverflowClusterAffinity {
-    /// Tier name; must be a valid label key, unique inside its term and different from the term's own name.
+    /// Name of the tier, unique inside its group, other than the group's own, and written like a label key.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32))]
     pub affinity_name: String,
-    /// Allow-list of cluster names. Empty: every name passes.
+    /// Names of clusters that may be chosen. Empty: any.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
-    /// Deny-list of cluster names, checked first and always wins.
+    /// Names of clusters that are never chosen, whatever else says.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub exclude: Vec<String>,
-    /// Filter over cluster fields, see `fieldSelector.matchExpressions`. Absent: no field filter.
+    /// Selects clusters by their provider, region and zones. Absent: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<FieldSelector>,
-    /// Standard label selector over the Cluster object's labels. Absent: no label filter. An unparsable selector
-    /// matches nothing.
+    /// Selects clusters by their labels. Absent: any. A selector that cannot be understood matches none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::LabelSelector")]
     pub label_selector: Option<LabelSelector>,
@@ -93,17 +91,16 @@ pub struct OverflowClusterAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterAffinity {
-    /// Allow-list of cluster names. Empty: every name passes.
+    /// Names of clusters that may be chosen. Empty: any.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
-    /// Deny-list of cluster names, checked first and always wins.
+    /// Names of clusters that are never chosen, whatever else says.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub exclude: Vec<String>,
-    /// Filter over cluster fields, see `fieldSelector.matchExpressions`. Absent: no field filter.
+    /// Selects clusters by their provider, region and zones. Absent: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field_selector: Option<FieldSelector>,
-    /// Standard label selector over the Cluster object's labels. Absent: no label filter. An unparsable selector
-    /// matches nothing.
+    /// Selects clusters by their labels. Absent: any. A selector that cannot be understood matches none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::LabelSelector")]
     pub label_selector: Option<LabelSelector>,
@@ -113,8 +110,8 @@ pub struct ClusterAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FieldSelector {
-    /// All must hold. `provider`/`region` read the spec fields (an empty spec field counts as "label absent", so
-    /// `NotIn` matches it).
+    /// Requirements on the keys provider, region and zone, with the operators In and NotIn; all must hold. A cluster that
+    /// does not say its provider or region fits NotIn.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub match_expressions: Vec<NodeSelectorRequirement>,
 }
@@ -123,19 +120,19 @@ pub struct FieldSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpreadConstraint {
-    /// Upper bound on selected groups. 0 = unlimited. Must be ≥ 0 and, when > 0, ≥ minGroups.
+    /// The most groups that are chosen; 0 is no limit. Must not be less than minGroups. Default: 0.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     #[schemars(extend("x-no-format" = true))]
     pub max_groups: i64,
-    /// Lower bound on selected groups. Must be ≥ 0.
+    /// The fewest groups that are chosen; fewer are a failure. Default: 1.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     #[schemars(extend("x-no-format" = true))]
     pub min_groups: i64,
-    /// Grouping by cluster field: `cluster` (each cluster its own group), `region`, `zone`, `provider`. If any
-    /// constraint uses spreadByField, one of them must be `cluster`; each field may appear once.
+    /// Groups by a field of the clusters: `cluster` (each is a group of its own), `region`, `zone` or `provider`. One
+    /// of the constraints with a field must be by cluster; each field may appear once. Default: cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spread_by_field: Option<SpreadField>,
-    /// Grouping by a cluster label key. Excludes spreadByField in the same entry.
+    /// Groups by the value of this label of the clusters. Excludes spreadByField.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub spread_by_label: String,
 }
@@ -144,15 +141,16 @@ pub struct SpreadConstraint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSchedulingStrategy {
-    /// Only for Divided. `Aggregated`: as few clusters as possible given available resources. `Weighted`: by weights.
+    /// How replicas are divided, with type Divided. `Aggregated`: over as few clusters as have room. `Weighted`: by the
+    /// weights of weightPreference, which is the default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_division_preference: Option<ReplicaDivisionPreference>,
-    /// `Duplicated`: every selected cluster gets the full count. `Divided`: the count is split. CRD default applies
-    /// only when the parent object is present.
+    /// `Duplicated`: every chosen cluster gets all replicas, which is also done without replicaScheduling. `Divided`: they
+    /// are divided among the clusters, which is the default inside replicaScheduling.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Divided"))]
     pub replica_scheduling_type: Option<ReplicaSchedulingType>,
-    /// Only for Divided+Weighted. Absent: all candidate clusters weigh the same (static weight 1).
+    /// The weights, with type Divided and preference Weighted. Absent: every cluster weighs the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight_preference: Option<ClusterPreferences>,
 }
@@ -161,12 +159,12 @@ pub struct ReplicaSchedulingStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterPreferences {
-    /// Only value `AvailableReplicas`: weights are the estimated available replicas per cluster. Takes precedence over
+    /// `AvailableReplicas`: weights are the estimated available replicas per cluster. Takes precedence over
     /// staticWeightList.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dynamic_weight: Option<DynamicWeightFactor>,
-    /// Static weights; ignored when dynamicWeight is set. A candidate cluster matched by no entry gets nothing; if no
-    /// candidate is matched at all, all weigh 1.
+    /// Fixed weights; ignored when dynamicWeight is set. A cluster that no entry names gets nothing; if entries name none
+    /// of the candidates, all weigh 1.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub static_weight_list: Vec<StaticClusterWeight>,
 }
@@ -178,7 +176,7 @@ pub struct StaticClusterWeight {
     /// Clusters the weight applies to.
     #[schemars(extend("x-required" = true))]
     pub target_cluster: ClusterAffinity,
-    /// Weight, ≥ 1. When several entries match a cluster the largest is used by the scheduler.
+    /// The weight, at least 1. If several entries name a cluster, the largest counts.
     #[schemars(extend("x-required" = true, "minimum" = 1))]
     pub weight: i64,
 }
@@ -187,10 +185,10 @@ pub struct StaticClusterWeight {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadAffinity {
-    /// Co-locate with workloads of the same group (hard requirement; the first workload of a group is never blocked).
+    /// The workload goes only where workloads of its group are; the first of a group goes anywhere.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<WorkloadAffinityTerm>,
-    /// Keep away from clusters already running workloads of the same group (hard).
+    /// The workload goes only where no other workload of its group is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anti_affinity: Option<WorkloadAffinityTerm>,
 }
@@ -199,7 +197,7 @@ pub struct WorkloadAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadAffinityTerm {
-    /// Label key on the template; label value defines the group inside one namespace. Must be a valid label key.
+    /// Key of a label of the template; workloads of one namespace with the same value are a group.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub group_by_label_key: String,

@@ -23,7 +23,7 @@ pub struct PropagationPolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Propagation rules.
+    /// What is propagated, where to, and how.
     #[schemars(extend("x-required" = true))]
     pub spec: PropagationSpec,
 }
@@ -39,7 +39,7 @@ pub struct ClusterPropagationPolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Propagation rules.
+    /// What is propagated, where to, and how.
     #[schemars(extend("x-required" = true))]
     pub spec: PropagationSpec,
 }
@@ -48,54 +48,56 @@ pub struct ClusterPropagationPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PropagationSpec {
-    /// Empty: policy changes act at once. `Lazy` = policy changes wait until the template itself changes (changes made
-    /// by Karmada do not count).
+    /// When changes of this policy take effect. Absent: at once. `Lazy`: when the template itself changes next; what the
+    /// system writes into it does not count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_preference: Option<ActivationPreference>,
-    /// Deprecated predecessor of propagateDeps; read by nothing.
+    /// Deprecated: it has no effect. Use propagateDeps.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub association: bool,
-    /// `Abort`: do not touch an object that already exists in a member cluster and is not managed by Karmada.
-    /// `Overwrite`: take it over. A template annotation `work.karmada.io/conflict-resolution` with a valid value wins
-    /// over it.
+    /// What happens to an object that exists in a member cluster and is not managed. `Abort`: it is left alone.
+    /// `Overwrite`: it is taken over. The annotation `work.karmada.io/conflict-resolution` of a template wins over
+    /// this. Default: Abort.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Abort"))]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// Names that must exist before this policy takes effect: OverridePolicies of the same namespace for
-    /// PropagationPolicy, ClusterOverridePolicies for ClusterPropagationPolicy. Until then the template is retried.
+    /// Names of override policies without which nothing is propagated: OverridePolicies of the same namespace, or
+    /// ClusterOverridePolicies for a cluster policy. Until they exist the templates wait.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub dependent_overrides: Vec<String>,
     /// What happens when a cluster or an application fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverBehavior>,
-    /// Always present after admission (`{}` is added).
+    /// Where the templates go. Absent or empty: to every cluster, with all replicas in each.
     pub placement: Placement,
-    /// `Always`: may take templates claimed by lower-priority policies; needs gate PropagationPolicyPreemption (off).
+    /// Whether templates that a policy of lower priority claims are taken over. `Always` needs the feature gate
+    /// PropagationPolicyPreemption (off by default); `Never` leaves them. Default: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Never"))]
     pub preemption: Option<PreemptionBehavior>,
-    /// True: member-cluster copies survive deletion of the template. Deleting the policy never deletes copies anyway.
+    /// True: the copies in member clusters stay when the template is deleted. Absent: they go with it. Deleting the
+    /// policy alone never deletes copies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// Explicit priority; higher wins. Absent counts as 0. Ties: higher match strength, then alphabetically smaller
-    /// policy name.
+    /// Priority among the policies that select a template; the highest wins, then the one that selects more
+    /// precisely, then the name that comes first in the alphabet. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = 0))]
     pub priority: Option<i32>,
-    /// Also propagate objects the template depends on (found by the interpreter). Needs gate PropagateDeps (on). No
-    /// effect for cluster-scoped templates.
+    /// Whether objects the template needs, such as ConfigMaps and Secrets of its pods, are propagated with it. Needs the
+    /// feature gate PropagateDeps (on by default); without effect for cluster-scoped templates. Default: false.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub propagate_deps: bool,
-    /// Which templates; at least one entry.
+    /// The templates; one entry that fits is enough. At least one is required.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minItems" = 1))]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// Scheduling queue priority; gate PriorityBasedScheduling (on). Applied to ResourceBindings only, never to
-    /// ClusterResourceBindings.
+    /// The place of the bindings in the scheduling queue. Needs the feature gate PriorityBasedScheduling (on by default);
+    /// without effect for cluster-scoped templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<SchedulePriority>,
-    /// Scheduler in charge; copied to bindings; immutable on update. The built-in scheduler answers to `--scheduler-
-    /// name`.
+    /// The scheduler in charge. It cannot be changed. The scheduler that is part of the system has the name of its
+    /// flag `--scheduler-name`. Default: default-scheduler.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-default" = "default-scheduler"))]
     pub scheduler_name: String,
@@ -108,24 +110,24 @@ pub struct PropagationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSelector {
-    /// Exact `group/version` (or `v1`); no wildcards.
+    /// Group and version of the templates, such as apps/v1 or v1; no wildcards.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_version: String,
-    /// Exact kind; no wildcards.
+    /// Kind of the templates, such as Deployment; no wildcards.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// Used only when `name` is empty. Absent (and no name): all objects of the kind. Note: a present empty selector
-    /// also matches everything but with strength 2.
+    /// Labels of the templates; used only when `name` is empty. Absent, and no name: all objects of the kind. An empty
+    /// selector matches all of them, too, but goes before a policy without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::LabelSelector")]
     pub label_selector: Option<LabelSelector>,
-    /// Exact name. When set, `labelSelector` is ignored altogether.
+    /// Name of the template. When it is set, `labelSelector` is ignored.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
-    /// Empty matches any namespace. For cluster policies empty means every namespace (reserved ones excluded by the
-    /// detector).
+    /// Namespace of the templates. In a policy with a namespace it is that one; in a cluster policy empty is every
+    /// namespace that is not reserved (kube-*, karmada-system, karmada-cluster, karmada-es-*).
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
 }
@@ -134,13 +136,11 @@ pub struct ResourceSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulePriority {
-    /// Name of a scheduling.k8s.io/v1 PriorityClass in the control plane; a missing class makes building the binding
-    /// fail and retry.
+    /// Name of the priority class. Templates wait while it does not exist.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub priority_class_name: String,
-    /// Only `KubePriorityClass` is admitted by the schema (constants `PodPriorityClass` and `FederatedPriorityClass`
-    /// exist in code but are not implemented).
+    /// Where the class is looked up. `KubePriorityClass`: among the PriorityClasses of the control plane.
     #[schemars(extend("x-required" = true))]
     pub priority_class_source: PriorityClassSource,
 }
@@ -149,11 +149,11 @@ pub struct SchedulePriority {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Suspension {
-    /// True: do not dispatch Works to any cluster (Work gets `suspendDispatching: true`). Excludes a non-empty
-    /// dispatchingOnClusters.clusterNames. Scheduling and status collection continue.
+    /// True: nothing is dispatched to any cluster; scheduling and the collection of status go on. Excludes
+    /// dispatchingOnClusters. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Suspend for some clusters only.
+    /// Clusters to which nothing is dispatched.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
 }

@@ -23,10 +23,10 @@ pub struct FederatedResourceQuota {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Limits.
+    /// The limits, over all clusters and for single ones.
     #[schemars(extend("x-required" = true))]
     pub spec: FederatedResourceQuotaSpec,
-    /// Observed.
+    /// What is used, as last seen.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: FederatedResourceQuotaStatus,
 }
@@ -35,12 +35,13 @@ pub struct FederatedResourceQuota {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedResourceQuotaSpec {
-    /// Total limit per resource name. Every statically assigned sum must be ≤ it, and every statically assigned
-    /// resource name must appear in it.
+    /// The most of each resource that the namespace may use over all clusters. What is assigned to clusters must fit
+    /// in it.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub overall: ResourceList,
-    /// Per-cluster quota. Not used for scheduling.
+    /// Parts of the quota for single clusters, each of which gets a ResourceQuota. The scheduler does not look at
+    /// them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub static_assignments: Vec<StaticClusterAssignment>,
 }
@@ -49,11 +50,11 @@ pub struct FederatedResourceQuotaSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StaticClusterAssignment {
-    /// Cluster; must be a valid cluster name. First entry for a name wins.
+    /// Name of the cluster. Of several entries for one the first counts.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// `hard` of the ResourceQuota there.
+    /// The most of each resource in that cluster: `spec.hard` of the ResourceQuota there.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub hard: ResourceList,
@@ -63,13 +64,14 @@ pub struct StaticClusterAssignment {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedResourceQuotaStatus {
-    /// Per cluster, sorted by name; only clusters whose Work is applied and reports status.
+    /// What is used in each cluster that reports it, by name.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub aggregated_status: Vec<ClusterQuotaStatus>,
-    /// Copy of spec.overall.
+    /// The limits that were looked at last: spec.overall.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub overall: ResourceList,
-    /// Gate off: sum over aggregatedStatus used.
+    /// What is used in all: the sum of aggregatedStatus; with the feature gate FederatedQuotaEnforcement, the sum of
+    /// what scheduled bindings ask for.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub overall_used: ResourceList,
 }
@@ -78,14 +80,14 @@ pub struct FederatedResourceQuotaStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterQuotaStatus {
-    /// Cluster.
+    /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// ResourceQuota.status.hard there.
+    /// The limits there: `status.hard` of the ResourceQuota.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub hard: ResourceList,
-    /// ResourceQuota.status.used there.
+    /// What is used there: `status.used` of the ResourceQuota.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub used: ResourceList,
 }

@@ -20,7 +20,7 @@ pub struct ClusterTaintPolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Rules.
+    /// Which taints, on which clusters, when.
     #[schemars(extend("x-required" = true))]
     pub spec: ClusterTaintPolicySpec,
 }
@@ -29,18 +29,17 @@ pub struct ClusterTaintPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterTaintPolicySpec {
-    /// ANDed. Empty: never add.
+    /// The taints are added while all of these hold. Empty: never.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub add_on_conditions: Vec<MatchCondition>,
-    /// ANDed. Empty: never remove.
+    /// The taints are removed while all of these hold. Empty: never.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub remove_on_conditions: Vec<MatchCondition>,
-    /// Taints to add (with timeAdded=now if key+effect absent) or remove (by key+effect). At least one; key+effect must
-    /// be unique.
+    /// The taints, told apart by key and effect; no two may have both in common. At least one.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minItems" = 1))]
     pub taints: Vec<PolicyTaint>,
-    /// Absent: every cluster.
+    /// The clusters that get the taints. Absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_clusters: Option<ClusterAffinity>,
 }
@@ -49,15 +48,15 @@ pub struct ClusterTaintPolicySpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MatchCondition {
-    /// Condition type in Cluster.status.conditions. An absent condition never matches (not even NotIn).
+    /// Type of the condition, such as Ready. A cluster without it does not fit, with NotIn neither.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub condition_type: String,
-    /// `In` or `NotIn`; the CRD has no enum: any other text is accepted by the API and makes the whole match false.
+    /// `In` or `NotIn`. Anything else fits no cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub operator: String,
-    /// Condition statuses (`True`, `False`, `Unknown`); not validated.
+    /// The statuses that the operator compares with: `True`, `False`, `Unknown`.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub status_values: Vec<String>,
@@ -67,15 +66,16 @@ pub struct MatchCondition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyTaint {
-    /// `NoSchedule` or `NoExecute` in practice. Other text is accepted by the API, then refused on Cluster update.
+    /// `NoSchedule`: nothing new is scheduled there. `NoExecute`: what does not tolerate it leaves; the administrator
+    /// must allow it (`--allow-no-execute-taint-policy`).
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub effect: String,
-    /// Taint key; not validated here, but the Cluster update will be refused if it is not a label name.
+    /// Key of the taint, written like a label key.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub key: String,
-    /// Taint value.
+    /// Value of the taint.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub value: String,
 }

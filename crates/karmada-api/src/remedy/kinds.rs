@@ -19,7 +19,7 @@ pub struct Remedy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// Which actions, for which clusters, when.
     #[schemars(extend("x-required" = true))]
     pub spec: RemedySpec,
 }
@@ -28,14 +28,14 @@ pub struct Remedy {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemedySpec {
-    /// Well-known `TrafficControl`; any text is accepted.
+    /// The actions that the clusters show in `status.remedyActions`. `TrafficControl` is known: the cluster gets no
+    /// traffic.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub actions: Vec<String>,
-    /// Absent: all clusters. A present object with an empty list matches no cluster.
+    /// The clusters. Absent: all; an empty list of names is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<RemedyClusterAffinity>,
-    /// ORed. Absent  = matches always; an explicit empty list `[]` is not absent and matches never. With a list and a
-    /// cluster without conditions: no match.
+    /// When the actions are asked for: one test that holds is enough. Absent: always; an empty list: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision_matches: Option<Vec<DecisionMatch>>,
 }
@@ -44,7 +44,7 @@ pub struct RemedySpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemedyClusterAffinity {
-    /// Names.
+    /// Names of the clusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
 }
@@ -53,7 +53,7 @@ pub struct RemedyClusterAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DecisionMatch {
-    /// Condition test; an absent one never matches.
+    /// A test of one condition of the cluster. Absent: it never holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_condition_match: Option<ClusterConditionRequirement>,
 }
@@ -62,11 +62,12 @@ pub struct DecisionMatch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterConditionRequirement {
-    /// Compared as text; no enum.
+    /// The status to compare with: True, False or Unknown.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub condition_status: String,
-    /// Type; well-known `ServiceDomainNameResolutionReady`. Absent condition: no match (even NotEqual).
+    /// Type of the condition, such as ServiceDomainNameResolutionReady. On a cluster without it the test does not
+    /// hold, with NotEqual neither.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub condition_type: String,

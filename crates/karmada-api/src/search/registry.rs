@@ -26,10 +26,10 @@ pub struct ResourceRegistry {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// What is cached, from where, and where else it is kept.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub spec: RegistrySpec,
-    /// Observed.
+    /// The state of the cache.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: RegistryStatus,
 }
@@ -95,7 +95,7 @@ pub struct OpenSearch {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistryStatus {
-    /// Conditions; none is set by the control plane itself.
+    /// Conditions of the cache; the control plane sets none.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,

@@ -30,10 +30,10 @@ pub struct ResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The template, what it needs and where it goes.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// Observed.
+    /// What is known of scheduling and of the copies.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
@@ -49,10 +49,10 @@ pub struct ClusterResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The template, what it needs and where it goes.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// Observed.
+    /// What is known of scheduling and of the copies.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
@@ -61,60 +61,61 @@ pub struct ClusterResourceBinding {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingSpec {
-    /// Scheduling result. Written only by the scheduler (and shortened by eviction/descheduling); the detector never
-    /// touches it.
+    /// The clusters the template goes to: the scheduler's result, from which evictions and the descheduler take away.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters: Vec<TargetCluster>,
-    /// From interpreter GetComponents, only with gate MultiplePodTemplatesScheduling; then replicas/replicaRequirements
-    /// stay empty.
+    /// The pod templates of a workload that has several, with the feature gate MultiplePodTemplatesScheduling (off by
+    /// default); replicas and replicaRequirements are empty then.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub components: Vec<Component>,
-    /// From policy; for dependency bindings the merge of the referrers (any Overwrite wins).
+    /// What happens to an object that exists in a member cluster and is not managed, as the policy says. Of a
+    /// dependency: Overwrite, if a policy of what needs it says so. Default: Abort.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Abort"))]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// From policy.
+    /// What happens when a cluster or the application fails, as the policy says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverBehavior>,
-    /// An eviction from one cluster that is under way.
+    /// Evictions that are under way, one for each cluster that is being left.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub graceful_eviction_tasks: Vec<GracefulEvictionTask>,
-    /// From policy; absent for bindings made by the dependencies distributor.
+    /// Where the template may go, as the policy says. Absent for dependencies, which follow what needs them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// From policy; for dependency bindings any true wins. Copied to Works.
+    /// Whether the copies stay when the template is deleted, as the policy says. Of a dependency: true, if any policy
+    /// of what needs it says so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// From policy. (Not refreshed on an existing ClusterResourceBinding.)
+    /// Whether what the template needs is propagated with it, as the policy says.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub propagate_deps: bool,
-    /// From interpreter.
+    /// What one replica needs, as the interpreter finds it in the template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<ReplicaRequirements>,
-    /// From interpreter.
+    /// How many replicas are wanted in all, as the interpreter finds it in the template.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
-    /// Bindings that pull this one along as a dependency.
+    /// Bindings whose templates need this one; it goes to their clusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub required_by: Vec<BindingSnapshot>,
-    /// Set to the creation time of a WorkloadRebalancer. A fresh full scheduling happens when it is later than
-    /// status.lastScheduledTime; ignored while lastScheduledTime is absent.
+    /// When a WorkloadRebalancer asked for it: if that is later than status.lastScheduledTime, all replicas are
+    /// scheduled afresh.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub reschedule_triggered_at: Option<Time>,
     /// The template.
     #[schemars(extend("x-required" = true))]
     pub resource: ObjectReference,
-    /// Resolved priority (ResourceBinding only).
+    /// The place in the scheduling queue, from the policy's priority class. Of ResourceBindings only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<BindingSchedulePriority>,
-    /// From policy.
+    /// The scheduler in charge, as the policy says.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub scheduler_name: String,
     /// Holds scheduling or dispatching back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<BindingSuspension>,
-    /// Resolved groups (ResourceBinding only, gate WorkloadAffinity).
+    /// The groups of workloads it belongs to, with the feature gate WorkloadAffinity. Of ResourceBindings only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload_affinity_groups: Option<WorkloadAffinityGroups>,
 }
@@ -123,15 +124,15 @@ pub struct ResourceBindingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetCluster {
-    /// Per-component assignment, only for templates with more than one component and gate
-    /// MultiplePodTemplatesScheduling; every selected cluster receives the full set.
+    /// Replicas of each component, for templates with several and with the feature gate
+    /// MultiplePodTemplatesScheduling; every cluster gets the whole set.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub components: Vec<TargetComponent>,
-    /// Cluster name.
+    /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Replicas assigned; absent/0 for objects without replicas.
+    /// Replicas the cluster gets; absent for objects without replicas.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
 }
@@ -140,7 +141,7 @@ pub struct TargetCluster {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetComponent {
-    /// Matches spec.components[].name.
+    /// Name of the component, as in spec.components.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
@@ -153,14 +154,14 @@ pub struct TargetComponent {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Component {
-    /// Unique, non-empty (webhook with gate MultiplePodTemplatesScheduling).
+    /// Name of the component; no two of a binding may have the same.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "maxLength" = 32))]
     pub name: String,
     /// What one replica of a component needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<ComponentReplicaRequirements>,
-    /// Replica count.
+    /// Replicas of the component.
     #[schemars(extend("x-required" = true))]
     pub replicas: i32,
 }
@@ -172,10 +173,10 @@ pub struct ComponentReplicaRequirements {
     /// The nodes on which a replica can run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_claim: Option<NodeClaim>,
-    /// Pod priority class.
+    /// Priority class of the component's pods.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub priority_class_name: String,
-    /// Request of one replica of the component.
+    /// What one replica of the component asks for, by resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub resource_request: ResourceList,
 }
@@ -184,13 +185,13 @@ pub struct ComponentReplicaRequirements {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeClaim {
-    /// Copied from the pod template's required node affinity.
+    /// The required node affinity of the pod template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard_node_affinity: Option<NodeSelector>,
-    /// Copied from the pod template.
+    /// The node selector of the pod template.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub node_selector: BTreeMap<String, String>,
-    /// Copied from the pod template.
+    /// The tolerations of the pod template.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub tolerations: Vec<Toleration>,
 }
@@ -199,64 +200,64 @@ pub struct NodeClaim {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaRequirements {
-    /// Namespace of the template; filled only with gate ResourceQuotaEstimate.
+    /// Namespace of the template, with the feature gate ResourceQuotaEstimate.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
     /// The nodes on which a replica can run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_claim: Option<NodeClaim>,
-    /// Pod priority class; filled only with gate ResourceQuotaEstimate.
+    /// Priority class of the pods, with the feature gate ResourceQuotaEstimate.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub priority_class_name: String,
-    /// Effective request of one pod (containers summed, max with init containers, plus overhead).
+    /// What one pod asks for, by resource: the sum of its containers or the most of an init container, and the
+    /// overhead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub resource_request: ResourceList,
 }
 
-/// An eviction from one cluster that is under way.
+/// Evictions that are under way, one for each cluster that is being left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GracefulEvictionTask {
     /// Clusters that ran the workload before this failover.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters_before_failover: Vec<String>,
-    /// Set by the graceful eviction controller the first time it sees the task, not by the producer.
+    /// When the eviction was first seen; the time for it counts from then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub creation_timestamp: Option<Time>,
-    /// Cluster being left.
+    /// The cluster that is left.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub from_cluster: String,
-    /// Deadline counted from creationTimestamp; overrides `--graceful-eviction-timeout` (default 10m). Must not be
-    /// combined with suppressDeletion.
+    /// Seconds the copy may stay, from creationTimestamp on. Absent: as `--graceful-eviction-timeout` says (10
+    /// minutes). Excludes suppressDeletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// Free text.
+    /// Details for a human.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("maxLength" = 1024))]
     pub message: String,
-    /// Labels to inject on the new cluster (see StatePreservation). Injected only when exactly one target cluster
-    /// remains, the last task's purgeMode is Directly, and the target is not in clustersBeforeFailover.
+    /// Labels for the copy in the new cluster, with what was kept of this copy's status. It gets them if it is the
+    /// only one, this copy was removed directly, and the cluster is none of clustersBeforeFailover.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub preserved_label_state: BTreeMap<String, String>,
-    /// Who created it. Set by the system: `TaintManager`, `resource-binding-application-failover-controller`, `cluster-
-    /// resource-binding-application-failover-controller`.
+    /// Who asked for the eviction, such as TaintManager or resource-binding-application-failover-controller.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub producer: String,
-    /// `Directly`, `Gracefully`, `Never`. Directly: the Work on that cluster is treated as an orphan and deleted at
-    /// once. Other values keep the Work until the task is finished.
+    /// What happens to the copy. `Directly`: it is removed at once. `Gracefully`: it stays until its replacement is
+    /// healthy or its time is over. `Never`: it stays until somebody sets `suppressDeletion: false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
-    /// CamelCase reason. Set by the system: `TaintUntolerated`, `ApplicationFailure`.
+    /// Why, as one word: `TaintUntolerated` or `ApplicationFailure`.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32, "pattern" = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
     pub reason: String,
-    /// Replica count the cluster had; absent if it was 0.
+    /// Replicas the cluster had; absent for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// True: keep forever; false: delete now (human confirmation); Absent: normal handling.
+    /// A human's word on the copy. True: it stays. False: it is removed now. Absent: as purgeMode says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
 }
@@ -265,14 +266,14 @@ pub struct GracefulEvictionTask {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingSnapshot {
-    /// Its scheduling result; these clusters are added to this binding's targets when Works are made.
+    /// Its clusters, to which this binding's template goes, too.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters: Vec<TargetCluster>,
     /// Name of that binding.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Namespace of that binding (empty = ClusterResourceBinding).
+    /// Namespace of that binding; empty is a ClusterResourceBinding.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
 }
@@ -281,26 +282,25 @@ pub struct BindingSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
-    /// Template API version.
+    /// Group and version of the template.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_version: String,
-    /// Template kind.
+    /// Kind of the template.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// Template name.
+    /// Name of the template.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Template namespace; empty for cluster-scoped.
+    /// Namespace of the template; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    /// Template resourceVersion at the last detector sync; this makes the binding generation move with every template
-    /// change.
+    /// The version of the template this binding was made from.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub resource_version: String,
-    /// Template UID (used for event references).
+    /// UID of the template.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub uid: String,
 }
@@ -309,7 +309,7 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingSchedulePriority {
-    /// Value of the PriorityClass. Higher is scheduled first.
+    /// Value of the priority class; the highest is scheduled first. Default: 0.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     #[schemars(extend("x-default" = 0))]
     pub priority: i32,
@@ -319,13 +319,13 @@ pub struct BindingSchedulePriority {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingSuspension {
-    /// As in a policy.
+    /// True: nothing is dispatched to any cluster, as the policy says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// As in a policy.
+    /// Clusters to which nothing is dispatched, as the policy says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
-    /// True: the scheduler skips this binding. Kept across policy syncs.
+    /// True: the scheduler passes this binding over. Policies leave it as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<bool>,
 }
@@ -334,10 +334,10 @@ pub struct BindingSuspension {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadAffinityGroups {
-    /// `<labelKey>=<labelValue>` or absent when the template lacks the label.
+    /// The group it belongs with, as KEY=VALUE of the template's label; absent without the label.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub affinity_group: String,
-    /// Same for anti-affinity.
+    /// The group it stays apart from, as KEY=VALUE of the template's label; absent without the label.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub anti_affinity_group: String,
 }
@@ -346,10 +346,10 @@ pub struct WorkloadAffinityGroups {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingStatus {
-    /// The state of the object in one cluster.
+    /// The state of the object in each cluster.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub aggregated_status: Vec<AggregatedStatusItem>,
-    /// Types `Scheduled` and `FullyApplied`.
+    /// Conditions: Scheduled and FullyApplied.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,
@@ -357,10 +357,10 @@ pub struct ResourceBindingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub last_scheduled_time: Option<Time>,
-    /// Generation last scheduled successfully; only moved when the Scheduled condition is True.
+    /// The generation that was scheduled last with success.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub scheduler_observed_generation: i64,
-    /// Name of the cluster group in use.
+    /// Name of the group of clusters in use, of those in placement.clusterAffinities.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub scheduler_observing_affinity_name: String,
 }
@@ -369,21 +369,20 @@ pub struct ResourceBindingStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AggregatedStatusItem {
-    /// true iff the Work's Applied condition is True. (omitted on the wire when false)
+    /// Whether the object was written to the cluster: the Work's condition Applied. Absent: false.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub applied: bool,
-    /// Message of the Applied condition when it is False/Unknown.
+    /// What is wrong, when the object could not be written.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub applied_message: String,
-    /// Cluster, derived from the Work namespace.
+    /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// `Healthy`, `Unhealthy`, `Unknown`. Unknown when not applied or not collected yet; Healthy for kinds without
-    /// health interpretation.
+    /// `Healthy`, `Unhealthy`, or `Unknown` while nothing is known. Kinds whose health nobody can tell are healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<ResourceHealth>,
-    /// Raw reflected status of the object in that cluster (arbitrary JSON). Absent when not applied or not collected.
+    /// The object's status in that cluster, as the interpreter reflects it. Absent while nothing is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RawJson>,
 }

@@ -25,10 +25,10 @@ pub struct ResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The template and where it goes.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// Observed.
+    /// What is known of the copies.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
@@ -44,10 +44,10 @@ pub struct ClusterResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The template and where it goes.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// Observed.
+    /// What is known of the copies.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
@@ -56,10 +56,10 @@ pub struct ClusterResourceBinding {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingSpec {
-    /// Scheduling result.
+    /// The clusters the template goes to.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters: Vec<TargetCluster>,
-    /// Template plus demand.
+    /// The template and what one replica needs.
     #[schemars(extend("x-required" = true))]
     pub resource: ObjectReference,
 }
@@ -68,11 +68,11 @@ pub struct ResourceBindingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetCluster {
-    /// Cluster.
+    /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Replicas.
+    /// Replicas the cluster gets.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
 }
@@ -81,28 +81,28 @@ pub struct TargetCluster {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
-    /// As v1alpha2.
+    /// Group and version of the template.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_version: String,
-    /// As v1alpha2.
+    /// Kind of the template.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// As v1alpha2.
+    /// Name of the template.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// As v1alpha2.
+    /// Namespace of the template; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    /// v1alpha2 spec.replicas.
+    /// How many replicas are wanted in all.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
-    /// v1alpha2 spec.replicaRequirements.resourceRequest.
+    /// What one replica asks for, by resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub resource_per_replicas: ResourceList,
-    /// As v1alpha2.
+    /// The version of the template this binding was made from.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub resource_version: String,
 }
@@ -111,10 +111,10 @@ pub struct ObjectReference {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingStatus {
-    /// As v1alpha2 without health.
+    /// The state of the object in each cluster.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub aggregated_status: Vec<AggregatedStatusItem>,
-    /// As v1alpha2.
+    /// Conditions: Scheduled and FullyApplied.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,
@@ -124,17 +124,17 @@ pub struct ResourceBindingStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AggregatedStatusItem {
-    /// Applied.
+    /// Whether the object was written to the cluster. Absent: false.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub applied: bool,
-    /// Message.
+    /// What is wrong, when the object could not be written.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub applied_message: String,
-    /// Cluster.
+    /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// Raw status.
+    /// The object's status in that cluster, as the interpreter reflects it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RawJson>,
 }

@@ -22,10 +22,10 @@ pub struct Work {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// What the cluster gets.
     #[schemars(extend("x-required" = true))]
     pub spec: WorkSpec,
-    /// Observed.
+    /// What is known of the manifests in the cluster.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: WorkStatus,
 }
@@ -34,14 +34,14 @@ pub struct Work {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkSpec {
-    /// True: on Work deletion leave the object in the member cluster, only strip Karmada metadata (policy claim
-    /// labels/annotations).
+    /// True: when the Work is deleted, the objects stay in the member cluster, without the marks of the system.
+    /// Absent: they go with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// True: do not apply to the member cluster (condition Dispatching=False). Status collection continues.
+    /// True: nothing is written to the member cluster; what is there is still reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend_dispatching: Option<bool>,
-    /// Manifest holder.
+    /// The manifests.
     pub workload: WorkloadTemplate,
 }
 
@@ -49,7 +49,7 @@ pub struct WorkSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadTemplate {
-    /// Complete objects, stored unpruned.
+    /// Objects as they are written to the member cluster.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub manifests: Vec<RawJson>,
 }
@@ -58,11 +58,11 @@ pub struct WorkloadTemplate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkStatus {
-    /// Types `Applied`, `Dispatching`; `Progressing`, `Available`, `Degraded` are defined but never set.
+    /// Conditions: Applied and Dispatching.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,
-    /// Reflected state; overwritten as a one-element list.
+    /// The state of the objects in the member cluster.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub manifest_statuses: Vec<ManifestStatus>,
 }
@@ -71,14 +71,14 @@ pub struct WorkStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ManifestStatus {
-    /// `Healthy`/`Unhealthy`/`Unknown`; Unknown if the interpreter failed; Healthy when no health interpretation exists
-    /// for the kind.
+    /// `Healthy`, `Unhealthy`, or `Unknown` where the interpreter failed. Kinds whose health nobody can tell are
+    /// healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<ResourceHealth>,
-    /// Which manifest.
+    /// The manifest this is the state of.
     #[schemars(extend("x-required" = true))]
     pub identifier: ResourceIdentifier,
-    /// Raw status from the interpreter's ReflectStatus (arbitrary JSON).
+    /// The object's status in the cluster, as the interpreter reflects it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RawJson>,
 }
@@ -87,28 +87,28 @@ pub struct ManifestStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceIdentifier {
-    /// API group.
+    /// API group of the object; empty for the core group.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub group: String,
-    /// Kind.
+    /// Kind of the object.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// Name.
+    /// Name of the object.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Namespace.
+    /// Namespace of the object; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    /// Index in manifests.
+    /// Place in spec.workload.manifests, from 0 on.
     #[schemars(extend("x-required" = true, "x-no-format" = true))]
     pub ordinal: i64,
-    /// Required by the schema but never filled: always the empty string.
+    /// Always empty.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub resource: String,
-    /// API version.
+    /// API version of the object, without the group.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub version: String,
