@@ -5,7 +5,7 @@ use apimachinery::field::ErrorList;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, Strategy};
 use apimachinery::status::Status;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{models, validation};
 use crate::constants::{conditions, taints};
@@ -72,6 +72,12 @@ impl Strategy for ClusterStrategy {
             spec.insert("zones".to_owned(), json!([zone]));
         }
         spec.remove("zone");
+        leave_out_empty(spec, &["syncMode"]);
+        for taint in spec.get_mut("taints").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(taint) = taint.as_object_mut() {
+                leave_out_empty(taint, &["key", "effect"]);
+            }
+        }
         Ok(())
     }
 
@@ -114,9 +120,37 @@ impl Strategy for ClusterStrategy {
     }
 }
 
+/// Optional members that say nothing are not kept, as in upstream's typed objects.
+fn leave_out_empty(map: &mut Map<String, Value>, required: &[&str]) {
+    map.retain(|name, value| {
+        let says_nothing = match value {
+            Value::Null => true,
+            Value::Bool(value) => !*value,
+            Value::String(text) => text.is_empty(),
+            Value::Array(items) => items.is_empty(),
+            Value::Object(map) => map.is_empty(),
+            Value::Number(_) => false,
+        };
+        !says_nothing || required.contains(&name.as_str())
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_says_nothing_is_not_kept() {
+        let strategy = ClusterStrategy { resource_models: true };
+        let mut object = json!({"spec": {"syncMode": "Push", "proxyURL": "", "zones": [], "insecureSkipTLSVerification": false,
+            "taints": [{"key": "k", "value": "", "effect": "NoSchedule", "timeAdded": null}], "proxyHeader": {}, "id": "i"}});
+        strategy.to_stored(&mut object).unwrap();
+        let taints = json!([{"key": "k", "effect": "NoSchedule"}]);
+        assert_eq!(object["spec"], json!({"syncMode": "Push", "taints": taints, "id": "i"}));
+        object["spec"]["taints"] = json!([]);
+        strategy.to_stored(&mut object).unwrap();
+        assert_eq!(object["spec"].get("taints"), None);
+    }
 
     fn context() -> RequestContext {
         RequestContext {
