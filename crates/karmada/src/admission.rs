@@ -63,7 +63,7 @@ impl Admission for KarmadaAdmission {
             let Some((asked, webhook)) = asked(false, request) else { return Ok(()) };
             let gone = Value::Null;
             let object = request.object.as_deref().or(request.old).unwrap_or(&gone);
-            self.0.validate(asked, object).await.map_err(|it| it.denied().to_status(webhook.name))
+            self.0.validate(asked, object).await.map(drop).map_err(|it| it.denied().to_status(webhook.name))
         })
     }
 }

@@ -96,8 +96,8 @@ impl Rules {
         Ok(admission::mutate(&self.request(asked, &uuid, &[]), object)?)
     }
 
-    /// On delete `object` is the stored one.
-    pub async fn validate(&self, asked: Asked<'_>, object: &Value) -> Result<(), Refusal> {
+    /// On delete `object` is the stored one. Answers with what is to be said of it, which is nothing for most kinds.
+    pub async fn validate(&self, asked: Asked<'_>, object: &Value) -> Result<String, Refusal> {
         asked.check_version()?;
         let writes = asked.operation != admission::Operation::Delete;
         let customizations = match (asked.group, asked.kind) {
@@ -109,10 +109,13 @@ impl Rules {
         let request = self.request(asked, "", &customizations);
         admission::validate(&request, object)?;
         let binding = (asked.group, asked.kind) == ("work.karmada.io", "ResourceBinding") && writes;
-        if binding && self.options.quota_enforcement && quota_usage::changes_usage(&request, object) {
-            self.charge(&request, object, asked.dry_run).await?;
+        if !binding || !self.options.quota_enforcement {
+            return Ok(String::new());
         }
-        Ok(())
+        match quota_usage::unaffected(&request, object)? {
+            Some(why) => Ok(why.to_owned()),
+            None => self.charge(&request, object, asked.dry_run).await,
+        }
     }
 
     async fn list<T: ApiType>(&self, namespace: Option<&str>) -> Result<Vec<Value>, Refusal> {
@@ -123,21 +126,29 @@ impl Rules {
     }
 
     /// Writes what a binding uses into the quotas of its namespace, all over again when somebody else wrote them.
-    async fn charge(&self, request: &Request<'_>, binding: &Value, dry_run: bool) -> Result<(), Refusal> {
-        let mut last = String::new();
+    async fn charge(&self, request: &Request<'_>, binding: &Value, dry_run: bool) -> Result<String, Refusal> {
+        let name = binding["metadata"]["name"].as_str().unwrap_or_default();
+        let failed = |what: &str, error: &client::Error| {
+            Refusal::Internal(format!("{what} for RB {}/{name}: {error}", request.namespace))
+        };
+        let mut last = None;
         for _ in 0..QUOTA_ATTEMPTS {
             let quotas = self.list::<FederatedResourceQuota>(Some(request.namespace)).await?;
+            if quotas.is_empty() {
+                return Ok("No FederatedResourceQuotas found in the namespace, skipping quota check.".to_owned());
+            }
             let charges = quota_usage::charge(request, binding, &quotas)?;
             let charged = charges.iter().filter_map(|charge| charged(&quotas, charge)).collect::<Result<Vec<_>, _>>();
             let charged = charged.map_err(|error| Refusal::Internal(error.to_string()))?;
             match self.write(&charged, dry_run).await {
-                Ok(()) => return Ok(()),
-                Err(error) if error.is_conflict() => last = error.to_string(),
-                Err(error) => return Err(Refusal::Internal(error.to_string())),
+                Ok(()) => return Ok(quota_usage::allowed(request.namespace, name, &charges)),
+                Err(error) if error.is_conflict() => last = Some(error),
+                Err(error) => return Err(failed("permanent error updating FRQ statuses", &error)),
             }
             tokio::time::sleep(QUOTA_PAUSE).await;
         }
-        Err(Refusal::Internal(last))
+        let what = "failed to apply FederatedResourceQuota updates after multiple retries";
+        Err(last.map_or_else(|| Refusal::Internal(what.to_owned()), |error| failed(what, &error)))
     }
 
     async fn write(&self, quotas: &[Object], dry_run: bool) -> client::Result<()> {
@@ -158,5 +169,5 @@ fn charged(quotas: &[Value], charge: &Charge) -> Option<Result<Object, serde_jso
 }
 
 fn unreadable(resource: &ApiResource, error: &dyn std::fmt::Display) -> Refusal {
-    Refusal::Internal(format!("listing {}: {error}", resource.plural))
+    Refusal::Internal(format!("failed to list {}s: {error}", resource.kind))
 }

@@ -19,9 +19,55 @@ pub struct Charge {
     pub overall_used: Value,
 }
 
-/// Whether quotas have to be read for a request at all: it changes what the binding uses.
-pub fn changes_usage(request: &Request<'_>, binding: &Value) -> bool {
-    !delta(request.old, binding).is_empty()
+/// Why no quota has to be read for a request, in upstream's words; `None` if it changes what the binding uses.
+///
+/// # Errors
+/// [`Denied::Failed`] for a binding that would use less than nothing.
+pub fn unaffected(request: &Request<'_>, binding: &Value) -> Result<Option<&'static str>, Denied> {
+    match request.old {
+        None if list(&binding["spec"]["clusters"]).is_empty() => {
+            return Ok(Some("ResourceBinding not yet scheduled for Create operation."));
+        }
+        Some(old) if !is_affected(old, binding) => return Ok(Some("No quota relevant fields changed.")),
+        _ => {}
+    }
+    for binding in std::iter::once(binding).chain(request.old) {
+        negative(binding).map_or(Ok(()), |why| Err(Denied::Failed(why)))?;
+    }
+    let none = "No effective resource quantity delta for ResourceBinding, skipping quota validation.";
+    Ok(delta(request.old, binding).is_empty().then_some(none))
+}
+
+/// What of a binding is less than nothing.
+fn negative(binding: &Value) -> Option<String> {
+    let metadata = &binding["metadata"];
+    let name = format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"));
+    let request = request_of(binding);
+    if request.is_empty() || list(&binding["spec"]["clusters"]).is_empty() {
+        return None;
+    }
+    match replicas(binding) {
+        0 => return None,
+        count if count < 0 => {
+            return Some(format!("total replicas in clusters cannot be negative for RB {name}: {count}"));
+        }
+        _ => {}
+    }
+    let (resource, amount) = request.iter().find(|(_, amount)| amount.is_negative())?;
+    Some(format!("resource request for {resource} in RB {name} has a negative value: {amount}"))
+}
+
+/// What is said of a binding that the quotas of its namespace allow, in upstream's words.
+pub fn allowed(namespace: &str, name: &str, charges: &[Charge]) -> String {
+    let passed = |charge: &Charge| format!("Quota check passed for FRQ {}/{}.", charge.namespace, charge.name);
+    let mut parts =
+        vec![format!("All relevant FederatedResourceQuota checks passed for ResourceBinding {namespace}/{name}.")];
+    parts.extend(charges.iter().map(passed));
+    parts.push(match charges.len() {
+        0 => "No FRQs required update.".to_owned(),
+        count => format!("{count} FRQ(s) updated."),
+    });
+    parts.join(" ")
 }
 
 /// What the quotas of the namespace, in their order, are charged for the new state of a binding; or the first limit
@@ -164,6 +210,45 @@ mod tests {
 
     fn quota(limit: &str, used: &str) -> Value {
         json!({"metadata": {"namespace": "ns", "name": "q"}, "spec": {"overall": {"cpu": limit}}, "status": {"overallUsed": {"cpu": used}}})
+    }
+
+    #[test]
+    fn what_needs_no_quota() {
+        let named = |mut binding: Value| {
+            binding["metadata"] = json!({"namespace": "ns", "name": "b"});
+            binding
+        };
+        for (old, new, expected) in [
+            (None, binding("1", &[]), Ok(Some("ResourceBinding not yet scheduled for Create operation."))),
+            (None, binding("1", &[2]), Ok(None)),
+            (Some(binding("1", &[2])), binding("1", &[2]), Ok(Some("No quota relevant fields changed."))),
+            (
+                Some(binding("1", &[0])),
+                binding("2", &[0]),
+                Ok(Some("No effective resource quantity delta for ResourceBinding, skipping quota validation.")),
+            ),
+            (None, binding("1", &[2, -3]), Err("total replicas in clusters cannot be negative for RB ns/b: -1")),
+            (None, binding("-1", &[2]), Err("resource request for cpu in RB ns/b has a negative value: -1")),
+        ] {
+            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
+            let old = old.map(named);
+            let request = Request {
+                operation,
+                group: "work.karmada.io",
+                kind: "ResourceBinding",
+                namespace: "ns",
+                old: old.as_ref(),
+                uuid: "",
+                customizations: &[],
+                options: Options::default(),
+            };
+            let found = unaffected(&request, &named(new)).map_err(|denied| denied.to_string());
+            assert_eq!(found, expected.map_err(str::to_owned));
+        }
+        let charge = Charge { namespace: "ns".into(), name: "q".into(), overall_used: json!({}) };
+        let all = "All relevant FederatedResourceQuota checks passed for ResourceBinding ns/b.";
+        assert_eq!(allowed("ns", "b", &[]), format!("{all} No FRQs required update."));
+        assert_eq!(allowed("ns", "b", &[charge]), format!("{all} Quota check passed for FRQ ns/q. 1 FRQ(s) updated."));
     }
 
     #[test]

@@ -17,8 +17,11 @@ pub async fn answer(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value,
     // A request without an id gets the answer one with an empty id would.
     let uid = request["uid"].as_str().unwrap_or_default();
     let (response, code) = match judge(rules, webhook, request).await {
-        Ok(patch) => {
+        Ok(Verdict { patch, message }) => {
             let mut response = json!({ "uid": uid, "allowed": true, "status": { "metadata": {}, "code": 200 } });
+            if !message.is_empty() {
+                response["status"]["message"] = json!(message);
+            }
             if !patch.is_empty() {
                 response["patchType"] = json!("JSONPatch");
                 response["patch"] = json!(STANDARD.encode(Value::Array(patch).to_string()));
@@ -48,8 +51,14 @@ pub fn unread(code: u16, message: &str) -> Value {
     json!({ "response": refused("", code, "", message) })
 }
 
-/// The patch, empty for validating webhooks.
-async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Vec<Value>, Refusal> {
+/// Of a request that is let through: how the object is changed, or what is said of it.
+#[derive(Default)]
+struct Verdict {
+    patch: Vec<Value>,
+    message: String,
+}
+
+async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verdict, Refusal> {
     let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
     let operation = text(&request["operation"]);
     let Some(operation) = Operation::from_wire(&operation) else {
@@ -86,12 +95,13 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Vec<
     if !webhook.mutating {
         // Nothing was checked against a schema here, other than where the rules run within the API server.
         admission::decodes(webhook.group, webhook.kind, object)?;
-        return rules.validate(asked, object).await.map(|()| Vec::new());
+        let message = rules.validate(asked, object).await?;
+        return Ok(Verdict { message, ..Verdict::default() });
     }
     let mut changed = object.clone();
     rules.mutate(asked, &mut changed)?;
     admission::encoded(webhook.kind, &mut changed);
-    Ok(difference::patch(object, &changed))
+    Ok(Verdict { patch: difference::patch(object, &changed), ..Verdict::default() })
 }
 
 /// Converts bindings between their versions.

@@ -193,7 +193,7 @@ async fn a_list_that_fails_lets_no_customization_through() {
     let answer = review(&service, "/validate-resourceinterpretercustomization", request).await;
     assert_eq!((&answer["allowed"], &answer["status"]["code"]), (&json!(false), &json!(500)));
     let message = answer["status"]["message"].as_str().unwrap_or_default();
-    assert!(message.contains("listing resourceinterpretercustomizations"), "{message}");
+    assert!(message.contains("failed to list ResourceInterpreterCustomizations"), "{message}");
 }
 
 #[tokio::test]
