@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, GroupVersionKind};
+use apimachinery::{ApiResource, GroupVersionKind, GroupVersionResource};
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -67,6 +67,22 @@ impl Mapper {
     /// The resource if it is known without asking.
     pub fn cached(&self, gvk: &GroupVersionKind) -> Option<ApiResource> {
         self.0.known.read().by_kind(gvk).map(|r| r.resource.clone())
+    }
+
+    /// The resource under these names; discovery is read again when it is not known, at most every half second.
+    ///
+    /// # Errors
+    /// Discovery could not be read.
+    pub async fn by_resource(&self, gvr: &GroupVersionResource) -> Result<Option<ApiResource>> {
+        let known = || self.0.known.read().by_resource(gvr).map(|found| found.resource.clone());
+        if let Some(resource) = known() {
+            return Ok(Some(resource));
+        }
+        let mut refreshed = self.0.refreshed.lock().await;
+        if known().is_none() && refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
+            self.read(&mut refreshed).await?;
+        }
+        Ok(known())
     }
 
     /// # Errors

@@ -47,6 +47,8 @@ pub(crate) async fn run(context: Context) {
     if !context.synced().await {
         return;
     }
+    let (stop, monitoring) = (context.stop.clone(), crate::lease::monitor(context.clone()));
+    tokio::spawn(async move { stop.run_until_cancelled(monitoring).await });
     let stop = context.stop.clone();
     run_workers("cluster-controller", queue, 16, stop, move |name| {
         let context = context.clone();

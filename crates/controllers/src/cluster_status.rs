@@ -9,7 +9,7 @@ use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
-use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel, SyncMode};
+use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel};
 use karmada_api::constants::{conditions, finalizers};
 use parking_lot::Mutex;
 use propagation::cluster_status::{self, Observation, Probe};
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<String>> = context.queue();
     let observations: Arc<Observations> = Arc::default();
     let (keys, forget, metrics) = (queue.clone(), observations.clone(), context.metrics.clone());
-    context.control.informer(&Cluster::api_resource()).subscribe(move |event| {
+    context.cluster_informer.subscribe(move |event| {
         let name = event.object().name();
         match event {
             Event::Deleted(_) => {
@@ -51,6 +51,10 @@ pub(crate) async fn run(context: Context) {
     if !context.synced().await {
         return;
     }
+    if let Some(cluster) = &context.agent_of {
+        let (stop, renewing) = (context.stop.clone(), crate::lease::renew(context.clone(), cluster.clone()));
+        tokio::spawn(async move { stop.run_until_cancelled(renewing).await });
+    }
     let stop = context.stop.clone();
     // A member that does not answer holds its place for the client's time-out (32 s): enough places for all of some
     // hundreds of members, of which half are lost.
@@ -64,7 +68,7 @@ pub(crate) async fn run(context: Context) {
 async fn reconcile(context: &Context, observations: &Observations, name: &str) -> Result<Next> {
     let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return Ok(Next::Done) };
     let has_finalizer = cluster.metadata.finalizers.iter().any(|finalizer| finalizer == finalizers::CLUSTER);
-    if cluster.spec.sync_mode == SyncMode::Pull || !has_finalizer {
+    if !context.serves(&cluster) || !has_finalizer {
         return Ok(Next::Done);
     }
     let started = tokio::time::Instant::now();
@@ -90,7 +94,9 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     if let Some(member) = member.filter(|_| collects) {
         collect(&member, &mut status, now).await;
         let models = if context.settings.gates.resource_models { cluster.spec.resource_models.as_slice() } else { &[] };
-        sum_up(&member, models, &mut status, observations).await;
+        if context.settings.sums {
+            sum_up(&member, models, &mut status, observations).await;
+        }
     }
     write(context, &cluster, status.clone()).await?;
     let seen = Cluster { status, ..Cluster::clone(&cluster) };

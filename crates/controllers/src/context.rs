@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use apimachinery::ApiResource;
 use client::{Client, Mapper};
-use controller_runtime::{EventRecorder, Informer, InformerSet, WorkQueue};
+use controller_runtime::{EventRecorder, Informer, InformerSet, Selection, WorkQueue};
 use karmada_api::ApiType;
-use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::config::v1alpha1::{ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration};
+use karmada_api::names;
 use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ use world::World;
 use crate::execution::Engine;
 use crate::gates::Gates;
 use crate::interpreting::Interpreting;
+use crate::lease::{Monitoring, Renewal};
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
 use crate::skip::Skip;
@@ -37,6 +39,10 @@ pub struct Settings {
     /// each; here a pass is a task, not a thread, and 64 keep a member busy that answers within 10 ms.
     pub workers: usize,
     pub gates: Gates,
+    pub renewal: Renewal,
+    pub monitoring: Monitoring,
+    /// `--enable-cluster-resource-modeling`: nodes and pods of members are followed and summed up.
+    pub sums: bool,
     /// How long several changes of status are collected into one write.
     pub settle: Duration,
     /// Where the controllers count.
@@ -53,6 +59,9 @@ impl Default for Settings {
             member_burst: 60,
             workers: 64,
             gates: Gates::default(),
+            renewal: Renewal::default(),
+            monitoring: Monitoring::default(),
+            sums: true,
             settle: Duration::from_millis(100),
             metrics: ::metrics::Registry::default(),
         }
@@ -77,7 +86,11 @@ pub struct Shared {
     pub(crate) policies: Store<Policy>,
     pub(crate) overrides: Store<Override>,
     pub(crate) clusters: Store<Cluster>,
+    /// The Clusters this process knows: all, or the agent's own.
+    pub(crate) cluster_informer: Informer,
     pub(crate) works: Informer,
+    /// The cluster whose agent this process is.
+    pub(crate) agent_of: Option<String>,
     pub(crate) recorder: EventRecorder,
     pub(crate) engine: Engine,
     /// How much waits on the way to members, queue by queue.
@@ -108,30 +121,69 @@ impl Context {
         settings: Settings,
         stop: CancellationToken,
     ) -> Self {
+        Self::of(client, world, connector, settings, stop, None)
+    }
+
+    /// For the agent of one cluster, which `own` reaches. Of the control plane it reads the cluster, its Works and how
+    /// kinds are interpreted, and nothing else: an agent may no more. Must be called inside a tokio runtime.
+    pub fn agent(
+        client: Client,
+        world: World,
+        own: (String, Client),
+        settings: Settings,
+        stop: CancellationToken,
+    ) -> Self {
+        Self::of(client, world, Arc::new(|_| None), settings, stop, Some(own))
+    }
+
+    fn of(
+        client: Client,
+        world: World,
+        connector: Connector,
+        settings: Settings,
+        stop: CancellationToken,
+        own: Option<(String, Client)>,
+    ) -> Self {
         let control = InformerSet::until(client.clone(), world.clone(), stop.clone());
-        let both = |resource: fn(Scope) -> ApiResource| Scope::ALL.map(|scope| control.informer(&resource(scope)));
-        let [policies, cluster_policies] = both(Policy::api_resource);
-        let [overrides, cluster_overrides] = both(Override::api_resource);
-        let clusters = control.informer(&Cluster::api_resource());
-        let clusters = Store::follow(&[&clusters], decode_cluster);
-        let works = control.informer(&Work::api_resource());
+        let both = |resource: fn(Scope) -> ApiResource| match own {
+            None => Scope::ALL.map(|scope| control.informer(&resource(scope))).to_vec(),
+            Some(_) => Vec::new(),
+        };
+        let (policies, overrides) = (both(Policy::api_resource), both(Override::api_resource));
+        let bindings = both(Binding::api_resource);
+        let (of_cluster, of_works) = match &own {
+            None => Default::default(),
+            Some((cluster, _)) => (
+                Selection { field_selector: Some(format!("metadata.name={cluster}")), ..Selection::default() },
+                Selection { namespace: Some(names::execution_namespace(cluster)), ..Selection::default() },
+            ),
+        };
+        let cluster_informer = control.selected(&Cluster::api_resource(), of_cluster);
+        let clusters = Store::follow(&[&cluster_informer], decode_cluster);
+        let works = control.selected(&Work::api_resource(), of_works);
         for scope in Scope::ALL {
             works.cache().add_label_index(scope.binding_id_label());
         }
-        for informer in both(Binding::api_resource) {
+        for informer in bindings {
             for scope in Scope::ALL {
                 informer.cache().add_label_index(scope.policy_id_label());
             }
         }
         let interpreting = Interpreting::follow(&control, connector.clone(), &world, &settings.metrics);
-        let members =
-            Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone());
-        let recorder = EventRecorder::start(client.clone(), world.clone(), "karmada-controller-manager", stop.clone());
+        let agent_of = own.as_ref().map(|(cluster, _)| cluster.clone());
+        let members = match own {
+            None => Members::new(control.clone(), clusters.clone(), connector, world.clone(), &settings, stop.clone()),
+            Some(own) => Members::alone(control.clone(), own, world.clone(), &settings, stop.clone()),
+        };
+        let component = if agent_of.is_some() { "karmada-agent" } else { "karmada-controller-manager" };
+        let recorder = EventRecorder::start(client.clone(), world.clone(), component, stop.clone());
         Self(Arc::new(Shared {
             mapper: Mapper::new(client.clone()),
-            policies: Store::follow(&[&policies, &cluster_policies], Policy::decode),
-            overrides: Store::follow(&[&overrides, &cluster_overrides], Override::decode),
+            policies: Store::follow(&policies.iter().collect::<Vec<_>>(), Policy::decode),
+            overrides: Store::follow(&overrides.iter().collect::<Vec<_>>(), Override::decode),
             clusters,
+            cluster_informer,
+            agent_of,
             works,
             members,
             recorder,
@@ -174,6 +226,14 @@ impl Context {
         self.settings.settle * u32::try_from(factor.min(LONGEST_SETTLE)).unwrap_or(1)
     }
 
+    /// Whether a cluster's objects and status are this process's business: those of agents are theirs.
+    pub(crate) fn serves(&self, cluster: &Cluster) -> bool {
+        match &self.agent_of {
+            None => cluster.spec.sync_mode != SyncMode::Pull,
+            Some(own) => cluster.metadata.name == *own,
+        }
+    }
+
     /// The time as the API writes it.
     pub(crate) fn now(&self) -> apimachinery::meta::Time {
         apimachinery::meta::Time::new(self.world.now())
@@ -196,11 +256,12 @@ impl Context {
     pub async fn synced(&self) -> bool {
         let mut informers = vec![
             self.works.clone(),
-            self.control.informer(&Cluster::api_resource()),
+            self.cluster_informer.clone(),
             self.control.informer(&ResourceInterpreterCustomization::api_resource()),
             self.control.informer(&ResourceInterpreterWebhookConfiguration::api_resource()),
         ];
-        for scope in Scope::ALL {
+        let scopes = if self.agent_of.is_none() { &Scope::ALL[..] } else { &[] };
+        for scope in scopes.iter().copied() {
             for resource in [Policy::api_resource(scope), Override::api_resource(scope), Binding::api_resource(scope)] {
                 informers.push(self.control.informer(&resource));
             }
@@ -214,6 +275,6 @@ impl Context {
     }
 }
 
-fn decode_cluster(object: &apimachinery::Object) -> Result<Cluster, DecodeError> {
+pub(crate) fn decode_cluster(object: &apimachinery::Object) -> Result<Cluster, DecodeError> {
     object.decode().map_err(|source| DecodeError { kind: "Cluster".into(), key: object.key(), source })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use base64::Engine as _;
 use client::{Client, Endpoint, TokenBucket};
-use controller_runtime::{Event, InformerSet};
+use controller_runtime::{Event, Informer, InformerSet};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
 use parking_lot::Mutex;
@@ -27,6 +27,8 @@ pub enum MemberError {
     NoCluster(String),
     #[error("cluster {0} is reached by its agent, not by the control plane")]
     Pull(String),
+    #[error("cluster {0} has another agent")]
+    OfAnother(String),
     #[error("the api endpoint of cluster {0} is empty")]
     NoEndpoint(String),
     #[error("cluster {0} does not have a secret")]
@@ -77,6 +79,8 @@ struct Inner {
     stop: CancellationToken,
     metrics: metrics::Registry,
     connected: Mutex<HashMap<String, Connected>>,
+    /// The only one there is, in its agent.
+    own: Option<Arc<Member>>,
 }
 
 /// A connection, and what it was made from: while these are the same, there is nothing to decode.
@@ -98,7 +102,8 @@ impl Members {
         let (qps, burst) = (settings.member_qps, settings.member_burst);
         let cluster_informer = control.informer(&Cluster::api_resource());
         let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
-        let inner = Inner { control, clusters, connector, world, qps, burst, stop, metrics, connected };
+        let own = None;
+        let inner = Inner { control, clusters, connector, world, qps, burst, stop, metrics, connected, own };
         let members = Self(Arc::new(inner));
         let weak = Arc::downgrade(&members.0);
         cluster_informer.subscribe(move |event| {
@@ -109,11 +114,57 @@ impl Members {
         members
     }
 
+    /// The members of another process's control plane, which `client` reaches, for who reads them without a controller
+    /// beside. Must be called inside a tokio runtime.
+    pub fn follow(client: Client, world: World, settings: &Settings, stop: CancellationToken) -> Self {
+        let control = InformerSet::until(client, world.clone(), stop.clone());
+        let clusters = Store::follow(&[&control.informer(&Cluster::api_resource())], crate::context::decode_cluster);
+        Self::new(control, clusters, Arc::new(|_| None), world, settings, stop)
+    }
+
+    /// The member alone whose agent this process is.
+    pub(crate) fn alone(
+        control: InformerSet,
+        (name, client): (String, Client),
+        world: World,
+        settings: &Settings,
+        stop: CancellationToken,
+    ) -> Self {
+        let client = client.counted_in(&settings.metrics);
+        let client = client.with_limit(TokenBucket::new(settings.member_qps, settings.member_burst).map(Arc::new));
+        let caches = |client: Client| InformerSet::until(client, world.clone(), stop.child_token());
+        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
+        let (endpoint, watched) = (Endpoint::default(), Mutex::default());
+        let own = Member { name, client, informers, managed, endpoint, watched };
+        let inner = Inner {
+            clusters: Store::empty(),
+            connector: Arc::new(|_| None),
+            qps: settings.member_qps,
+            burst: settings.member_burst,
+            metrics: settings.metrics.clone(),
+            connected: Mutex::default(),
+            own: Some(Arc::new(own)),
+            control,
+            world,
+            stop,
+        };
+        Self(Arc::new(inner))
+    }
+
+    /// The Clusters as the control plane has them.
+    pub fn clusters(&self) -> Informer {
+        self.0.control.informer(&Cluster::api_resource())
+    }
+
     /// The connection to a member; made anew when its Cluster or its secret says something else than before.
     ///
     /// # Errors
     /// What is missing. A member that does not answer is no error here.
     pub async fn get(&self, name: &str) -> Result<Arc<Member>, MemberError> {
+        if let Some(own) = &self.0.own {
+            let is_own = own.name == name;
+            return is_own.then(|| own.clone()).ok_or_else(|| MemberError::OfAnother(name.to_owned()));
+        }
         let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
         let cluster = cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))?;
         if cluster.spec.sync_mode == SyncMode::Pull {
@@ -168,6 +219,9 @@ impl Members {
 
     /// The connection if there is one.
     pub fn connected(&self, name: &str) -> Option<Arc<Member>> {
+        if let Some(own) = &self.0.own {
+            return (own.name == name).then(|| own.clone());
+        }
         self.0.connected.lock().get(name).map(|known| known.member.clone())
     }
 

@@ -38,6 +38,11 @@ impl<T: Send + Sync + 'static> Store<T> {
         store
     }
 
+    /// Follows nothing.
+    pub(crate) fn empty() -> Self {
+        Self(Arc::default())
+    }
+
     pub(crate) fn get(&self, key: &ObjectKey) -> Option<Arc<T>> {
         self.0.read().get(key).cloned()
     }

@@ -116,7 +116,8 @@ pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task:
             return Err(SelectionError(name.to_owned()));
         }
     }
-    let chosen = CONTROLLERS.iter().filter(|controller| is_selected(controller.name, selection));
+    let here = |controller: &&Controller| context.agent_of.is_none() || controller.place == Place::Both;
+    let chosen = CONTROLLERS.iter().filter(here).filter(|controller| is_selected(controller.name, selection));
     let metrics = &context.metrics.registry;
     let started = chosen.map(|controller| {
         let running = (controller.start)(context.clone());

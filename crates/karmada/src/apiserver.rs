@@ -26,7 +26,7 @@ use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::rules::Rules;
-use crate::search::Search;
+use crate::search::{Offers, Search};
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,7 +64,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let rules = Rules::new(world.clone(), options.admission);
     let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
     let proxy = Arc::new(ClusterProxy::new(connector));
-    let search = Arc::new(Search::new(Arc::clone(&proxy)));
+    let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
     // Nobody listens yet.
@@ -78,7 +78,9 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let listen = &options.listen;
     let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
     let client_ca = opened.data.pki.authority.certificate();
-    let own = crate::bootstrap::Server { front, client_ca, world, more: crate::bootstrap::proxy_users() };
+    let mut more = crate::bootstrap::proxy_users();
+    more.push(crate::bootstrap::system_namespace());
+    let own = crate::bootstrap::Server { front, client_ca, world, more };
     opened.engine.at_once(crate::bootstrap::run(&client, &own)).await?;
     Ok(opened)
 }

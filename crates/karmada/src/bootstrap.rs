@@ -7,6 +7,7 @@ use apiserver::bootstrap_objects::Front;
 use apiserver::{bootstrap_flow, bootstrap_objects, bootstrap_policy};
 use client::{Client, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use karmada_api::constants::namespaces;
 use serde_json::{Value, json};
 use world::World;
 
@@ -25,10 +26,10 @@ pub struct Server<'s> {
 
 /// Creates what is missing and completes what falls short; nothing is taken away.
 pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
-    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    let resource = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let wanted = bootstrap_policy::NAMESPACES.map(|name| {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-        (namespaces.clone(), object)
+        (resource.clone(), object)
     });
     ensure_all(client, wanted.into()).await?;
     let rbac = "rbac.authorization.k8s.io";
@@ -118,6 +119,12 @@ pub fn proxy_users() -> Vec<(ApiResource, Value)> {
         (ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), role),
         (ApiResource::cluster(group, "v1", "ClusterRoleBinding", "clusterrolebindings"), binding),
     ]
+}
+
+/// Where the components' Leases are, as upstream's installers make it.
+pub fn system_namespace() -> (ApiResource, Value) {
+    let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::SYSTEM}});
+    (ApiResource::cluster("", "v1", "Namespace", "namespaces"), object)
 }
 
 async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyhow::Result<()> {

@@ -50,8 +50,12 @@ enum Command {
     Apiserver(ServerArgs),
     /// The controllers alone, for an API server that is not ours or runs elsewhere.
     ControllerManager,
+    /// The controllers of one member in pull mode, beside the member.
+    Agent,
     /// Clusters for an API server that is not ours, which passes requests for them on.
     AggregatedApiserver(AggregatedArgs),
+    /// Searches over members, for an API server that is not ours, which passes requests for them on.
+    Search(SearchArgs),
     /// The admission rules and conversions over HTTPS, for an API server that is not ours.
     Webhook(WebhookArgs),
     /// The scheduler alone, for an API server that is not ours or runs elsewhere.
@@ -60,6 +64,8 @@ enum Command {
     SchedulerEstimator,
     /// Takes replicas back from where they cannot start.
     Descheduler,
+    /// Not part of this version: the metrics APIs over members. Its flags are known.
+    MetricsAdapter,
     /// A simulated member cluster: an API server with nodes on which pods seem to run.
     Member(MemberArgs),
 }
@@ -114,6 +120,13 @@ struct UpArgs {
 struct AggregatedArgs {
     /// Where the Clusters are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
     #[arg(long, default_value = "karmada-aggregated-data")]
+    data_dir: PathBuf,
+}
+
+#[derive(Args)]
+struct SearchArgs {
+    /// Where the registries are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
+    #[arg(long, default_value = "karmada-search-data")]
     data_dir: PathBuf,
 }
 
@@ -280,14 +293,36 @@ fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admission::Option
     })
 }
 
+/// What the controllers beside a control plane are told.
 fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
-    let seconds = |name: &str| {
-        let parsed = given.duration(name)?.as_secs();
-        i64::try_from(parsed).with_context(|| format!("--{name} is too long"))
+    let period = positive(given, "cluster-monitor-period")?;
+    let graces = controllers::Graces {
+        usual: seconds(given, "cluster-monitor-grace-period")?,
+        startup: seconds(given, "cluster-startup-grace-period")?,
     };
-    let mut settings = controllers::Settings {
-        status_frequency: given.duration("cluster-status-update-frequency")?,
+    Ok(controllers::Settings {
         skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
+        monitoring: controllers::Monitoring { period, graces },
+        ..of_members(given)?
+    })
+}
+
+/// What an agent is told.
+fn agent_settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+    let duration = positive(given, "cluster-lease-duration")?;
+    let fraction: f64 = given.parsed("cluster-lease-renew-interval-fraction")?;
+    anyhow::ensure!(
+        fraction > 0.0 && fraction < 1.0,
+        "--cluster-lease-renew-interval-fraction must be greater than 0 and less than 1"
+    );
+    Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, ..of_members(given)? })
+}
+
+/// What both are told.
+fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+    let mut settings = controllers::Settings {
+        status_frequency: positive(given, "cluster-status-update-frequency")?,
+        sums: given.is_true("enable-cluster-resource-modeling")?,
         gates: controllers::Gates {
             propagate_deps: given.gates.is_open(gates::PROPAGATE_DEPS),
             schedule_priority: given.gates.is_open(gates::PRIORITY_BASED_SCHEDULING),
@@ -301,18 +336,26 @@ fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
         },
         ..Default::default()
     };
-    anyhow::ensure!(
-        !settings.status_frequency.is_zero(),
-        "--cluster-status-update-frequency must be greater than 0, for a member is looked at that often"
-    );
-    settings.thresholds.success = seconds("cluster-success-threshold")?;
-    settings.thresholds.failure = seconds("cluster-failure-threshold")?;
+    settings.thresholds.success = seconds(given, "cluster-success-threshold")?;
+    settings.thresholds.failure = seconds(given, "cluster-failure-threshold")?;
     // Upstream's limit of 40 requests a second is not kept unless somebody asks for one.
     if given.is_given("cluster-api-qps") {
         settings.member_qps = given.parsed("cluster-api-qps")?;
     }
     settings.member_burst = given.parsed("cluster-api-burst")?;
     Ok(settings)
+}
+
+fn seconds(given: &Given<'_>, name: &str) -> anyhow::Result<i64> {
+    let parsed = given.duration(name)?.as_secs();
+    i64::try_from(parsed).with_context(|| format!("--{name} is too long"))
+}
+
+/// A period: something is done that often.
+fn positive(given: &Given<'_>, name: &str) -> anyhow::Result<Duration> {
+    let period = given.duration(name)?;
+    anyhow::ensure!(!period.is_zero(), "--{name} must be greater than 0");
+    Ok(period)
 }
 
 /// `--enable-scheduler-estimator`: members this process follows are asked without a socket, all others over gRPC.
@@ -415,8 +458,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Components that are programs of their own in upstream: `karmada-webhook ...` is `karmada webhook ...`.
-const PROGRAMS: &[&str] =
-    &["controller-manager", "aggregated-apiserver", "webhook", "scheduler", "scheduler-estimator", "descheduler"];
+const PROGRAMS: &[&str] = &[
+    "controller-manager",
+    "agent",
+    "aggregated-apiserver",
+    "search",
+    "webhook",
+    "scheduler",
+    "scheduler-estimator",
+    "descheduler",
+    "metrics-adapter",
+];
 
 fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
     let name = args.first().and_then(|path| std::path::Path::new(path).file_name()).and_then(|name| name.to_str());
@@ -469,9 +521,26 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
             let settings = settings(&given)?;
             runtime.block_on(components::controller_manager(&given, settings))
         }
+        Command::Agent => {
+            let given = read(of_command, "agent", flags::EFFECTIVE_IN_AGENT)?;
+            let settings = agent_settings(&given)?;
+            runtime.block_on(components::agent(&given, settings))
+        }
+        Command::MetricsAdapter => {
+            read(of_command, "metrics-adapter", &[])?;
+            anyhow::bail!(
+                "karmada-metrics-adapter is not part of this version: its flags are known, the metrics APIs over members \
+                 (metrics.k8s.io, custom.metrics.k8s.io) are not served. `kubectl top` works with a member's own \
+                 kubeconfig, and through `clusters/NAME/proxy`"
+            )
+        }
         Command::AggregatedApiserver(args) => {
             let given = read(of_command, "aggregated-apiserver", flags::EFFECTIVE_IN_AGGREGATED_APISERVER)?;
             runtime.block_on(components::aggregated_apiserver(&given, args.data_dir))
+        }
+        Command::Search(args) => {
+            let given = read(of_command, "search", flags::EFFECTIVE_IN_SEARCH)?;
+            runtime.block_on(components::search(&given, args.data_dir))
         }
         Command::Webhook(args) => {
             let given = read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;

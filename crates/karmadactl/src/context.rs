@@ -109,7 +109,7 @@ fn context_of<'a>(document: &'a Value, name: Option<&str>) -> Option<&'a Value> 
 }
 
 /// The `cluster` entry that a context of a kubeconfig names.
-fn cluster_of(kubeconfig: &str, context: Option<&str>) -> Option<Value> {
+pub(crate) fn cluster_of(kubeconfig: &str, context: Option<&str>) -> Option<Value> {
     let document: Value = serde_saphyr::from_str(kubeconfig).ok()?;
     let cluster = context_of(&document, context)?["cluster"].as_str()?;
     Some(named(&document, "clusters", cluster)?["cluster"].clone())

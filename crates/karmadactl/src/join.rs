@@ -133,15 +133,12 @@ struct Credentials {
 async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> Result<Credentials, Error> {
     let ns = options.cluster_namespace.as_str();
     let account = format!("karmada-{name}");
-    for (resource, object) in member_objects(ns, name, &account) {
+    let objects = impersonator_objects(ns).into_iter().chain(account_objects(ns, name, &account));
+    for (resource, object) in std::iter::once(namespace(ns)).chain(objects) {
         create_if_absent(member, resource, &object).await?;
     }
-    let failed = |purpose: &str, why| {
-        let text = format!("failed to get serviceAccount secret{purpose} from cluster({name}), error: {why}");
-        Error::message(text)
-    };
-    let impersonator = token_secret(member, ns, IMPERSONATOR).await.map_err(|why| failed(" for impersonation", why))?;
-    let cluster = token_secret(member, ns, &account).await.map_err(|why| failed("", why))?;
+    let impersonator = impersonator_secret(member, ns, name).await?;
+    let cluster = account_secret(member, ns, name).await?;
     Ok(Credentials {
         ca_bundle: text(&cluster["data"]["ca.crt"]),
         token: text(&cluster["data"]["token"]),
@@ -149,26 +146,53 @@ async fn prepare_member(member: &Client, name: &str, options: &JoinOptions) -> R
     })
 }
 
-/// What must exist in the member, in the order of creation.
-fn member_objects(ns: &str, name: &str, account: &str) -> Vec<(&'static ApiResource, Value)> {
+/// The filled secret of the account that may do everything.
+pub(crate) async fn account_secret(member: &Client, ns: &str, name: &str) -> Result<Value, Error> {
+    let found = token_secret(member, ns, &format!("karmada-{name}")).await;
+    found.map_err(|why| {
+        Error::message(format!("failed to get serviceAccount secret from cluster({name}), error: {why}"))
+    })
+}
+
+/// The filled secret of the account that may act as others.
+pub(crate) async fn impersonator_secret(member: &Client, ns: &str, name: &str) -> Result<Value, Error> {
+    token_secret(member, ns, IMPERSONATOR).await.map_err(|why| {
+        let failed = "failed to get serviceAccount secret for impersonation from cluster";
+        Error::message(format!("{failed}({name}), error: {why}"))
+    })
+}
+
+type Wanted = (&'static ApiResource, Value);
+
+/// The namespace of the accounts in the member.
+pub(crate) fn namespace(ns: &str) -> Wanted {
+    let object =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns, "labels": {SYSTEM_LABEL: "true"}}});
+    (&resources::NAMESPACE, object)
+}
+
+fn service_account(ns: &str, account: &str) -> Wanted {
+    let metadata = json!({"name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"}});
+    (&resources::SERVICE_ACCOUNT, json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}))
+}
+
+fn token(ns: &str, account: &str) -> Wanted {
+    let object = json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": {
+        "name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"},
+        "annotations": {"kubernetes.io/service-account.name": account}}});
+    (&resources::SECRET, object)
+}
+
+/// What must exist in the member for its impersonator, in the order of creation.
+pub(crate) fn impersonator_objects(ns: &str) -> Vec<Wanted> {
+    vec![service_account(ns, IMPERSONATOR), token(ns, IMPERSONATOR)]
+}
+
+/// What must exist in the member for the control plane's own account, in the order of creation.
+pub(crate) fn account_objects(ns: &str, name: &str, account: &str) -> Vec<Wanted> {
     let rbac_name = format!("karmada-controller-manager:karmada-{name}");
-    let service_account = |account: &str| {
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {
-            "name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"}}})
-    };
-    let token = |account: &str| {
-        json!({"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", "metadata": {
-            "name": account, "namespace": ns, "labels": {SYSTEM_LABEL: "true"},
-            "annotations": {"kubernetes.io/service-account.name": account}}})
-    };
     vec![
-        (
-            &resources::NAMESPACE,
-            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns, "labels": {SYSTEM_LABEL: "true"}}}),
-        ),
-        (&resources::SERVICE_ACCOUNT, service_account(IMPERSONATOR)),
-        (&resources::SECRET, token(IMPERSONATOR)),
-        (&resources::SERVICE_ACCOUNT, service_account(account)),
+        service_account(ns, account),
         (
             &resources::CLUSTER_ROLE,
             json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
@@ -183,7 +207,7 @@ fn member_objects(ns: &str, name: &str, account: &str) -> Vec<(&'static ApiResou
                 "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ns}],
                 "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": rbac_name}}),
         ),
-        (&resources::SECRET, token(account)),
+        token(ns, account),
     ]
 }
 
@@ -239,22 +263,20 @@ async fn register(
         .create(&resources::CLUSTER, &cluster_object(member, name, id, options))
         .await
         .map_err(Error::client(format!("create cluster {name}")))?;
-    // The Secrets go with the Cluster.
     for (secret_name, _) in &data {
-        let owner = json!({"metadata": {"ownerReferences": [{
-            "apiVersion": cluster.api_version(), "kind": "Cluster", "name": name, "uid": cluster.uid(),
-            "controller": true, "blockOwnerDeletion": true}]}});
-        control
-            .patch(
-                &resources::SECRET,
-                &ObjectKey::namespaced(ns, *secret_name),
-                &client::Patch::Merge(owner),
-                &client::PatchOptions::default(),
-            )
-            .await
-            .map_err(Error::client(format!("patch secret {ns}/{secret_name}")))?;
+        goes_with(control, ns, secret_name, &cluster).await?;
     }
     Ok(())
+}
+
+/// Secrets go with their Cluster.
+pub(crate) async fn goes_with(control: &Client, ns: &str, secret: &str, cluster: &Object) -> Result<(), Error> {
+    let owner = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": cluster.api_version(), "kind": "Cluster", "name": cluster.name(), "uid": cluster.uid(),
+        "controller": true, "blockOwnerDeletion": true}]}});
+    let (key, patch) = (ObjectKey::namespaced(ns, secret), client::Patch::Merge(owner));
+    let patched = control.patch(&resources::SECRET, &key, &patch, &client::PatchOptions::default()).await;
+    patched.map(drop).map_err(Error::client(format!("patch secret {ns}/{secret}")))
 }
 
 fn cluster_object(member: &Member, name: &str, id: &str, options: &JoinOptions) -> Value {
@@ -279,7 +301,7 @@ fn cluster_object(member: &Member, name: &str, id: &str, options: &JoinOptions) 
     json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": spec})
 }
 
-async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Value) -> Result<(), Error> {
+pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Value) -> Result<(), Error> {
     match client.create(resource, object).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_already_exists() => Ok(()),
@@ -291,7 +313,7 @@ async fn create_if_absent(client: &Client, resource: &ApiResource, object: &Valu
 }
 
 /// A Secret left by an earlier attempt may hold a token that is no longer good.
-async fn put_secret(control: &Client, ns: &str, name: &str, data: &Value) -> Result<(), Error> {
+pub(crate) async fn put_secret(control: &Client, ns: &str, name: &str, data: &Value) -> Result<(), Error> {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": name, "namespace": ns}, "data": data});
     match control.create(&resources::SECRET, &secret).await {
@@ -313,7 +335,7 @@ pub(crate) fn decoded(object: &Object) -> Result<Value, Error> {
     object.to_value().map_err(|e| Error::message(format!("{} {} cannot be decoded: {e}", object.kind(), object.key())))
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 

@@ -3,6 +3,7 @@
 //! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon`, `explain-placement`, `schedule --dry-run`,
 //! `interpret` and `version`.
 
+pub mod agent;
 mod api_resources;
 mod cli;
 mod context;

@@ -88,6 +88,71 @@ pub fn settle(
     (reported, Observation { ready, since })
 }
 
+/// When an agent was last heard of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// The status and reason of the Ready condition it reported.
+    ready: Option<(String, String)>,
+    /// When it renewed its Lease, in the Lease's words.
+    renewed: Option<String>,
+    at: Time,
+}
+
+/// How long an agent may be silent, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Graces {
+    pub usual: i64,
+    /// Since a Cluster was made of which nothing was ever reported.
+    pub startup: i64,
+}
+
+impl Default for Graces {
+    fn default() -> Self {
+        Self { usual: 40, startup: 60 }
+    }
+}
+
+/// What an agent shows of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Signs<'a> {
+    /// When its Cluster was made.
+    pub created: Time,
+    pub ready: Option<&'a Condition>,
+    /// `spec.renewTime` of its Lease.
+    pub renewed: Option<&'a str>,
+}
+
+/// The Ready condition of a cluster whose agent has been silent for too long, and what to remember. What changed since
+/// the last look was heard now, and so is everything at the first look: before that nothing is known.
+pub fn silence(signs: Signs<'_>, before: Option<&Heard>, graces: Graces, now: Time) -> (Option<Condition>, Heard) {
+    let ready = signs.ready.map(|it| (it.status.clone(), it.reason.clone()));
+    let renewed = signs.renewed.map(str::to_owned);
+    let at = match before {
+        Some(before) if before.ready == ready && before.renewed == renewed => before.at,
+        Some(_) => now,
+        None if ready.is_none() => signs.created,
+        None => now,
+    };
+    let heard = Heard { ready, renewed, at };
+    let grace = if signs.ready.is_some() { graces.usual } else { graces.startup };
+    if now.timestamp().as_second() - at.timestamp().as_second() <= grace {
+        return (None, heard);
+    }
+    let (reason, message) = match signs.ready {
+        Some(_) => (reasons::CLUSTER_STATUS_UNKNOWN, "Cluster status controller stopped posting cluster status."),
+        None => (reasons::CLUSTER_STATUS_NEVER_UPDATED, "Cluster status controller never posted cluster status."),
+    };
+    let unknown = Condition {
+        type_: conditions::READY.to_owned(),
+        status: "Unknown".to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        ..Condition::default()
+    };
+    let already = signs.ready.is_some_and(|it| it.status == unknown.status);
+    ((!already).then_some(unknown), heard)
+}
+
 /// Sorts what a member serves as it is stored, and says whether it is all. `failed` tells that some group could not be
 /// asked.
 pub fn api_enablements(mut found: Vec<ApiEnablement>, failed: bool) -> (Vec<ApiEnablement>, Condition) {
@@ -143,6 +208,37 @@ mod tests {
 
     fn apimachinery_timestamp(second: i64) -> jiff::Timestamp {
         jiff::Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_silent_agent() {
+        let ready =
+            |status: &str| Condition { status: status.to_owned(), reason: "r".to_owned(), ..Condition::default() };
+        let (up, unknown) = (ready("True"), ready("Unknown"));
+        let mut before = None;
+        for (second, ready, renewed, expected) in [
+            // Nothing was ever reported: the Cluster is from second 0.
+            (50, None, None, None),
+            (61, None, None, Some("ClusterStatusNeverUpdated")),
+            (62, Some(&unknown), None, None),
+            (200, Some(&unknown), None, None),
+            // The agent came.
+            (210, Some(&up), Some("a"), None),
+            (250, Some(&up), Some("a"), None),
+            (251, Some(&up), Some("a"), Some("ClusterStatusUnknown")),
+            // The Lease alone says that it lives.
+            (252, Some(&up), Some("b"), None),
+            (292, Some(&up), Some("b"), None),
+            (293, Some(&up), Some("b"), Some("ClusterStatusUnknown")),
+        ] {
+            let signs = Signs { created: at(0), ready, renewed };
+            let (condition, heard) = silence(signs, before.as_ref(), Graces::default(), at(second));
+            assert_eq!(condition.map(|it| it.reason).as_deref(), expected, "{second}");
+            before = Some(heard);
+        }
+        // Who has just begun to look knows nothing of the time before.
+        let signs = Signs { created: at(0), ready: Some(&up), renewed: Some("b") };
+        assert_eq!(silence(signs, None, Graces::default(), at(1000)).0, None);
     }
 
     #[test]

@@ -17,8 +17,6 @@ use std::time::Duration;
 use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Informer, Priority, Selection, WorkQueue, run_workers};
-use karmada_api::ApiType;
-use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
 use karmada_api::work::v1alpha1::WorkStatus;
@@ -90,7 +88,7 @@ async fn run(context: Context) {
     let on_works = context.clone();
     context.works.subscribe(move |event| note_work(&on_works, event));
     let on_clusters = context.clone();
-    context.control.informer(&Cluster::api_resource()).subscribe(move |event| note_cluster(&on_clusters, event));
+    context.cluster_informer.subscribe(move |event| note_cluster(&on_clusters, event));
     context.stop.cancelled().await;
 }
 

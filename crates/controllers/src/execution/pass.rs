@@ -9,7 +9,7 @@ use apimachinery::{Object, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{EventRecorder, Involved, Next};
 use karmada_api::ApiType;
-use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, conditions, events, finalizers};
 use karmada_api::names;
 use karmada_api::work::v1alpha1::{ManifestStatus, Work, WorkStatus};
@@ -35,7 +35,7 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
     let name = key.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
     let cluster = context.clusters.get(&ObjectKey::cluster(name));
     let cluster = cluster.ok_or_else(|| Error::Wait(format!("cluster {name} of work {key} does not exist")))?;
-    if cluster.spec.sync_mode == SyncMode::Pull {
+    if !context.serves(&cluster) {
         return Ok(Next::Done);
     }
     let mut work: Work = decoded(&object, object.decode())?;

@@ -131,3 +131,53 @@ async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     plane.until("the cluster is gone", async || plane.get(&resource, &key).await.is_none().then_some(())).await;
     plane.shutdown().await;
 }
+
+/// No agent runs here: what one would write is written by hand.
+#[tokio::test(start_paused = true)]
+async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
+    let plane = Plane::start().await;
+    let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    plane.create(namespaces(), default).await;
+    let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster("far"));
+    let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "far"},
+        "spec": {"syncMode": "Pull"}});
+    plane.create(resource.clone(), object).await;
+    let far = async || plane.get(&resource, &key).await.expect("the cluster");
+    let until_unknown = async |reason: &str| {
+        let started = Instant::now();
+        let what = format!("{reason} is the reason");
+        plane.until(&what, async || (ready(&far().await)["reason"] == reason).then_some(())).await;
+        assert_eq!(ready(&far().await)["status"], "Unknown");
+        plane
+            .until("it takes nothing new", async || {
+                (taints(&far().await) == ["cluster.karmada.io/unreachable:NoSchedule"]).then_some(())
+            })
+            .await;
+        started.elapsed().as_secs()
+    };
+    let after = until_unknown("ClusterStatusNeverUpdated").await;
+    assert!((55..=70).contains(&after), "{after}");
+    assert_eq!(ready(&far().await)["message"], "Cluster status controller never posted cluster status.");
+
+    // The agent comes, reports, and renews its Lease for two minutes.
+    let healthy = json!({"type": "Ready", "status": "True", "reason": "ClusterReady", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    plane.merge(&resource, &key, json!({"status": {"conditions": [healthy]}}), client::PatchOptions::status()).await;
+    let lease = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-cluster"}});
+    let _ = plane.client.create(&namespaces(), &space).await;
+    let object = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "far", "namespace": "karmada-cluster"}, "spec": {"holderIdentity": "far"}});
+    plane.create(lease.clone(), object).await;
+    let of_lease = ObjectKey::namespaced("karmada-cluster", "far");
+    for turn in 0..12 {
+        let renewed = json!({"spec": {"renewTime": format!("2026-01-01T00:00:{turn:02}.000000Z")}});
+        plane.merge(&lease, &of_lease, renewed, client::PatchOptions::default()).await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(ready(&far().await)["status"], "True", "turn {turn}");
+    }
+    let after = until_unknown("ClusterStatusUnknown").await;
+    assert!((25..=40).contains(&after), "{after}");
+    assert_eq!(ready(&far().await)["message"], "Cluster status controller stopped posting cluster status.");
+    plane.shutdown().await;
+}

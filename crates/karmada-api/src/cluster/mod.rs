@@ -16,7 +16,7 @@ use crate::crd::type_of;
 
 pub use models::default_models;
 pub use strategy::ClusterStrategy;
-pub(crate) use validation::name_complaints;
+pub use validation::name_complaints;
 
 pub mod v1alpha1 {
     pub use super::types::*;

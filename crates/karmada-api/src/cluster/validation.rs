@@ -26,7 +26,7 @@ pub(super) fn name(object: &Value) -> ErrorList {
 }
 
 /// What is wrong with the name of a cluster, wherever it is written.
-pub(crate) fn name_complaints(name: &str) -> Vec<String> {
+pub fn name_complaints(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["must be not empty".to_owned()];
     }

@@ -88,8 +88,7 @@ impl ClusterProxy {
 
     /// Answers 200 by cluster, in the order of their names.
     async fn ask(&self, server: &Shared, user: &Identity, path: &str) -> Result<Vec<(String, Response)>, Status> {
-        server.cache.catch_up().await?;
-        let (clusters, _, _) = server.cache.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true);
+        let clusters = self.known(server).await?.all();
         let mut asked: Vec<BoxFuture<'_, Option<(String, Response)>>> = Vec::new();
         for ObjectKey { name, .. } in clusters.iter().map(|cluster| cluster.key()) {
             let mut request = Request::new(transport::empty());

@@ -4,14 +4,16 @@
 //! member decides, for he is impersonated there with the token of `impersonatorSecretRef`. The administrator's token
 //! of `secretRef` is never used. Requests are passed on once: nothing is repeated, cached or rewritten.
 
+mod clusters;
 mod everywhere;
 mod outgoing;
 mod upgrade;
 
+pub(crate) use clusters::Clusters;
 pub(crate) use everywhere::{behind, whole};
 
 use std::collections::HashMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
@@ -19,6 +21,7 @@ use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route};
 use base64::Engine as _;
 use client::{Client, Endpoint};
+use controller_runtime::Informer;
 use controllers::Connector;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -39,8 +42,10 @@ pub struct ClusterProxy {
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
     /// The server this is a part of; known once it has started.
     own: OnceLock<ApiService>,
-    /// Where everything but Clusters is, if not in that server.
+    /// Where secrets are, and what is no member's, if not in that server.
     control: OnceLock<Client>,
+    /// The Clusters, if not in that server.
+    clusters: OnceLock<Informer>,
 }
 
 /// A failure of the proxy itself; upstream gives these no reason.
@@ -57,12 +62,27 @@ impl ClusterProxy {
             connected: Mutex::default(),
             own: OnceLock::new(),
             control: OnceLock::new(),
+            clusters: OnceLock::new(),
         }
     }
 
     /// Secrets, and what is no member's, are in another server.
     pub fn control_plane(&self, client: Client) {
         let _ = self.control.set(client);
+    }
+
+    /// Clusters are in another server, too.
+    pub fn clusters_in(&self, clusters: Informer) {
+        let _ = self.clusters.set(clusters);
+    }
+
+    /// The Clusters, not older than the request.
+    pub(crate) async fn known(&self, server: &Shared) -> Result<Clusters, Status> {
+        match self.clusters.get() {
+            None => drop(server.cache.catch_up().await?),
+            Some(far) => clusters::complete(far).await?,
+        }
+        Ok(Clusters { own: Arc::clone(&server.cache), far: self.clusters.get().cloned() })
     }
 
     /// Where requests go that are no member's.
@@ -129,9 +149,8 @@ impl ClusterProxy {
 
     /// The connection to a member, made anew when its Cluster or its secrets say something else than before.
     async fn member(&self, server: &Shared, name: &str) -> Result<Client, Status> {
-        server.cache.catch_up().await?;
-        let clusters = server.cache.resource("cluster.karmada.io/clusters");
-        let Some(cluster) = clusters.get(&ObjectKey::cluster(name)) else {
+        let known = self.known(server).await?;
+        let Some(cluster) = known.get(name) else {
             self.connected.lock().remove(name);
             return Err(Status::not_found(GROUP, "clusters", name));
         };
@@ -149,7 +168,7 @@ impl ClusterProxy {
         };
         let mut connected = self.connected.lock();
         // Clusters that are gone would keep their connections for ever.
-        connected.retain(|other, _| clusters.get(&ObjectKey::cluster(other.as_str())).is_some());
+        connected.retain(|other, _| known.get(other).is_some());
         connected.insert(name.to_owned(), (endpoint, client.clone()));
         Ok(client)
     }

@@ -1,11 +1,14 @@
 //! Upstream's components as processes of their own, against any API server: who works, what is served beside it, and how
 //! it ends. What they do is in the crates of their names.
 
+mod agent;
 mod aggregated;
+mod behind;
 mod flags;
 mod near;
 mod reconciling;
 mod scheduling;
+mod searching;
 
 use std::path::Path;
 
@@ -19,11 +22,13 @@ use world::World;
 use crate::flags::Given;
 use crate::probes::Probes;
 
+pub use agent::agent;
 pub use aggregated::aggregated_apiserver;
 pub use flags::{addresses, descheduler_options, estimator_settings, scheduler_options, switches};
 pub use near::NearMembers;
 pub use reconciling::controller_manager;
 pub use scheduling::{descheduler, scheduler, scheduler_estimator};
+pub use searching::search;
 
 /// Whether this replica holds the Lease, with client-go's name.
 pub const LEADING: Description =
@@ -57,8 +62,17 @@ pub async fn run(
     lease: Option<&str>,
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
 ) -> anyhow::Result<()> {
+    run_over(connect(name, given).await?, given, lease, begin).await
+}
+
+/// As [`run`], for a component that reaches the API server otherwise than by `--kubeconfig`.
+async fn run_over(
+    client: Client,
+    given: &Given<'_>,
+    lease: Option<&str>,
+    begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
+) -> anyhow::Result<()> {
     let world = World::system();
-    let client = connect(name, given).await?;
     let (registry, stop, probed) = (Registry::default(), CancellationToken::new(), CancellationToken::new());
     crate::metrics::of_process(&registry);
     let client = client.counted_in(&registry);
@@ -163,7 +177,10 @@ async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
         kubeconfig.is_some() || master.is_some() || in_a_pod,
         "--kubeconfig or KUBECONFIG must name the API server"
     );
-    let client = Client::from_flags(kubeconfig.map(Path::new), master).await?.with_user_agent(name);
+    limited(Client::from_flags(kubeconfig.map(Path::new), master).await?.with_user_agent(name), given)
+}
+
+fn limited(client: Client, given: &Given<'_>) -> anyhow::Result<Client> {
     if !given.is_given("kube-api-qps") {
         return Ok(client);
     }

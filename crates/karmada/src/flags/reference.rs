@@ -119,5 +119,28 @@ pub fn metrics_page() -> String {
             );
         }
     }
+    page.push_str(NOT_HERE);
     page
 }
+
+/// Families of components that are not part of this version; upstream shows them once such a component counted.
+const NOT_HERE: &str = "
+## Not counted in this version
+
+Their components are not part of this version; upstream, too, shows these families only when such a component has counted.
+
+| name | type | labels | whose |
+|---|---|---|---|
+| `eviction_queue_depth` | gauge | name | taint manager (gate Failover) |
+| `eviction_kind_total` | gauge | member_cluster, resource_kind | taint manager |
+| `eviction_processing_latency_seconds` | histogram | name | taint manager |
+| `eviction_processing_total` | counter | name, result | taint manager |
+| `cronfederatedhpa_process_duration_seconds` | histogram | result | CronFederatedHPA |
+| `cronfederatedhpa_rule_process_duration_seconds` | histogram | result | CronFederatedHPA |
+| `federatedhpa_process_duration_seconds` | histogram | result | FederatedHPA |
+| `federatedhpa_pull_metrics_duration_seconds` | histogram | result, metricType | FederatedHPA |
+| `horizontal_pod_autoscaler_controller_reconciliations_total` | counter | action, error | FederatedHPA; upstream never serves it |
+| `horizontal_pod_autoscaler_controller_reconciliation_duration_seconds` | histogram | action, error | the same |
+| `horizontal_pod_autoscaler_controller_metric_computation_total` | counter | action, error, metric_type | the same |
+| `horizontal_pod_autoscaler_controller_metric_computation_duration_seconds` | histogram | action, error, metric_type | the same |
+";

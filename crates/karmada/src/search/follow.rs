@@ -7,9 +7,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use apimachinery::Object;
 use apimachinery::Status;
-use apimachinery::resource::ResourceInfo;
+use apimachinery::{ApiResource, Object};
 use bytes::Bytes;
 use client::WatchOptions;
 use controllers::Members;
@@ -61,7 +60,7 @@ struct Following {
 pub async fn follow(
     members: &Members,
     targets: Vec<Target>,
-    resource: &ResourceInfo,
+    resource: &ApiResource,
     wanted: Wanted,
     still: impl Fn() -> bool + Send + 'static,
     ending: CancellationToken,
@@ -78,7 +77,7 @@ pub async fn follow(
             timeout_seconds: None,
             metadata_only: false,
         };
-        let watch = member.client.watch(&resource.resource, wanted.asked.namespace.as_deref(), &options).await;
+        let watch = member.client.watch(resource, wanted.asked.namespace.as_deref(), &options).await;
         let watch = match watch {
             Ok(watch) => watch,
             Err(error) if error.is_not_found() => continue,
@@ -89,14 +88,13 @@ pub async fn follow(
         events.push(told.chain(futures::stream::once(async move { (last, None) })).boxed());
         waiting.insert(cluster.clone());
     }
-    let names = &resource.resource;
     let state = Following {
         events,
         versions: wanted.asked.since.versions(),
         waiting: if wanted.initial_events { waiting } else { BTreeSet::new() },
         namespaces: targets,
-        api_version: names.api_version(),
-        kind: names.kind.to_string(),
+        api_version: resource.api_version(),
+        kind: resource.kind.to_string(),
         names_columns: true,
         done: false,
         wanted,

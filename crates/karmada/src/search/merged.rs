@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use apimachinery::resource::ResourceInfo;
-use apimachinery::{Status, StatusReason};
+use apimachinery::{ApiResource, Status, StatusReason};
 use client::ListOptions;
 use controllers::{Member, Members};
 use serde_json::{Value, json};
@@ -70,7 +69,7 @@ impl Page {
 pub async fn list(
     members: &Members,
     targets: &[Target],
-    resource: &ResourceInfo,
+    resource: &ApiResource,
     asked: &Asked,
     limit: usize,
     token: Option<&Token>,
@@ -116,7 +115,7 @@ pub async fn list(
 async fn fill(
     members: &Members,
     targets: &[Target],
-    resource: &ResourceInfo,
+    resource: &ApiResource,
     asked: &Asked,
     versions: &mut Versions,
 ) -> Result<(), Status> {
@@ -135,12 +134,12 @@ async fn fill(
 async fn part(
     members: &Members,
     cluster: &str,
-    resource: &ResourceInfo,
+    resource: &ApiResource,
     asked: &Asked,
     options: &ListOptions,
 ) -> Result<Option<ObjectList>, Status> {
     let Some(member) = reached(members, cluster).await else { return Ok(None) };
-    match member.client.list(&resource.resource, asked.namespace.as_deref(), options).await {
+    match member.client.list(resource, asked.namespace.as_deref(), options).await {
         Ok(list) => Ok(Some(list)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(failed(cluster, &error)),

@@ -15,13 +15,13 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apimachinery::resource::ResourceInfo;
 use apimachinery::selector::{FieldSelector, Selector};
-use apimachinery::{ApiResource, Object, Status, StatusReason};
+use apimachinery::{ApiResource, GroupVersionResource, Object, Status, StatusReason};
 use apiserver::authz::{Attributes, ResourceAttributes};
 use apiserver::cache::Cache;
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route, respond};
+use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};
 use http::StatusCode;
@@ -30,7 +30,7 @@ use karmada_api::search::v1alpha1::ResourceRegistry;
 use serde_json::{Value, json};
 use transport::{Identity, Request, Response};
 
-use crate::cluster_proxy::{ClusterProxy, behind, whole};
+use crate::cluster_proxy::{ClusterProxy, Clusters, behind, whole};
 use follow::{Wanted, follow};
 use found::{Found, list, restore};
 use merged::{Asked, Target};
@@ -53,12 +53,63 @@ pub struct Search {
     proxy: Arc<ClusterProxy>,
     /// None where no controller runs: nothing is cached then.
     members: OnceLock<Members>,
+    /// What the control plane serves, if that is another server.
+    served: OnceLock<Mapper>,
+    offers: Offers,
+}
+
+/// The verbs a server offers, upstream's `--disable-search` and `--disable-proxy` the other way round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers {
+    pub search: bool,
+    pub proxying: bool,
+}
+
+impl Offers {
+    pub const ALL: Self = Self { search: true, proxying: true };
+
+    /// Whether a resource of the group is served.
+    pub fn has(self, resource: &str) -> bool {
+        match resource {
+            "search" => self.search,
+            "proxying" => self.proxying,
+            _ => true,
+        }
+    }
 }
 
 impl Search {
     /// `proxy` is the way to a single member in the name of a user.
-    pub fn new(proxy: Arc<ClusterProxy>) -> Self {
-        Self { proxy, members: OnceLock::new() }
+    pub fn new(proxy: Arc<ClusterProxy>, offers: Offers) -> Self {
+        Self { proxy, members: OnceLock::new(), served: OnceLock::new(), offers }
+    }
+
+    /// The control plane is another server: what is no registry is found there.
+    pub fn beside(&self, served: Mapper) {
+        let _ = self.served.set(served);
+    }
+
+    /// The resource the control plane has under these names.
+    async fn resource(
+        &self,
+        server: &Shared,
+        group: &str,
+        version: &str,
+        plural: &str,
+    ) -> Result<Option<ApiResource>, Status> {
+        let Some(mapper) = self.served.get() else {
+            let served = server.registry.snapshot();
+            return Ok(served.get(group, version, plural).map(|found| found.info.resource.clone()));
+        };
+        let wanted = GroupVersionResource::new(group, version, plural);
+        let found = mapper.by_resource(&wanted).await;
+        found.map_err(|error| Status::failure(StatusReason::ServiceUnavailable, error.to_string()))
+    }
+
+    /// The Clusters and the registries, not older than the request.
+    async fn clusters(&self, server: &Shared) -> Result<Clusters, Status> {
+        server.cache.catch_up().await?;
+        self.proxy.known(server).await
     }
 
     /// From now on members can be asked.
@@ -88,15 +139,13 @@ impl Search {
             Ok(selector) => selector,
             Err(error) => return failure(StatusCode::BAD_REQUEST, error.to_string()),
         };
-        let served = server.registry.snapshot();
-        let Some(resource) = served.get(&wanted.group, &wanted.version, &wanted.resource) else {
+        let Some(resource) = self.resource(server, &wanted.group, &wanted.version, &wanted.resource).await? else {
             let version = if wanted.group.is_empty() { String::new() } else { format!("{}/", wanted.group) };
             let why = format!("no matches for {version}{}, Resource={}", wanted.version, wanted.resource);
             return failure(StatusCode::INTERNAL_SERVER_ERROR, why);
         };
-        let found = self.cached(server, &resource.info, &wanted, &selector).await?;
-        let names = &resource.info.resource;
-        let list = list(&names.api_version(), &names.kind, &found).map_err(Status::internal)?;
+        let found = self.cached(server, &resource, &wanted, &selector).await?;
+        let list = list(&resource.api_version(), &resource.kind, &found).map_err(Status::internal)?;
         Ok(respond::value(StatusCode::OK, &list))
     }
 
@@ -104,18 +153,17 @@ impl Search {
     async fn cached(
         &self,
         server: &Shared,
-        resource: &ResourceInfo,
+        resource: &ApiResource,
         wanted: &Native,
         selector: &Selector,
     ) -> Result<Vec<Found>, Status> {
-        server.cache.catch_up().await?;
-        let targets = targets(&server.cache, resource)?;
+        let targets = targets(&server.cache, &self.clusters(server).await?, resource)?;
         let Some(members) = self.members.get() else { return Ok(Vec::new()) };
         let asked = targets.into_iter().map(|(cluster, namespaces)| {
             let question = Question {
                 cluster,
                 namespaces,
-                resource: resource.resource.clone(),
+                resource: resource.clone(),
                 wanted: wanted.clone(),
                 selector: selector.clone(),
             };
@@ -139,18 +187,20 @@ impl Search {
         if tail.group == GROUP && tail.resource == "proxying" {
             return Err(Status::bad_request("proxying leads to no other proxying"));
         }
-        let served = server.registry.snapshot();
-        let resource = served.get(&tail.group, &tail.version, &tail.resource).filter(|_| tail.is_resource);
-        let registered = match resource {
-            Some(resource) => is_registered(server, &resource.info)?,
+        let resource = match tail.is_resource {
+            true => self.resource(server, &tail.group, &tail.version, &tail.resource).await?,
+            false => None,
+        };
+        let registered = match &resource {
+            Some(resource) => is_registered(server, resource).await?,
             None => false,
         };
         match resource.filter(|_| registered) {
             Some(resource) if tail.subresource.is_empty() && matches!(tail.verb, "get" | "list" | "watch") => {
                 let shown = Shown::wanted(request.headers());
-                self.read(server, &resource.info, &tail, shown).await
+                self.read(server, &resource, &tail, shown).await
             }
-            Some(resource) => self.write(server, &resource.info, &tail, user, request, &target).await,
+            Some(resource) => self.write(server, &resource, &tail, user, request, &target).await,
             None => self.proxy.here(user, request, &target).await,
         }
     }
@@ -158,24 +208,31 @@ impl Search {
     async fn read(
         &self,
         server: &Shared,
-        resource: &ResourceInfo,
+        resource: &ApiResource,
         tail: &RequestInfo,
         shown: Shown,
     ) -> Result<Response, Status> {
-        server.cache.catch_up().await?;
         let asked = asked(tail)?;
-        let names = &resource.resource;
         if tail.verb == "get" {
             let found = self.cached(server, resource, &native_of(tail), &Selector::everything()).await?;
             let object = one(resource, &tail.name, &found)?.single().map_err(Status::internal)?;
             return Ok(respond::value(StatusCode::OK, &shown.one(object, true)));
         }
-        let targets = targets(&server.cache, resource)?;
+        let clusters = self.clusters(server).await?;
+        let targets = targets(&server.cache, &clusters, resource)?;
         let Some(members) = self.members.get() else {
             return Err(Status::failure(StatusReason::ServiceUnavailable, "no controller here knows the members yet"));
         };
         if tail.verb == "watch" {
-            return watch(server, members, targets, resource, tail, asked, shown).await;
+            let (cache, known, watched) = (Arc::clone(&server.cache), targets.clone(), resource.clone());
+            // What cannot be read any more has changed.
+            let still = move || self::targets(&cache, &clusters, &watched).is_ok_and(|now| now == known);
+            let wanted = wanted(tail, asked, shown)?;
+            let lines = follow(members, targets, resource, wanted, still, server.ending()).await?;
+            let mut response = Response::new(transport::stream(lines));
+            let json = http::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+            return Ok(response);
         }
         let limit = number(tail, "limit")?.unwrap_or_default();
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -188,7 +245,7 @@ impl Search {
         };
         let page = merged::list(members, &targets, resource, &asked, limit, token.as_ref()).await?;
         let items = page.items.iter().map(Found::marked).collect::<Result<Vec<_>, _>>().map_err(Status::internal)?;
-        let list = shown.list(&names.api_version(), &names.kind, &page.metadata(), items);
+        let list = shown.list(&resource.api_version(), &resource.kind, &page.metadata(), items);
         Ok(respond::value(StatusCode::OK, &list))
     }
 
@@ -196,7 +253,7 @@ impl Search {
     async fn write(
         &self,
         server: &Shared,
-        resource: &ResourceInfo,
+        resource: &ApiResource,
         tail: &RequestInfo,
         user: &Identity,
         request: Request,
@@ -254,31 +311,15 @@ fn number(tail: &RequestInfo, name: &str) -> Result<Option<u64>, Status> {
     text.parse().map(Some).map_err(|_| wrong())
 }
 
-async fn watch(
-    server: &Shared,
-    members: &Members,
-    targets: Vec<Target>,
-    resource: &ResourceInfo,
-    tail: &RequestInfo,
-    asked: Asked,
-    shown: Shown,
-) -> Result<Response, Status> {
+fn wanted(tail: &RequestInfo, asked: Asked, shown: Shown) -> Result<Wanted, Status> {
     let timeout = number(tail, "timeoutSeconds")?.filter(|seconds| *seconds > 0).map_or(WATCH, Duration::from_secs);
-    let wanted = Wanted {
+    Ok(Wanted {
         asked,
         bookmarks: tail.query.flag("allowWatchBookmarks"),
         initial_events: tail.query.flag("sendInitialEvents"),
         shown,
         timeout,
-    };
-    let (cache, known, info) = (Arc::clone(&server.cache), targets.clone(), resource.clone());
-    // What cannot be read any more has changed.
-    let still = move || self::targets(&cache, &info).is_ok_and(|now| now == known);
-    let lines = follow(members, targets, resource, wanted, still, server.ending()).await?;
-    let mut response = Response::new(transport::stream(lines));
-    let json = http::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, json);
-    Ok(response)
+    })
 }
 
 /// What one member is asked.
@@ -326,15 +367,14 @@ fn native_of(tail: &RequestInfo) -> Native {
 }
 
 /// The object, if one member alone has it.
-fn one<'a>(resource: &ResourceInfo, name: &str, found: &'a [Found]) -> Result<&'a Found, Status> {
-    let names = &resource.resource;
+fn one<'a>(resource: &ApiResource, name: &str, found: &'a [Found]) -> Result<&'a Found, Status> {
     match found {
-        [] => Err(Status::not_found(&names.group, &names.plural, name)),
+        [] => Err(Status::not_found(&resource.group, &resource.plural, name)),
         [one] => Ok(one),
         several => {
             let clusters: Vec<&str> = several.iter().map(|found| found.cluster.as_str()).collect();
             let why = format!("ambiguous objects in clusters [{}]", clusters.join(", "));
-            Err(Status::conflict(&names.group, &names.plural, name, &why))
+            Err(Status::conflict(&resource.group, &resource.plural, name, &why))
         }
     }
 }
@@ -343,8 +383,8 @@ fn not_allowed() -> Status {
     Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
 }
 
-fn not_supported(verb: &str, resource: &ResourceInfo) -> Status {
-    let resource = resource.resource.gvr().group_resource();
+fn not_supported(verb: &str, resource: &ApiResource) -> Status {
+    let resource = resource.gvr().group_resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
     Status::failure(StatusReason::MethodNotAllowed, message)
 }
@@ -354,25 +394,23 @@ fn registries(cache: &Cache) -> Result<Vec<ResourceRegistry>, Status> {
     objects.iter().map(|object| object.decode().map_err(Status::internal)).collect()
 }
 
-fn names_resource(registry: &ResourceRegistry, resource: &ResourceInfo) -> bool {
-    let names = &resource.resource;
+fn names_resource(registry: &ResourceRegistry, resource: &ApiResource) -> bool {
     let selectors = &registry.spec.resource_selectors;
-    selectors.iter().any(|selector| selector.kind == names.kind && selector.api_version == names.api_version())
+    selectors.iter().any(|selector| selector.kind == resource.kind && selector.api_version == resource.api_version())
 }
 
-fn is_registered(server: &Shared, resource: &ResourceInfo) -> Result<bool, Status> {
+async fn is_registered(server: &Shared, resource: &ApiResource) -> Result<bool, Status> {
+    server.cache.catch_up().await?;
     Ok(registries(&server.cache)?.iter().any(|registry| names_resource(registry, resource)))
 }
 
 /// The clusters in which a resource is registered, by name, each with the namespaces; none are all of them.
-fn targets(cache: &Cache, resource: &ResourceInfo) -> Result<Vec<Target>, Status> {
+fn targets(cache: &Cache, clusters: &Clusters, resource: &ApiResource) -> Result<Vec<Target>, Status> {
     let registries = registries(cache)?;
-    let (clusters, _, _) = cache.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true);
-    let names = &resource.resource;
     let mut targets = Vec::new();
-    for cluster in clusters {
+    for cluster in clusters.all() {
         let cluster: Cluster = cluster.decode().map_err(Status::internal)?;
-        let serves = cluster.api_enablement(&names.api_version(), &names.kind) != ApiEnablementStatus::Disabled;
+        let serves = cluster.api_enablement(&resource.api_version(), &resource.kind) != ApiEnablementStatus::Disabled;
         if !serves || !cluster.is_ready() {
             continue;
         }
@@ -383,7 +421,7 @@ fn targets(cache: &Cache, resource: &ResourceInfo) -> Result<Vec<Target>, Status
                 continue;
             }
             for selector in &registry.spec.resource_selectors {
-                if selector.kind == names.kind && selector.api_version == names.api_version() {
+                if selector.kind == resource.kind && selector.api_version == resource.api_version() {
                     everywhere |= selector.namespace.is_empty();
                     namespaces.get_or_insert_default().insert(selector.namespace.clone());
                 }
@@ -399,7 +437,8 @@ fn targets(cache: &Cache, resource: &ResourceInfo) -> Result<Vec<Target>, Status
 
 impl Route for Search {
     fn takes(&self, info: &RequestInfo) -> bool {
-        info.group == GROUP && matches!(info.resource.as_str(), "search" | "proxying")
+        let resource = info.resource.as_str();
+        info.group == GROUP && matches!(resource, "search" | "proxying") && self.offers.has(resource)
     }
 
     /// What follows a category is a path, not a subresource: who may get the category may search.

@@ -17,13 +17,13 @@ use crate::fleet::until;
 use crate::process::Karmada;
 
 /// A component, and what it said before it was at work.
-struct Component {
+pub struct Component {
     child: Child,
     said: Vec<String>,
 }
 
 impl Component {
-    fn start(args: &[String], lines: usize) -> Self {
+    pub fn start(args: &[String], lines: usize) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_karmada"))
             .args(args)
             .env_remove("KUBECONFIG")
@@ -35,14 +35,19 @@ impl Component {
         Self { child, said }
     }
 
+    /// Its first lines.
+    pub fn said(&self) -> &[String] {
+        &self.said
+    }
+
     /// What follows `before` in what it said.
-    fn told(&self, before: &str) -> &str {
+    pub fn told(&self, before: &str) -> &str {
         let told = self.said.iter().find_map(|line| Some(line.split_once(before)?.1));
         told.unwrap_or_else(|| panic!("no {before:?} in {:?}", self.said))
     }
 
     /// Ends it as a service manager would; answers whether it ended with 0.
-    fn terminate(mut self) -> bool {
+    pub fn terminate(mut self) -> bool {
         let asked = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill is on PATH");
         asked.success() && self.child.wait().expect("the process is ours").success()
     }
@@ -56,7 +61,7 @@ impl Drop for Component {
     }
 }
 
-fn args(list: &[&str]) -> Vec<String> {
+pub fn args(list: &[&str]) -> Vec<String> {
     list.iter().map(|arg| (*arg).to_owned()).collect()
 }
 
@@ -85,7 +90,7 @@ async fn create(client: &Client, resource: &ApiResource, object: Value) {
     client.create(resource, &object).await.unwrap_or_else(|error| panic!("{object}: {error}"));
 }
 
-async fn page(address: &str, path: &str) -> String {
+pub async fn page(address: &str, path: &str) -> String {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     let address = address.trim_start_matches("http://").replace("0.0.0.0", "127.0.0.1");
     let mut stream = tokio::net::TcpStream::connect(&address).await.expect("it listens");

@@ -1,6 +1,7 @@
 //! The binary as its users see it.
 
 mod admission;
+mod agent;
 mod bad_input;
 mod cluster_proxy;
 mod components;
@@ -25,5 +26,6 @@ mod python;
 mod reference;
 mod scenarios;
 mod search;
+mod search_alone;
 mod transcript;
 mod webhook;

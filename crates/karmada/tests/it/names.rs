@@ -65,10 +65,21 @@ fn kubectl_finds_the_plugin() {
 
 #[test]
 fn components_have_names_and_versions_of_their_own() {
-    for name in ["karmada-scheduler", "karmada-scheduler-estimator", "karmada-descheduler", "karmada-webhook"] {
-        let version = called(name, &["version"]).ok();
+    for component in karmada::flags::COMPONENTS {
+        let name = format!("karmada-{component}");
+        let version = called(&name, &["version"]).ok();
         assert!(version.starts_with(&format!("{name} version: version.Info{{GitVersion:\"v")), "{version}");
-        let help = called(name, &["--help"]).ok();
-        assert!(help.contains("--vmodule"), "{help}");
+        let help = called(&name, &["--help"]).ok();
+        for flag in karmada::flags::flags() {
+            let Some(default) = flag.default_of(component) else { continue };
+            let begin = format!("--{} ", flag.name);
+            let equals = format!("--{}[=", flag.name);
+            let mut lines = help.lines().map(str::trim_start).map(|line| line.trim_start_matches("-v, "));
+            assert!(lines.any(|line| line.starts_with(&begin) || line.starts_with(&equals)), "{name} --{}", flag.name);
+            assert!(default.is_empty() || help.contains(&format!("[default: {default}]")), "{name} --{}", flag.name);
+        }
     }
+    let adapter = called("karmada-metrics-adapter", &[]);
+    assert_eq!(adapter.code, Some(1));
+    assert!(adapter.err.starts_with("error: karmada-metrics-adapter is not part of this version: "), "{}", adapter.err);
 }

@@ -1,0 +1,156 @@
+//! The Lease by which an agent shows that it lives, and what becomes of its cluster when it does not.
+//!
+//! The agent renews; the control plane looks. Clusters that the control plane reaches itself have no Lease.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use apimachinery::meta::{Condition, Time};
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Patch, PatchOptions};
+use controller_runtime::Selection;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
+use karmada_api::constants::{conditions, namespaces};
+use propagation::cluster_status::{Graces, Heard, Signs, silence};
+use propagation::status::set_condition;
+use serde_json::json;
+use tokio::time::MissedTickBehavior;
+
+use crate::Context;
+use crate::error::{During, Result};
+
+/// How often an agent renews, and for how long it says that it holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal {
+    /// `--cluster-lease-duration`
+    pub duration: Duration,
+    /// `--cluster-lease-renew-interval-fraction`, of the duration.
+    pub fraction: f64,
+}
+
+impl Default for Renewal {
+    fn default() -> Self {
+        Self { duration: Duration::from_secs(40), fraction: 0.25 }
+    }
+}
+
+/// How closely agents are watched.
+#[derive(Clone, Copy, Debug)]
+pub struct Monitoring {
+    /// `--cluster-monitor-period`
+    pub period: Duration,
+    /// `--cluster-monitor-grace-period`, `--cluster-startup-grace-period`
+    pub graces: Graces,
+}
+
+impl Default for Monitoring {
+    fn default() -> Self {
+        Self { period: Duration::from_secs(5), graces: Graces::default() }
+    }
+}
+
+fn leases() -> ApiResource {
+    ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
+}
+
+fn key(cluster: &str) -> ObjectKey {
+    ObjectKey::namespaced(namespaces::CLUSTER, cluster)
+}
+
+/// Renews the Lease of the agent's cluster, from its first health on. A cluster that leaves is not renewed any more.
+pub(crate) async fn renew(context: Context, cluster: String) {
+    let renewal = context.settings.renewal;
+    let mut tick = tokio::time::interval(renewal.duration.mul_f64(renewal.fraction));
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut begun = false;
+    loop {
+        tick.tick().await;
+        let Some(known) = context.clusters.get(&ObjectKey::cluster(cluster.as_str())) else { continue };
+        begun |= known.is_ready();
+        if !begun {
+            // The first report of its health comes in a moment; the Lease should not wait for the next turn.
+            tick.reset_after(Duration::from_millis(500));
+            continue;
+        }
+        if known.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        if let Err(error) = write(&context, &known).await {
+            tracing::warn!(cluster, %error, "could not renew the Lease of the cluster");
+        }
+    }
+}
+
+async fn write(context: &Context, cluster: &Cluster) -> Result<()> {
+    let (name, uid) = (&cluster.metadata.name, &cluster.metadata.uid);
+    let now = context.world.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string();
+    let seconds = context.settings.renewal.duration.as_secs().max(1);
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"namespace": namespaces::CLUSTER, "name": name, "ownerReferences": [
+            {"apiVersion": Cluster::api_resource().api_version(), "kind": "Cluster", "name": name, "uid": uid}]},
+        "spec": {"holderIdentity": name, "leaseDurationSeconds": seconds, "renewTime": now},
+    });
+    let key = key(name);
+    let reading = || format!("reading lease {key}");
+    let writing = || format!("writing lease {key}");
+    let Some(current) = context.client.get_opt(&leases(), &key).await.during(reading)? else {
+        return context.client.create(&leases(), &lease).await.map(drop).during(writing);
+    };
+    let mut renewed = current.to_value().unwrap_or_default();
+    renewed["spec"] = lease["spec"].clone();
+    // A Cluster that was joined anew has another UID.
+    renewed["metadata"]["ownerReferences"] = lease["metadata"]["ownerReferences"].clone();
+    context.client.update(&leases(), &renewed).await.map(drop).during(writing)
+}
+
+/// Looks at the agents' signs of life; a cluster whose agent is silent for too long is not known to be ready any more.
+pub(crate) async fn monitor(context: Context) {
+    let mut heard: HashMap<String, Heard> = HashMap::new();
+    let mut tick = tokio::time::interval(context.settings.monitoring.period);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let mut clusters = context.clusters.all();
+        clusters.retain(|cluster| cluster.spec.sync_mode == SyncMode::Pull);
+        heard.retain(|uid, _| clusters.iter().any(|cluster| cluster.metadata.uid == *uid));
+        if clusters.is_empty() {
+            continue;
+        }
+        let selection = Selection { namespace: Some(namespaces::CLUSTER.to_owned()), ..Selection::default() };
+        let leases = context.control.selected(&leases(), selection);
+        // What cannot be read now is no sign of anything.
+        if !leases.has_synced() || leases.trouble().is_some() {
+            continue;
+        }
+        let now = context.now();
+        for cluster in clusters {
+            let lease = leases.cache().get(&key(&cluster.metadata.name)).and_then(|lease| lease.to_value().ok());
+            let renewed = lease.as_ref().and_then(|lease| lease["spec"]["renewTime"].as_str());
+            let ready = cluster.condition(conditions::READY);
+            let signs = Signs { created: cluster.metadata.creation_timestamp.unwrap_or(now), ready, renewed };
+            let before = heard.get(&cluster.metadata.uid);
+            let (condition, known) = silence(signs, before, context.settings.monitoring.graces, now);
+            heard.insert(cluster.metadata.uid.clone(), known);
+            if let Some(condition) = condition
+                && let Err(error) = report(&context, &cluster, condition, now).await
+            {
+                tracing::warn!(cluster = cluster.metadata.name, %error, "its agent is silent, which could not be written");
+            }
+        }
+    }
+}
+
+async fn report(context: &Context, cluster: &Cluster, condition: Condition, now: Time) -> Result<()> {
+    let (resource, key) = (Cluster::api_resource(), cluster.key());
+    let mut all = cluster.status.conditions.clone();
+    set_condition(&mut all, condition, now);
+    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
+    let patch = Patch::Merge(json!({"metadata": metadata, "status": {"conditions": all}}));
+    match context.client.patch(&resource, &key, &patch, &PatchOptions::status()).await {
+        // It was heard of in this moment, or is gone.
+        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
+        other => other.map(drop).during(|| format!("writing the status of cluster {key}")),
+    }
+}

@@ -1,0 +1,48 @@
+//! The Clusters a server with proxies knows: its own, or those of a control plane that it follows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{Object, ObjectKey, Status, StatusReason};
+use apiserver::cache::Cache;
+use controller_runtime::Informer;
+
+/// How long a request waits for the first list of Clusters that are in another server.
+const FIRST_LIST: Duration = Duration::from_secs(10);
+
+/// Cheap to clone; who keeps it sees changes.
+#[derive(Clone)]
+pub(crate) struct Clusters {
+    pub(super) own: Arc<Cache>,
+    pub(super) far: Option<Informer>,
+}
+
+impl Clusters {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Object>> {
+        let key = ObjectKey::cluster(name);
+        match &self.far {
+            None => self.own.resource("cluster.karmada.io/clusters").get(&key),
+            Some(far) => far.cache().get(&key),
+        }
+    }
+
+    /// All of them, by name.
+    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
+        let Some(far) = &self.far else {
+            return self.own.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true).0;
+        };
+        let mut clusters = far.cache().list(None);
+        clusters.sort_by_key(|cluster| cluster.key());
+        clusters
+    }
+}
+
+/// Waits for a first list, so that no Cluster is taken for gone.
+pub(super) async fn complete(clusters: &Informer) -> Result<(), Status> {
+    if let Ok(true) = tokio::time::timeout(FIRST_LIST, clusters.synced()).await {
+        return Ok(());
+    }
+    let why = clusters.trouble().unwrap_or_else(|| "the first list is under way".to_owned());
+    let message = format!("the Clusters of the control plane are not known yet: {why}");
+    Err(Status::failure(StatusReason::ServiceUnavailable, message))
+}

@@ -1,0 +1,120 @@
+//! `karmada agent`: the controllers of one member in pull mode, beside the member. It makes its cluster known, carries
+//! out its Works, reports its status, and renews its Lease; nothing in the control plane reaches into the member.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use client::Client;
+use controllers::{CONTROLLERS, Context, Place, Settings};
+use karmada_api::constants::leases;
+use karmadactl::agent::{Registration, register, skips_verification};
+
+use super::{Begun, limited, run_over};
+use crate::flags::Given;
+
+/// Keys of upstream's `--controllers` whose controllers are not here.
+const ELSEWHERE: &[&str] = &["certRotation", "endpointsliceCollect", "serviceExport"];
+
+/// What `--controllers` selects of those that are here. As upstream, words that no controller has are passed over.
+fn selection(given: &[&str]) -> anyhow::Result<Vec<String>> {
+    if let Some(missing) = given.iter().find(|word| ELSEWHERE.contains(*word)) {
+        anyhow::bail!("--controllers: {missing} is a controller of upstream's that is not part of this version");
+    }
+    let is_here = |name: &str| CONTROLLERS.iter().any(|it| it.place == Place::Both && it.name == name);
+    let known = |word: &&&str| **word == "*" || is_here(word.trim_start_matches('-'));
+    Ok(given.iter().filter(known).map(|word| (*word).to_owned()).collect())
+}
+
+/// `--karmada-kubeconfig` and `--karmada-context`.
+async fn control_plane(given: &Given<'_>) -> anyhow::Result<Client> {
+    let path = given.text("karmada-kubeconfig");
+    anyhow::ensure!(!path.is_empty(), "--karmada-kubeconfig must name the control plane");
+    let context = Some(given.text("karmada-context")).filter(|context| !context.is_empty());
+    let client = Client::from_kubeconfig(Path::new(path), context).await;
+    let client = client.context("error building kubeconfig of karmada control plane")?;
+    limited(client.with_user_agent("karmada-agent"), given)
+}
+
+/// `--kubeconfig` or `KUBECONFIG`; in a pod without them its own cluster. With whether its certificate is not verified.
+async fn member(given: &Given<'_>) -> anyhow::Result<(Client, bool)> {
+    let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
+    let path = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
+    let in_a_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
+    anyhow::ensure!(path.is_some() || in_a_pod, "--kubeconfig or KUBECONFIG must name the member cluster");
+    let client = Client::from_flags(path.map(Path::new), None).await;
+    let client = client.context("error building kubeconfig of member cluster")?.with_user_agent("karmada-agent");
+    let insecure = match path {
+        Some(path) => skips_verification(&std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?),
+        None => false,
+    };
+    Ok((client, insecure))
+}
+
+fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registration> {
+    let text = |name: &str| given.text(name).to_owned();
+    let name = text("cluster-name");
+    let complaints = karmada_api::cluster::name_complaints(&name);
+    anyhow::ensure!(complaints.is_empty(), "--cluster-name: Invalid value: {name:?}: {}", complaints.join(","));
+    let reports = given.list("report-secrets");
+    if let Some(other) = reports.iter().find(|it| !["KubeCredentials", "KubeImpersonator", "None"].contains(*it)) {
+        anyhow::bail!("--report-secrets: {other:?} is none of KubeCredentials, KubeImpersonator and None");
+    }
+    let reported = |kind: &str| !reports.contains(&"None") && reports.contains(&kind);
+    Ok(Registration {
+        name,
+        namespace: text("cluster-namespace"),
+        api_endpoint: text("cluster-api-endpoint"),
+        proxy_url: text("proxy-server-address"),
+        provider: text("cluster-provider"),
+        region: text("cluster-region"),
+        zones: given.list("cluster-zones").into_iter().map(str::to_owned).collect(),
+        insecure,
+        reports_credentials: reported("KubeCredentials"),
+        reports_impersonator: reported("KubeImpersonator"),
+    })
+}
+
+pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
+    // What can be said without asking anybody first.
+    let selection = selection(&given.list("controllers"))?;
+    registration(given, false)?;
+    let control = control_plane(given).await?;
+    let (member, insecure) = member(given).await?;
+    let registration = registration(given, insecure)?;
+    register(&control, &member, &registration).await?;
+    let name = registration.name.clone();
+    let lease = format!("{}{name}", leases::AGENT_PREFIX);
+    run_over(control, given, Some(&lease), async move |around| {
+        let settings = Settings { metrics: around.registry.clone(), ..settings };
+        let own = (name.clone(), member);
+        let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());
+        let tasks = controllers::start(&context, &selection).context("--controllers")?;
+        anyhow::ensure!(context.synced().await, "the agent ended before it knew what there is");
+        let names: Vec<&str> =
+            CONTROLLERS.iter().filter(|it| it.place == Place::Both).map(|controller| controller.name).collect();
+        let told = format!("The agent of cluster {name} is ready ({} of {})", tasks.len(), names.join(", "));
+        Ok(Begun { told, tasks })
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_upstream() {
+        for (given, expected) in [
+            (vec!["*"], Ok(vec!["*"])),
+            (vec!["*", "-execution", "-certRotation", "nothing"], Ok(vec!["*", "-execution"])),
+            (
+                vec!["*", "certRotation"],
+                Err("--controllers: certRotation is a controller of upstream's that is not part of this version"),
+            ),
+        ] {
+            let found = selection(&given).map_err(|error| error.to_string());
+            let expected = expected.map(|words: Vec<&str>| words.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(found, expected.map_err(str::to_owned));
+        }
+    }
+}

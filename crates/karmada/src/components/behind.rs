@@ -1,0 +1,184 @@
+//! Servers behind an API server that is not ours, which passes the requests for one group on (an APIService).
+//!
+//! That server has judged who asks and what he may, and shows with its client certificate that it speaks for him; nobody
+//! else is heard, so no review is asked again. What they serve is kept in an embedded store of their own.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use apimachinery::resource::Resource;
+use apimachinery::{ApiResource, ObjectKey};
+use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
+use apiserver::documents::Documents;
+use apiserver::serve::{self, Limits, TlsConfig};
+use apiserver::version::VersionInfo;
+use apiserver::{ApiServer, Authorization, Route, ServerConfig};
+use client::Client;
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use transport::ApiService;
+use world::World;
+
+use crate::data_dir::DataDir;
+use crate::engine::{Engine, Kind};
+use crate::flags::Given;
+
+/// Such a server without its socket.
+pub struct Behind {
+    pub server: ApiServer,
+    engine: Engine,
+}
+
+impl Behind {
+    /// `routes` are what it does besides keeping `resources`.
+    pub async fn open(
+        front: FrontProxy,
+        store: (Kind, &Path),
+        resources: Vec<Resource>,
+        mut routes: Vec<Arc<dyn Route>>,
+        world: &World,
+    ) -> anyhow::Result<Self> {
+        let engine = Engine::open(store.0, store.1).await?;
+        let version = VersionInfo::default();
+        routes.insert(0, Arc::new(Documents::new(version.clone())));
+        let config = ServerConfig {
+            store: engine.store(),
+            world: world.clone(),
+            resources,
+            admission: Vec::new(),
+            authentication: Box::new(move |_| Authentication {
+                front_proxy: Some(front),
+                // Who is nobody may ask for the server's health.
+                anonymous: true,
+                ..Authentication::default()
+            }),
+            authorization: Authorization::Judged,
+            routes,
+            crds: Vec::new(),
+            converters: Default::default(),
+            version,
+        };
+        let server = ApiServer::start(config).await.context("reading the store")?;
+        engine.count_in(&server.shared().metrics);
+        crate::metrics::of_process(&server.shared().metrics);
+        Ok(Self { server, engine })
+    }
+
+    pub fn service(&self) -> ApiService {
+        self.server.service()
+    }
+
+    /// Serves until the process is told to end; `name` is for the user.
+    ///
+    /// # Errors
+    /// The socket cannot be opened, the store not be closed.
+    pub async fn serve(self, name: &str, given: &Given<'_>, data: &DataDir) -> anyhow::Result<()> {
+        let tls = tls(given, data)?;
+        let address: IpAddr = given.parsed("bind-address")?;
+        let address = SocketAddr::new(address, given.parsed("secure-port")?);
+        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
+        let address = listener.local_addr().context("reading the listener's address")?;
+        let stop = CancellationToken::new();
+        let service = self.service();
+        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
+        crate::cli::say(&format!("The {name} is ready on https://{address}\n"));
+        crate::cli::ended().await?;
+        self.server.end_watches();
+        stop.cancel();
+        serving.await.context("ending the connections")?;
+        self.close().await
+    }
+
+    pub async fn close(self) -> anyhow::Result<()> {
+        self.server.end_watches();
+        self.server.shutdown();
+        self.engine.close().await
+    }
+}
+
+/// What kube-apiserver publishes for servers behind it.
+#[derive(Debug, PartialEq)]
+struct Published {
+    authority: String,
+    names: Vec<String>,
+}
+
+fn published(config_map: &Value) -> anyhow::Result<Published> {
+    let text = |key: &str| config_map["data"][key].as_str().unwrap_or_default().to_owned();
+    let authority = text("requestheader-client-ca-file");
+    anyhow::ensure!(
+        !authority.is_empty(),
+        "ConfigMap kube-system/extension-apiserver-authentication names no requestheader-client-ca-file; give \
+         --requestheader-client-ca-file"
+    );
+    let names = text("requestheader-allowed-names");
+    let names =
+        if names.is_empty() { Vec::new() } else { serde_json::from_str(&names).context("its allowed names")? };
+    Ok(Published { authority, names })
+}
+
+/// Who may speak for users: by flags, or as the API server in front publishes it.
+pub async fn front_proxy(given: &Given<'_>, control: &Client) -> anyhow::Result<FrontProxy> {
+    let file = given.text("requestheader-client-ca-file");
+    let of_flags = || given.list("requestheader-allowed-names").into_iter().map(str::to_owned).collect();
+    let Published { authority, names } = if file.is_empty() {
+        let resource = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+        let key = ObjectKey::namespaced("kube-system", "extension-apiserver-authentication");
+        let found = control.get(&resource, &key).await.context("reading who may speak for users")?;
+        published(&found.to_value()?)?
+    } else {
+        let authority = std::fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
+        Published { authority, names: of_flags() }
+    };
+    let authority = ClientAuthority::from_pem(&authority).context("reading the authority of the front proxy")?;
+    let lower = |name: &str| given.list(name).into_iter().map(str::to_lowercase).collect::<Vec<_>>();
+    let mut front = FrontProxy::new(authority, names);
+    for (flag, names) in [
+        ("requestheader-username-headers", &mut front.user_headers),
+        ("requestheader-group-headers", &mut front.group_headers),
+        ("requestheader-uid-headers", &mut front.uid_headers),
+        ("requestheader-extra-headers-prefix", &mut front.extra_prefixes),
+    ] {
+        let given = lower(flag);
+        if !given.is_empty() {
+            *names = given;
+        }
+    }
+    Ok(front)
+}
+
+fn tls(given: &Given<'_>, data: &DataDir) -> anyhow::Result<TlsConfig> {
+    let (certificate, key) = (given.text("tls-cert-file"), given.text("tls-private-key-file"));
+    let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("reading {path}"));
+    let pair = match (certificate.is_empty(), key.is_empty()) {
+        (true, true) => (data.pki.server.certificate.clone(), data.pki.server.key.clone()),
+        (false, false) => (read(certificate)?, read(key)?),
+        _ => anyhow::bail!("--tls-cert-file and --tls-private-key-file go together"),
+    };
+    let config = match given.text("tls-min-version") {
+        "" | "VersionTLS12" => TlsConfig::new(&pair.0, &pair.1),
+        "VersionTLS13" => TlsConfig::newest(&pair.0, &pair.1),
+        other => anyhow::bail!("--tls-min-version: {other:?} is none of VersionTLS12 and VersionTLS13"),
+    };
+    config.context("setting up TLS")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_published() {
+        let of = |data: Value| published(&json!({ "data": data })).map_err(|error| error.to_string());
+        let both = json!({"requestheader-client-ca-file": "PEM", "requestheader-allowed-names": "[\"front\"]"});
+        assert_eq!(of(both), Ok(Published { authority: "PEM".into(), names: vec!["front".into()] }));
+        let alone = of(json!({"requestheader-client-ca-file": "PEM"}));
+        assert_eq!(alone, Ok(Published { authority: "PEM".into(), names: Vec::new() }));
+        assert!(of(json!({})).is_err_and(|error| error.contains("--requestheader-client-ca-file")));
+    }
+}

@@ -1,0 +1,64 @@
+//! `karmada search`: search.karmada.io for an API server that is not ours (APIService `v1alpha1.search.karmada.io`).
+//!
+//! Registries are kept here; Clusters, secrets and what kinds there are it reads from the API server in front; objects
+//! from the members themselves, as upstream's karmada-search does.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use apiserver::Route;
+use apiserver::authn::FrontProxy;
+use client::{Client, Mapper};
+use controllers::{Members, Settings};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use super::behind::{Behind, front_proxy};
+use crate::cluster_proxy::ClusterProxy;
+use crate::data_dir::DataDir;
+use crate::engine::Kind;
+use crate::flags::Given;
+use crate::search::{Offers, Search};
+
+const GROUP: &str = "search.karmada.io";
+/// The name by which upstream's APIService calls it.
+const SERVICE: &str = "karmada-search.karmada-system.svc";
+
+/// `members` are those of the control plane that `control` reaches.
+async fn open(
+    control: Client,
+    members: Members,
+    front: FrontProxy,
+    store: (Kind, &Path),
+    offers: Offers,
+    world: &World,
+) -> anyhow::Result<Behind> {
+    let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None)));
+    proxy.clusters_in(members.clusters());
+    proxy.control_plane(control.clone());
+    let search = Arc::new(Search::new(proxy, offers));
+    search.beside(Mapper::new(control));
+    search.connect(members);
+    let mut resources = crate::apiserver::resources_of(GROUP, true);
+    resources.retain(|it| offers.has(&it.info.resource.plural));
+    let routes: Vec<Arc<dyn Route>> = vec![search];
+    Behind::open(front, store, resources, routes, world).await
+}
+
+pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
+    let world = World::system();
+    let control = super::connect("karmada-search", given).await?;
+    let front = front_proxy(given, &control).await?;
+    let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
+    let mut settings = Settings { member_burst: given.parsed("cluster-api-burst")?, ..Settings::default() };
+    if given.is_given("cluster-api-qps") {
+        settings.member_qps = given.parsed("cluster-api-qps")?;
+    }
+    let offers = Offers { search: !given.is_true("disable-search")?, proxying: !given.is_true("disable-proxy")? };
+    let stop = CancellationToken::new();
+    let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
+    let opened = open(control, members, front, (Kind::Embedded, &DataDir::store(&data_dir)), offers, &world).await?;
+    let served = opened.serve("search API server", given, &data).await;
+    stop.cancel();
+    served
+}

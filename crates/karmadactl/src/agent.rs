@@ -1,0 +1,175 @@
+//! How an agent makes its cluster known to the control plane: in pull mode the member comes, it is not fetched.
+//!
+//! Everything is made if it is absent and set right if it is there, so an agent does it at every start.
+
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey};
+use client::{Client, ListOptions, Patch, PatchOptions};
+use serde_json::{Value, json};
+
+use crate::context::cluster_of;
+use crate::error::Error;
+use crate::join::{
+    account_objects, account_secret, cluster_id, create_if_absent, decoded, goes_with, impersonator_objects,
+    impersonator_secret, namespace, put_secret, text,
+};
+use crate::resources;
+
+/// What an agent's flags say of its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registration {
+    pub name: String,
+    /// `--cluster-namespace`: where the credentials are, on both sides.
+    pub namespace: String,
+    pub api_endpoint: String,
+    pub proxy_url: String,
+    pub provider: String,
+    pub region: String,
+    pub zones: Vec<String>,
+    /// The member's certificate is not verified by the agent, nor shall it be by others.
+    pub insecure: bool,
+    /// `--report-secrets`: the credentials that the control plane gets.
+    pub reports_credentials: bool,
+    pub reports_impersonator: bool,
+}
+
+/// Makes the cluster known, with the credentials that are reported.
+///
+/// # Errors
+/// In upstream's words; what was made so far stays.
+pub async fn register(control: &Client, member: &Client, wanted: &Registration) -> Result<(), Error> {
+    let id = cluster_id(member).await?;
+    refuse_another(control, &wanted.name, &id).await?;
+    let secrets = prepare(member, wanted).await?;
+    let failed = |error: Error| Error::message(format!("failed to register with karmada control plane: {error}"));
+    announce(control, wanted, &id, &secrets).await.map_err(failed)
+}
+
+/// Whether a kubeconfig says that its server's certificate is not to be verified.
+pub fn skips_verification(kubeconfig: &str) -> bool {
+    cluster_of(kubeconfig, None).is_some_and(|cluster| cluster["insecure-skip-tls-verify"] == true)
+}
+
+async fn refuse_another(control: &Client, name: &str, id: &str) -> Result<(), Error> {
+    let clusters = control.list(&resources::CLUSTER, None, &ListOptions::default()).await;
+    for cluster in clusters.map_err(Error::client("list clusters"))?.items {
+        let tree = decoded(&cluster)?;
+        let other = text(&tree["spec"]["id"]);
+        if other == id && cluster.name() != name {
+            let known = cluster.name();
+            return Err(Error::message(format!("the same cluster has been registered with name {known}")));
+        }
+        // Upstream would take over the name, and what is propagated to the other cluster with it.
+        if cluster.name() == name && !other.is_empty() && other != id {
+            let message = format!(
+                "the cluster name {name} has been registered by the cluster with ID {other}, this one has {id}; choose \
+                 another --cluster-name, or unjoin that cluster first"
+            );
+            return Err(Error::message(message));
+        }
+    }
+    Ok(())
+}
+
+/// The secrets for the control plane, by name.
+async fn prepare(member: &Client, wanted: &Registration) -> Result<Vec<(String, Value)>, Error> {
+    let (ns, name) = (wanted.namespace.as_str(), wanted.name.as_str());
+    let mut objects = Vec::new();
+    if wanted.reports_impersonator {
+        objects.extend(impersonator_objects(ns));
+    }
+    if wanted.reports_credentials {
+        objects.extend(account_objects(ns, name, &format!("karmada-{name}")));
+    }
+    if !objects.is_empty() {
+        objects.insert(0, namespace(ns));
+    }
+    for (resource, object) in &objects {
+        create_if_absent(member, resource, object).await?;
+    }
+    let mut secrets = Vec::new();
+    if wanted.reports_impersonator {
+        let filled = impersonator_secret(member, ns, name).await?;
+        secrets.push((format!("{name}-impersonator"), json!({"token": text(&filled["data"]["token"])})));
+    }
+    if wanted.reports_credentials {
+        let filled = account_secret(member, ns, name).await?;
+        let data = &filled["data"];
+        secrets.push((name.to_owned(), json!({"caBundle": text(&data["ca.crt"]), "token": text(&data["token"])})));
+    }
+    Ok(secrets)
+}
+
+async fn announce(control: &Client, wanted: &Registration, id: &str, secrets: &[(String, Value)]) -> Result<(), Error> {
+    let ns = wanted.namespace.as_str();
+    // An agent may look at namespaces; to make them is not among an agent's usual rights.
+    let key = ObjectKey::cluster(ns);
+    let found =
+        control.get_opt(&resources::NAMESPACE, &key).await.map_err(Error::client(format!("get namespace {ns}")))?;
+    if found.is_none() {
+        let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
+        create_if_absent(control, &resources::NAMESPACE, &object).await?;
+    }
+    for (name, data) in secrets {
+        put_secret(control, ns, name, data).await?;
+    }
+    let cluster = put_cluster(control, wanted, id).await?;
+    for (name, _) in secrets {
+        goes_with(control, ns, name, &cluster).await?;
+    }
+    Ok(())
+}
+
+async fn put_cluster(control: &Client, wanted: &Registration, id: &str) -> Result<Arc<Object>, Error> {
+    let name = wanted.name.as_str();
+    let spec = spec(wanted, id);
+    let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+        "spec": spec});
+    match control.create(&resources::CLUSTER, &object).await {
+        Err(error) if error.is_already_exists() => {
+            let (key, patch) = (ObjectKey::cluster(name), Patch::Merge(json!({ "spec": spec })));
+            let patched = control.patch(&resources::CLUSTER, &key, &patch, &PatchOptions::default()).await;
+            patched.map_err(Error::client(format!("update cluster {name}")))
+        }
+        other => other.map_err(Error::client(format!("create cluster {name}"))),
+    }
+}
+
+/// What the agent's flags leave out keeps what somebody set, except where the cluster is reached.
+fn spec(wanted: &Registration, id: &str) -> Value {
+    let mut spec = json!({"syncMode": "Pull", "id": id, "apiEndpoint": wanted.api_endpoint,
+        "proxyURL": wanted.proxy_url, "insecureSkipTLSVerification": wanted.insecure});
+    let mut set = |field: &str, value: Value, given: bool| {
+        if given {
+            spec[field] = value;
+        }
+    };
+    set("provider", json!(wanted.provider), !wanted.provider.is_empty());
+    set("region", json!(wanted.region), !wanted.region.is_empty());
+    set("zones", json!(wanted.zones), !wanted.zones.is_empty());
+    let secret = |name: String| json!({"namespace": wanted.namespace, "name": name});
+    set("secretRef", secret(wanted.name.clone()), wanted.reports_credentials);
+    set("impersonatorSecretRef", secret(format!("{}-impersonator", wanted.name)), wanted.reports_impersonator);
+    spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_reported_is_not_referred_to() {
+        let wanted =
+            Registration { name: "m1".into(), namespace: "ns".into(), zones: vec!["z".into()], ..Default::default() };
+        let spec_of = |reports_credentials, reports_impersonator| {
+            spec(&Registration { reports_credentials, reports_impersonator, ..wanted.clone() }, "id")
+        };
+        let bare = spec_of(false, false);
+        assert_eq!((&bare["syncMode"], &bare["zones"], bare.get("region")), (&json!("Pull"), &json!(["z"]), None));
+        assert_eq!((bare.get("secretRef"), bare.get("impersonatorSecretRef")), (None, None));
+        let full = spec_of(true, true);
+        assert_eq!(full["secretRef"], json!({"namespace": "ns", "name": "m1"}));
+        assert_eq!(full["impersonatorSecretRef"], json!({"namespace": "ns", "name": "m1-impersonator"}));
+    }
+}
