@@ -1,6 +1,7 @@
 //! The group cluster.karmada.io: clusters, served natively (not as a custom resource).
 
 mod models;
+mod shown;
 mod strategy;
 mod types;
 mod validation;

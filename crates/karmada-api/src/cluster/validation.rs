@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::models;
+use super::shown;
 use super::types::ResourceModel;
 use crate::constants::taints::{NO_EXECUTE, NO_SCHEDULE};
 use crate::url::parse;
@@ -115,8 +116,8 @@ fn zones(spec: &Value, path: &Path) -> ErrorList {
     let zone = spec["zone"].as_str().unwrap_or_default();
     let zones = spec["zones"].as_array().map_or(&[][..], Vec::as_slice);
     if !zone.is_empty() && !zones.is_empty() {
-        let value = spec.clone();
-        return vec![Error::type_invalid(&path.child("spec"), value, "Zone and Zones cannot co-exist")];
+        let error = Error::type_invalid(&path.child("spec"), spec.clone(), "Zone and Zones cannot co-exist");
+        return vec![error.shown_as(shown::spec(spec))];
     }
     let mut errors = label_value(zone, &path.child("Zone"));
     for zone in zones {
@@ -160,7 +161,7 @@ fn resource_models(spec: &Value, path: &Path) -> Option<Error> {
         Ok(parsed) => models::validate(&parsed).err().map(str::to_owned),
         Err(error) => Some(error.to_string()),
     };
-    detail.map(|detail| Error::invalid(path, value.clone(), detail))
+    detail.map(|detail| Error::invalid(path, value.clone(), detail).shown_as(shown::models(value)))
 }
 
 #[cfg(test)]
