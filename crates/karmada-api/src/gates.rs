@@ -1,6 +1,6 @@
 //! Feature gates: upstream's names, stages and defaults, and how `--feature-gates` is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How settled a feature is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,7 +132,11 @@ pub const GATES: &[Gate] = &[
 
 /// Which gates are open.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Gates(BTreeMap<&'static str, bool>);
+pub struct Gates {
+    said: BTreeMap<&'static str, bool>,
+    /// Those for which `AllAlpha` or `AllBeta` spoke.
+    by_stage: BTreeSet<&'static str>,
+}
 
 /// Why a `--feature-gates` is refused, in the words of Kubernetes' components.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,7 +152,7 @@ pub enum GateError {
 impl Gates {
     /// Reads `Name=bool,...`. `AllAlpha` and `AllBeta` speak for every gate of the stage that is not named itself.
     pub fn parse(text: &str) -> Result<Self, GateError> {
-        let mut gates = BTreeMap::new();
+        let mut gates = Self::default();
         let mut stages = Vec::new();
         for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
             let Some((name, value)) = pair.split_once('=') else { return Err(GateError::NoValue(pair.to_owned())) };
@@ -162,19 +166,28 @@ impl Gates {
             }
             let known = GATES.iter().find(|gate| gate.name == name);
             let Some(known) = known else { return Err(GateError::Unknown(name.to_owned())) };
-            gates.insert(known.name, open);
+            gates.said.insert(known.name, open);
         }
         for (stage, open) in stages {
             for gate in GATES.iter().filter(|gate| gate.stage == stage) {
-                gates.entry(gate.name).or_insert(open);
+                if gates.said.contains_key(gate.name) && !gates.by_stage.contains(gate.name) {
+                    continue;
+                }
+                gates.said.insert(gate.name, open);
+                gates.by_stage.insert(gate.name);
             }
         }
-        Ok(Self(gates))
+        Ok(gates)
     }
 
     /// Whether a gate is open. A name that is no gate is closed.
     pub fn is_open(&self, name: &str) -> bool {
-        self.0.get(name).copied().unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
+        self.said.get(name).copied().unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
+    }
+
+    /// Whether nobody named the gate: its state is that of all of its stage.
+    pub fn is_of_stage(&self, name: &str) -> bool {
+        self.by_stage.contains(name)
     }
 
     /// Those that are not as by default.
@@ -247,6 +260,9 @@ mod tests {
         ] {
             assert_eq!(gates.is_open(name), open, "{name}");
         }
+        assert!(
+            gates.is_of_stage(WORKLOAD_AFFINITY) && !gates.is_of_stage(FAILOVER) && !gates.is_of_stage(PROPAGATE_DEPS)
+        );
         assert_eq!(Gates::parse("Failover=false").unwrap().changed().count(), 0);
     }
 

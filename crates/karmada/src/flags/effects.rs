@@ -268,8 +268,14 @@ pub const LOGGING: &[&str] = &[
 /// the work of one estimate, which is one computation here.
 pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
 
-/// Commands that carry out every gate their counterpart in upstream reads; other gates change nothing in either.
-pub(super) const READ_ALL_THEIR_GATES: &[&str] = &["scheduler", "scheduler-estimator"];
+/// Gates that change something in upstream, but nothing here yet, and the commands whose counterparts read them. Other
+/// commands take them, as upstream's do, where they change nothing.
+pub(super) const NOT_YET: &[(&str, &[&str])] = &[
+    (gates::FAILOVER, &["up", "controller-manager"]),
+    (gates::GRACEFUL_EVICTION, &["up", "controller-manager"]),
+    (gates::MULTI_CLUSTER_SERVICE, &["up", "controller-manager", "agent"]),
+    (gates::STATEFUL_FAILOVER_INJECTION, &["up", "controller-manager"]),
+];
 
 /// Gates that change something when they are set to what is not their default.
 pub const EFFECTIVE_GATES: &[&str] = &[

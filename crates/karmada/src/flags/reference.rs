@@ -59,7 +59,7 @@ pub fn flags_page() -> String {
 pub fn gates_page() -> String {
     let mut page = format!(
         "# Feature gates\n\n{MADE}\n`--feature-gates=Name=true,...`; `AllAlpha` and `AllBeta` speak for every gate of the stage that is not named. A gate that \
-         changes\nnothing yet is refused when it is set to what is not its default.\n\n\
+         changes\nnothing yet is refused by its name when it is set to what is not its default; opened with all of its stage it is told of.\n\n\
          | gate | stage | default | since | when open | can be changed |\n|---|---|---|---|---|---|\n"
     );
     for gate in GATES {
