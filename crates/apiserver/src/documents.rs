@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use http::StatusCode;
 use serde_json::{Value, json};
 use transport::{Identity, Request, Response};
+use world::World;
 
 use crate::discovery::Discovery;
 use crate::openapi::OpenApi;
@@ -35,14 +36,14 @@ impl Documents {
         Self { version, current: ArcSwapOption::empty() }
     }
 
-    fn snapshot(&self, served: &Served) -> Arc<Snapshot> {
+    fn snapshot(&self, served: &Served, world: &World) -> Arc<Snapshot> {
         if let Some(current) = self.current.load_full().filter(|current| current.generation == served.generation) {
             return current;
         }
         let fresh = Arc::new(Snapshot {
             generation: served.generation,
             discovery: Discovery::new(served.iter().cloned()),
-            openapi: OpenApi::new(served.iter().cloned(), &self.version.git_version),
+            openapi: OpenApi::new(served.iter().cloned(), &self.version.git_version, world.now()),
         });
         self.current.store(Some(Arc::clone(&fresh)));
         fresh
@@ -56,8 +57,10 @@ impl Documents {
                 Some(respond::value(StatusCode::OK, &serde_json::to_value(&self.version).unwrap_or(Value::Null)))
             }
             "/" => Some(respond::value(StatusCode::OK, &paths(&served))),
-            path if path.starts_with("/openapi/") => self.snapshot(&served).openapi.get(uri, request.headers()),
-            path => self.snapshot(&served).discovery.get(path, host(request), request.headers()),
+            path if path.starts_with("/openapi/") => {
+                self.snapshot(&served, &server.world).openapi.get(uri, request.headers())
+            }
+            path => self.snapshot(&served, &server.world).discovery.get(path, host(request), request.headers()),
         }
     }
 }

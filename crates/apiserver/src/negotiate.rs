@@ -39,6 +39,8 @@ pub struct Subject<'a> {
     pub watch: bool,
     /// A custom resource; kube-apiserver has other words for it.
     pub custom: bool,
+    /// The reply can be a table.
+    pub tables: bool,
     pub group: &'a str,
     pub kind: &'a str,
 }
@@ -73,7 +75,8 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
         let message = format!("406: Not Acceptable\n\nAvailable representations: {KNOWN}{more}");
         return Err(Status::failure(StatusReason::NotAcceptable, message).with_details(StatusDetails::default()));
     }
-    let forms = || alternatives.iter().filter_map(|alternative| alternative.form());
+    let servable = |wanted: &Wanted| subject.tables || !matches!(wanted, Wanted::Table);
+    let forms = || alternatives.iter().filter_map(Alternative::form).filter(|(_, wanted, _)| servable(wanted));
     let text = forms().find(|(encoding, ..)| *encoding != Encoding::Protobuf);
     match text.or_else(|| forms().next()) {
         Some((Encoding::Protobuf, Wanted::Whole, _)) if subject.custom => {
@@ -207,7 +210,7 @@ mod tests {
     fn check(accept: &str, list: bool, expected: &str) {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, accept.parse().expect("a header value"));
-        let subject = Subject { list, watch: false, custom: false, group: "", kind: "ConfigMap" };
+        let subject = Subject { list, watch: false, custom: false, tables: true, group: "", kind: "ConfigMap" };
         let found = match accepted(&headers, subject) {
             Ok(form) if form.meta == META_V1 => format!("{:?} {:?}", form.encoding, form.shape),
             Ok(form) => format!("{:?} {:?} {}", form.encoding, form.shape, form.meta),

@@ -30,6 +30,8 @@ pub struct OpenApi {
     /// By the path below `/openapi/v3/`: `api/v1`, `apis/apps/v1`.
     groups: BTreeMap<String, GroupDocument>,
     version: String,
+    /// When what is served became as it is, as HTTP writes it.
+    modified: String,
     etag: OnceLock<String>,
     v2_json: OnceLock<Bytes>,
     v2_protobuf: OnceLock<Bytes>,
@@ -43,8 +45,9 @@ struct GroupDocument {
 }
 
 impl OpenApi {
-    /// `version` is the server's `gitVersion`; it stands in the documents and in their hashes.
-    pub fn new(resources: impl IntoIterator<Item = Resource>, version: &str) -> Self {
+    /// `version` is the server's `gitVersion`; it stands in the documents and in their hashes. `now` is when the
+    /// resources came to be served.
+    pub fn new(resources: impl IntoIterator<Item = Resource>, version: &str, now: jiff::Timestamp) -> Self {
         let mut groups: BTreeMap<String, GroupDocument> = BTreeMap::new();
         for resource in resources {
             let group_version = resource.info.resource.group_version();
@@ -59,6 +62,7 @@ impl OpenApi {
         Self {
             groups,
             version: version.to_owned(),
+            modified: now.strftime(HTTP_DATE).to_string(),
             etag: OnceLock::new(),
             v2_json: OnceLock::new(),
             v2_protobuf: OnceLock::new(),
@@ -92,7 +96,7 @@ impl OpenApi {
             *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
             return response;
         };
-        let mut response = if is_current(headers, self.etag()) {
+        let mut response = if self.is_known(headers, self.etag()) {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
@@ -108,7 +112,21 @@ impl OpenApi {
         if let Ok(etag) = HeaderValue::from_str(self.etag()) {
             headers.insert(header::ETAG, etag);
         }
+        self.date(&mut response);
         response
+    }
+
+    /// Whether the client has the document already. Who names an etag is not asked for the date.
+    fn is_known(&self, headers: &http::HeaderMap, etag: &str) -> bool {
+        let since = headers.get(header::IF_MODIFIED_SINCE).and_then(|value| value.to_str().ok());
+        is_current(headers, etag)
+            || (!headers.contains_key(header::IF_NONE_MATCH) && since.is_some_and(|since| since == self.modified))
+    }
+
+    fn date(&self, response: &mut Response) {
+        if let Ok(modified) = HeaderValue::from_str(&self.modified) {
+            response.headers_mut().insert(header::LAST_MODIFIED, modified);
+        }
     }
 
     fn v2_document(&self) -> Value {
@@ -135,7 +153,10 @@ impl OpenApi {
             })
             .collect();
         // Upstream names no type here, and Go's guess is text.
-        negotiated(StatusCode::OK, "text/plain; charset=utf-8", json!({"paths": paths}).to_string().into())
+        let body = json!({"paths": paths}).to_string().into();
+        let mut response = negotiated(StatusCode::OK, "text/plain; charset=utf-8", body);
+        self.date(&mut response);
+        response
     }
 
     fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
@@ -150,7 +171,7 @@ impl OpenApi {
             return Some(response);
         }
         let etag = format!("\"{hash}\"");
-        let mut response = if is_current(headers, &etag) {
+        let mut response = if self.is_known(headers, &etag) {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
@@ -166,6 +187,7 @@ impl OpenApi {
         if asked.is_some() {
             headers.insert(header::EXPIRES, HeaderValue::from_static(NEVER));
         }
+        self.date(&mut response);
         Some(response)
     }
 
@@ -188,6 +210,8 @@ impl OpenApi {
         body
     }
 }
+
+const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 
 /// When a document that cannot change goes out of date.
 const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";

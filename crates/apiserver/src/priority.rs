@@ -51,6 +51,16 @@ impl Priorities {
         defaults.min_by_key(|(_, class)| class.value).map(|(name, class)| (name.clone(), class.clone()))
     }
 
+    /// A change that does not say what the pod got when it was made keeps it.
+    fn keep(pod: &mut Value, old: &Value) {
+        let Some(spec) = pod["spec"].as_object_mut() else { return };
+        for field in ["priority", "preemptionPolicy"] {
+            if let Some(value) = old["spec"].get(field) {
+                spec.entry(field).or_insert_with(|| value.clone());
+            }
+        }
+    }
+
     fn apply(&self, pod: &mut Value) -> Result<(), String> {
         let Some(spec) = pod["spec"].as_object_mut() else { return Ok(()) };
         let name = spec.get("priorityClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -85,6 +95,12 @@ impl Admission for Priorities {
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let named = &request.info.resource;
         let is_pod = named.group.is_empty() && named.plural == "pods" && request.subresource.is_empty();
+        if is_pod
+            && request.operation == Operation::Update
+            && let (Some(pod), Some(old)) = (request.object.as_deref_mut(), request.old)
+        {
+            Self::keep(pod, old);
+        }
         let outcome = match &mut request.object {
             Some(pod) if is_pod && request.operation == Operation::Create => {
                 self.apply(pod).map_err(|why| Status::forbidden("", "pods", &request.key.name, &why))

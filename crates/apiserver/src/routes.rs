@@ -8,7 +8,7 @@ use http::{Method, StatusCode};
 use serde_json::Value;
 use transport::{Identity, Request, Response};
 
-use crate::handlers::{body, method_not_allowed};
+use crate::handlers::{body, method_not_allowed, review};
 use crate::request::RequestInfo;
 use crate::server::{Route, Shared};
 use crate::tokens::{self, Issuer};
@@ -38,7 +38,7 @@ impl Route for Reviews {
                 return Err(method_not_allowed());
             }
             let (parts, content) = request.into_parts();
-            let review = body::decode(&parts.headers, &body::read(content).await?)?;
+            let (review, warnings) = review::read(server, info, user, &parts, content).await?;
             let authorizer = server.authorizer.as_ref();
             let answer: Value = match info.resource.as_str() {
                 "subjectaccessreviews" => reviews::subject_access_review(authorizer, review)?,
@@ -54,7 +54,9 @@ impl Route for Reviews {
                 }
                 _ => return Err(crate::handlers::no_such_resource()),
             };
-            Ok(respond::negotiated(StatusCode::CREATED, &answer, &parts.headers))
+            let mut response = respond::negotiated(StatusCode::CREATED, &answer, &parts.headers);
+            respond::warn(&mut response, &warnings);
+            Ok(response)
         })
     }
 }

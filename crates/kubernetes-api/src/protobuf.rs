@@ -191,7 +191,7 @@ fn message(name: &str, bytes: &[u8], object: &mut Map<String, Value>, depth: usi
             }
             Label::One => {
                 let item = one(&field.type_, &value, depth)?;
-                if !scalar::is_unset(field.name, &item) {
+                if !scalar::is_unset(name, field.name, &item) {
                     object.insert(field.name.into(), item);
                 }
             }

@@ -14,6 +14,7 @@ mod checks;
 mod cluster;
 mod config;
 mod containers;
+mod events;
 mod internal;
 mod machinery;
 mod network;

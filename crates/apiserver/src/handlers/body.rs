@@ -10,7 +10,7 @@ use serde_json::Value;
 use transport::Body;
 
 use super::Call;
-use crate::negotiate::go_package;
+use super::type_meta::{Misfit, kindless};
 use crate::request::options::FieldValidation;
 
 /// client-go sends built-in kinds this way, kubectl since 1.32 included.
@@ -87,8 +87,7 @@ fn yaml(bytes: &[u8]) -> Result<Value, Status> {
 }
 
 impl Call<'_> {
-    /// The object of a create or update, and what the client should be warned of. Its kind may be absent; if it is
-    /// there, it must be the resource's.
+    /// The object of a create or update, and what the client should be warned of.
     pub(super) async fn object(&self, body: Body, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
         let bytes = read(body).await?;
         let kind = self.resource.info.resource.kind.as_str();
@@ -121,13 +120,23 @@ impl Call<'_> {
                 (tree, Vec::new())
             }
         };
-        self.stamp(&mut object)?;
+        let unusable = |given: &str, version: &str, why: &str| {
+            Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {kind}: {why}"))
+        };
+        match self.misfit(&object) {
+            None => {}
+            Some(Misfit::Unreadable(why)) => return Err(unreadable(why)),
+            Some(Misfit::Kindless) if validation == FieldValidation::Ignore => {
+                return Err(unusable(kind, &self.info.version, &kindless(&bytes)));
+            }
+            Some(Misfit::Kindless) => return Err(unreadable(kindless(&bytes))),
+            Some(Misfit::Unusable { kind, version, why }) => return Err(unusable(&kind, &version, &why)),
+            Some(Misfit::OtherVersion(given)) => return Err(self.other_version(&given)),
+            Some(Misfit::OtherKind(status)) => return Err(status),
+        }
+        self.stamp(&mut object);
         if let Some(wrong) = self.mistyped(&object) {
-            let version = &self.info.version;
-            return Err(Status::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {kind}: {}",
-                wrong.decoder
-            )));
+            return Err(unusable(kind, &self.info.version, &wrong.decoder));
         }
         Ok((object, self.field_findings(findings, validation)?))
     }
@@ -159,52 +168,5 @@ impl Call<'_> {
             }
             FieldValidation::Warn | FieldValidation::Strict => Ok(findings),
         }
-    }
-
-    /// An object of another kind than the URL's.
-    fn wrong_kind(&self, given: &str, api_version: &str) -> Status {
-        let named = &self.resource.info.resource;
-        let (kind, into) = (&named.kind, go_package(&named.group));
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let gvk = apimachinery::GroupVersionKind::new(group, version, given);
-        let why = if given == "List" || kubernetes_api::schema_for(&gvk).is_some() {
-            format!("converting ({version}.{given}) to ({into}.{kind}): unknown conversion")
-        } else {
-            format!("no kind {given:?} is registered for version {api_version:?}")
-        };
-        Status::bad_request(format!("{given} in version {version:?} cannot be handled as a {kind}: {why}"))
-    }
-
-    /// Puts the resource's kind and version where the body left them out.
-    pub(super) fn stamp(&self, object: &mut Value) -> Result<(), Status> {
-        let named = &self.resource.info.resource;
-        let Some(map) = object.as_object_mut() else {
-            return Err(Status::bad_request(format!("the request body is no {} object", named.kind)));
-        };
-        let (api_version, kind) = (named.api_version(), named.kind.as_str());
-        let given = map.get("kind").and_then(Value::as_str).unwrap_or_default();
-        if !given.is_empty() && given != kind {
-            let version = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-            return Err(self.wrong_kind(given, version));
-        }
-        let version = map.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-        if !version.is_empty() && version != api_version {
-            return Err(Status::bad_request(format!(
-                "the API version in the data ({version}) does not match the expected API version ({api_version})"
-            )));
-        }
-        map.insert("kind".into(), kind.into());
-        map.insert("apiVersion".into(), api_version.into());
-        let metadata = map.entry("metadata").or_insert_with(|| Value::Object(Default::default()));
-        if metadata.is_null() {
-            *metadata = Value::Object(Default::default());
-        }
-        if !metadata.is_object() {
-            return Err(Status::bad_request(format!(
-                "{kind} in version {:?} cannot be handled as a {kind}: metadata is no object",
-                named.version
-            )));
-        }
-        Ok(())
     }
 }

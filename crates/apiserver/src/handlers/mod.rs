@@ -9,8 +9,10 @@ mod ownership;
 mod patch;
 mod pods;
 mod read;
+pub(crate) mod review;
 mod scale;
 mod scale_owners;
+mod type_meta;
 mod types;
 mod update;
 mod watch;
@@ -64,6 +66,8 @@ pub(crate) async fn handle(
         list: matches!(info.verb, "list" | "deletecollection"),
         watch: info.verb == "watch",
         custom: resource.info.custom && !scale,
+        // A stream that begins with all there is has no place for the columns.
+        tables: !(info.verb == "watch" && info.query.flag("sendInitialEvents")),
         group: if scale { "autoscaling" } else { &resource.info.resource.group },
         kind: if scale { "Scale" } else { &resource.info.resource.kind },
     };

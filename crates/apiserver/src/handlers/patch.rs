@@ -11,6 +11,7 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::ownership::Proposal;
+use super::type_meta::{Misfit, kindless};
 use super::types::Mismatch;
 use crate::request::options::{FieldValidation, Write, WriteOptions};
 use crate::respond;
@@ -111,8 +112,12 @@ impl Call<'_> {
         let schema = &self.resource.info.schema;
         let mut new = old.clone();
         patch.apply(&mut new, schema)?;
+        if matches!(patch.document, Document::Strategic(_)) {
+            // Made in the resource's own type, which it cannot leave: what it says of its kind is nothing.
+            self.stamp(&mut new);
+        }
         if !patch.names_version()
-            && let Some(metadata) = new["metadata"].as_object_mut()
+            && let Some(metadata) = new.get_mut("metadata").and_then(Value::as_object_mut)
         {
             // Based on whatever is newest: a race is tried again, not reported.
             metadata.remove("resourceVersion");
@@ -121,7 +126,7 @@ impl Call<'_> {
         let mut findings = patch.duplicates.clone();
         findings.extend(strict::prune(&mut new, schema));
         let new = self.patched(new, |_, wrong| match wrong {
-            Wrong::Kind(status) => patch.invalid(old, schema, status.message),
+            Wrong::Kind(why) => patch.invalid(old, schema, why),
             Wrong::Type(wrong) if matches!(patch.document, Document::Strategic(_)) => {
                 patch.invalid(old, schema, wrong.converter)
             }
@@ -143,15 +148,25 @@ impl Call<'_> {
         mut new: Value,
         refuse: impl FnOnce(&Value, Wrong) -> Status,
     ) -> Result<Value, Status> {
-        if let Err(status) = self.stamp(&mut new) {
-            return Err(refuse(&new, Wrong::Kind(status)));
+        match self.misfit(&new) {
+            None => {}
+            // Custom resources of all versions convert to each other.
+            Some(Misfit::OtherVersion(_)) if self.resource.info.custom => {}
+            Some(Misfit::OtherVersion(given)) => return Err(self.other_version(&given)),
+            Some(Misfit::OtherKind(status)) => return Err(status),
+            Some(Misfit::Unreadable(why) | Misfit::Unusable { why, .. }) => return Err(refuse(&new, Wrong::Kind(why))),
+            Some(Misfit::Kindless) => {
+                let why = kindless(new.to_string().as_bytes());
+                return Err(refuse(&new, Wrong::Kind(why)));
+            }
+        }
+        self.stamp(&mut new);
+        if let Some(wrong) = self.mistyped(&new) {
+            return Err(refuse(&new, Wrong::Type(wrong)));
         }
         self.check_name(&mut new)?;
         self.check_namespace(&mut new)?;
-        match self.mistyped(&new) {
-            Some(wrong) => Err(refuse(&new, Wrong::Type(wrong))),
-            None => Ok(new),
-        }
+        Ok(new)
     }
 
     pub(super) async fn read_patch(&self, body: Body, validation: FieldValidation) -> Result<Patch, Status> {
@@ -270,26 +285,32 @@ impl Call<'_> {
             FieldValidation::Warn | FieldValidation::Strict => findings,
         };
         let text = |key: &str| patch[key].as_str().unwrap_or_default();
-        let (kind, version) = (text("kind"), text("apiVersion"));
+        let (kind, version) = (text("kind").to_owned(), text("apiVersion"));
         if kind != self.resource.info.resource.kind || version != self.api_version {
             let slash = if version.contains('/') { "" } else { "/" };
             return Err(Status::bad_request(format!("invalid object type: {slash}{version}, Kind={kind}")));
         }
-        self.stamp(&mut patch)?;
+        self.stamp(&mut patch);
+        if !patch["metadata"].is_object() {
+            let version = &self.resource.info.resource.version;
+            return Err(Status::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {kind}: metadata is no object",
+            )));
+        }
         Ok((patch, findings))
     }
 }
 
 /// Why a patched object is none of the resource's.
 pub(super) enum Wrong {
-    Kind(Status),
+    Kind(String),
     Type(Mismatch),
 }
 
 impl Wrong {
     pub(super) fn invalid(self, shown: &Value) -> Status {
         match self {
-            Self::Kind(status) => patch_invalid(shown, status.message),
+            Self::Kind(why) => patch_invalid(shown, why),
             Self::Type(wrong) => patch_invalid(shown, wrong.decoder),
         }
     }

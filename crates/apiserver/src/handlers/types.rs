@@ -25,6 +25,10 @@ pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<Mis
 /// The first value of a wrong type in the metadata of a custom resource, which is read as of every other kind.
 pub(super) fn metadata_mismatch(object: &Value, type_: &TypeOf) -> Option<Mismatch> {
     let metadata = object.get("metadata")?;
+    if !metadata.is_object() {
+        let decoder = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", name_of(metadata));
+        return Some(Mismatch { converter: decoder.clone(), decoder });
+    }
     let schemas = &type_.schemas;
     let schema = schemas.get(type_.node().properties.get("metadata")?.schema);
     below(metadata, schema, &Struct { name: "ObjectMeta", schemas }, &mut String::new())

@@ -5,9 +5,9 @@ const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
 /// Type (without [`META`]), field (empty: the type itself), meaning.
 const ROWS: &[(&str, &str, &str)] = &[
-    ("ObjectMeta", "", "Metadata that every stored object has: its identity, its marks, its life."),
+    ("ObjectMeta", "", "Standard object's metadata: its identity, its marks, its life."),
     ("ObjectMeta", "annotations", "Marks of any content, for tools and people; nothing selects by them."),
-    ("ObjectMeta", "creationTimestamp", "When the server stored the object first. Set by the server."),
+    ("ObjectMeta", "creationTimestamp", "CreationTimestamp is a timestamp: when the server stored the object first."),
     (
         "ObjectMeta",
         "deletionGracePeriodSeconds",

@@ -15,7 +15,7 @@ fn open_api() -> OpenApi {
                 "port": {"x-kubernetes-int-or-string": true}}}}}}}]}});
     let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
     let custom = apiextensions::resources(&crd, &Compilation::default());
-    OpenApi::new(kubernetes_api::resources().into_iter().chain(custom), "v1.36.0")
+    OpenApi::new(kubernetes_api::resources().into_iter().chain(custom), "v1.36.0", jiff::Timestamp::UNIX_EPOCH)
 }
 
 async fn get(open_api: &OpenApi, uri: &str) -> Value {
@@ -91,6 +91,12 @@ async fn v2_says_only_what_v2_can_say() {
     let uri = "/openapi/v2?timeout=32s".parse().expect("a uri");
     let response = open_api.get(&uri, &headers).expect("served");
     assert_eq!(response.headers()[header::CONTENT_TYPE], V2_PROTOBUF);
+    assert_eq!(response.headers()[header::LAST_MODIFIED], "Thu, 01 Jan 1970 00:00:00 GMT");
+    headers.insert(header::IF_MODIFIED_SINCE, response.headers()[header::LAST_MODIFIED].clone());
+    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_MODIFIED);
+    // An etag, where there is one, decides.
+    headers.insert(header::IF_NONE_MATCH, "\"other\"".parse().expect("a header"));
+    assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::OK);
     headers.insert(header::IF_NONE_MATCH, response.headers()[header::ETAG].clone());
     assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_MODIFIED);
     headers.insert(header::ACCEPT, "text/html".parse().expect("a header"));

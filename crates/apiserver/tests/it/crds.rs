@@ -40,7 +40,7 @@ pub(crate) async fn start(store: &Arc<MemoryStore>, crds: Vec<Value>) -> Result<
     Ok((server, client))
 }
 
-async fn server(crds: Vec<Value>) -> (ApiServer, Client) {
+pub(crate) async fn server(crds: Vec<Value>) -> (ApiServer, Client) {
     let (server, client) = start(&Arc::new(MemoryStore::new()), crds).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
@@ -48,7 +48,7 @@ async fn server(crds: Vec<Value>) -> (ApiServer, Client) {
 }
 
 /// Versions v1 (stored) and v2, with status and scale.
-fn widget_definition() -> Value {
+pub(crate) fn widget_definition() -> Value {
     let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "replicas": {"type": "integer", "minimum": 0, "default": 1},

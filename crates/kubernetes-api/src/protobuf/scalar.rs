@@ -77,13 +77,53 @@ const ZERO_COUNTS: &[&str] = &[
     "x-kubernetes-preserve-unknown-fields",
 ];
 
-/// Whether a field is as good as absent.
-pub(super) fn is_unset(name: &str, value: &Value) -> bool {
+/// The same where other messages have a field of that name that is none: the end of the message's name, and the field.
+const ZERO_COUNTS_IN: &[(&str, &str)] = &[
+    ("apps.v1.DaemonSetStatus", "collisionCount"),
+    ("apps.v1.DeploymentStatus", "collisionCount"),
+    ("apps.v1.DeploymentStatus", "terminatingReplicas"),
+    ("apps.v1.ReplicaSetStatus", "terminatingReplicas"),
+    ("apps.v1.StatefulSetStatus", "collisionCount"),
+    ("apiextensions.v1.ValidationRule", "optionalOldSelf"),
+    ("core.v1.AzureDiskVolumeSource", "readOnly"),
+    ("core.v1.ContainerStateTerminated", "exitCode"),
+    ("core.v1.ContainerStatus", "restartCount"),
+    ("core.v1.ContainerStatus", "started"),
+    ("core.v1.FCVolumeSource", "lun"),
+    ("core.v1.LinuxContainerUser", "gid"),
+    ("core.v1.LinuxContainerUser", "uid"),
+    ("core.v1.NodeFeatures", "supplementalGroupsPolicy"),
+    ("core.v1.NodeRuntimeHandlerFeatures", "recursiveReadOnlyMounts"),
+    ("core.v1.NodeRuntimeHandlerFeatures", "userNamespaces"),
+    ("core.v1.NodeSwapStatus", "capacity"),
+    ("core.v1.PodSpec", "priority"),
+    ("core.v1.WindowsSecurityContextOptions", "hostProcess"),
+    ("discovery.v1.EndpointPort", "port"),
+    ("flowcontrol.v1.ExemptPriorityLevelConfiguration", "lendablePercent"),
+    ("flowcontrol.v1.ExemptPriorityLevelConfiguration", "nominalConcurrencyShares"),
+    ("flowcontrol.v1.LimitedPriorityLevelConfiguration", "borrowingLimitPercent"),
+    ("flowcontrol.v1.LimitedPriorityLevelConfiguration", "lendablePercent"),
+    ("flowcontrol.v1.LimitedPriorityLevelConfiguration", "nominalConcurrencyShares"),
+    ("meta.v1.DeleteOptions", "ignoreStoreReadErrorWithClusterBreakingPotential"),
+    ("meta.v1.ListMeta", "remainingItemCount"),
+    ("storage.v1.CSIDriverSpec", "requiresRepublish"),
+    ("storage.v1.CSIDriverSpec", "seLinuxMount"),
+    ("storage.v1.CSIDriverSpec", "serviceAccountTokenInSecrets"),
+    ("storage.v1.CSIDriverSpec", "storageCapacity"),
+    ("storage.v1.VolumeError", "errorCode"),
+];
+
+/// Whether a field of a message is as good as absent.
+pub(super) fn is_unset(message: &str, name: &str, value: &Value) -> bool {
+    let counts = || {
+        ZERO_COUNTS.binary_search(&name).is_ok()
+            || ZERO_COUNTS_IN.iter().any(|(place, field)| *field == name && message.ends_with(place))
+    };
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty() && name != "storageClassName",
-        Value::Bool(false) => ZERO_COUNTS.binary_search(&name).is_err(),
-        Value::Number(number) => number.as_i64() == Some(0) && ZERO_COUNTS.binary_search(&name).is_err(),
+        Value::Bool(false) => !counts(),
+        Value::Number(number) => number.as_i64() == Some(0) && !counts(),
         _ => false,
     }
 }

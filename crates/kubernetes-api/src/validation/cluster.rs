@@ -1,4 +1,4 @@
-//! Storage, priorities, leases, webhooks, certificates and events.
+//! Storage, priorities, leases, webhooks and certificates.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("admission_rule", admission_rule),
     ("claim_spec", claim_spec),
     ("client_config", client_config),
-    ("event", event),
     ("priority_class", priority_class),
     ("unique_webhooks", unique_webhooks),
     ("webhook", webhook),
@@ -263,17 +262,5 @@ fn webhook_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
         for complaint in names::is_dns1123_subdomain(segment) {
             invalid(errors, &at_path, &value, &format!("segment[{index}]: {complaint}"));
         }
-    }
-}
-
-/// Events lie in the namespace of what they are about; cluster-scoped objects' in `default` or `kube-system`.
-fn event(event: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let namespace = event.get("metadata").map_or("", |metadata| metadata["namespace"].as_str().unwrap_or_default());
-    let Some(about) = object(event, "involvedObject") else { return };
-    let given = text(about, "namespace");
-    let at = at.child("involvedObject");
-    let fits = if given.is_empty() { matches!(namespace, "default" | "kube-system") } else { given == namespace };
-    if !fits {
-        invalid(errors, &at.child("namespace"), &given.into(), "does not match event.namespace");
     }
 }

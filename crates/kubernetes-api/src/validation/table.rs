@@ -8,8 +8,8 @@ use apimachinery::schema::{Schema, SchemaId};
 use super::at::At;
 use super::checks::Check;
 use super::{
-    Object, autoscaling, cluster, config, containers, machinery, network, placement, pods, rbac, resources, services,
-    update, volumes, workloads,
+    Object, autoscaling, cluster, config, containers, events, machinery, network, placement, pods, rbac, resources,
+    services, update, volumes, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -175,6 +175,7 @@ fn function(name: &str) -> Option<Function> {
         network::FUNCTIONS,
         autoscaling::FUNCTIONS,
         cluster::FUNCTIONS,
+        events::FUNCTIONS,
         machinery::FUNCTIONS,
     ];
     tables.into_iter().flatten().find(|(known, _)| *known == name).map(|(_, function)| *function)

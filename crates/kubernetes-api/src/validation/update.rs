@@ -7,7 +7,7 @@ use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::table::{Node, Refusal, Rule};
-use super::{config, machinery, services};
+use super::{config, events, machinery, services};
 
 /// Looks at the object before and after.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
@@ -16,6 +16,7 @@ pub(super) fn named(name: &str) -> Option<Compare> {
     Some(match name {
         "claim" => claim,
         "csi_driver" => csi_driver,
+        "event" => events::update,
         "immutable_data" => config::update,
         "job" => job,
         "node" => node,

@@ -37,6 +37,8 @@ pub(super) const COLLECTIONS: &[&str] = &[
 ];
 /// Items in lists that are owned one by one: with their owners they fill the largest object that is stored (4 MiB).
 const ITEMS: usize = 40_000;
+/// What a widget says of itself.
+const WIDGET: &str = r#""apiVersion":"example.com/v1","kind":"Widget""#;
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
@@ -91,7 +93,8 @@ pub(super) fn setup() -> Vec<Case> {
     let crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     let pod =
         json!({"metadata": {"name": "p"}, "spec": {"nodeName": "x", "containers": [{"name": "c", "image": "i"}]}});
-    let long = format!("{{\"metadata\":{{\"name\":\"long\"}},\"free\":{{\"a\":[{}1]}}}}", "1,".repeat(700_000));
+    let long =
+        format!("{{{WIDGET},\"metadata\":{{\"name\":\"long\"}},\"free\":{{\"a\":[{}1]}}}}", "1,".repeat(700_000));
     let env = numbered(
         r#"{"metadata":{"name":"env"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i","env":["#,
         |n| format!(r#"{{"name":"E{n}"}}"#),
@@ -120,7 +123,7 @@ fn depth() -> Vec<Case> {
     );
     // At the edge of what the decoder reads: what is stored must be read again, with all that the server adds.
     let edge = (115..=127).map(|levels| {
-        let body = format!(r#"{{"metadata":{{"generateName":"deep-"}},"free":{}}}"#, deep(levels));
+        let body = format!(r#"{{{WIDGET},"metadata":{{"generateName":"deep-"}},"free":{}}}"#, deep(levels));
         post(&format!("JSON in a custom resource, {levels} deep"), WIDGETS, JSON, body, Answered)
     });
     let mut cases = vec![
@@ -162,6 +165,7 @@ fn indented(levels: usize) -> String {
 fn width() -> Vec<Case> {
     let map = format!("{MAPS}/m");
     let named = |rest: &str| format!(r#"{{"metadata":{{"name":"w"}},{rest}"#);
+    let widget = |rest: &str| format!(r#"{{{WIDGET},"metadata":{{"name":"w"}},{rest}"#);
     let keys = |n: usize| format!(r#""k{n}":"""#);
     let labels = r#"{"metadata":{"name":"w","labels":{"#;
     let owners = r#"{"metadata":{"name":"w","ownerReferences":["#;
@@ -207,28 +211,28 @@ fn width() -> Vec<Case> {
             "empty lists in a custom resource",
             WIDGETS,
             JSON,
-            filled(&named("\"free\":{\"a\":["), "[],", "[]]}}"),
+            filled(&widget("\"free\":{\"a\":["), "[],", "[]]}}"),
             Answered,
         ),
         post(
             "a set with one value many times",
             WIDGETS,
             JSON,
-            filled(&named("\"set\":["), "\"a\",", "\"a\"]}"),
+            filled(&widget("\"set\":["), "\"a\",", "\"a\"]}"),
             Code(422),
         ),
         post(
             "keyed items of one key",
             WIDGETS,
             JSON,
-            filled(&named("\"keyed\":["), "{\"k\":\"a\"},", "{\"k\":\"a\"}]}"),
+            filled(&widget("\"keyed\":["), "{\"k\":\"a\"},", "{\"k\":\"a\"}]}"),
             Code(422),
         ),
-        post("keyed items without keys", WIDGETS, JSON, filled(&named("\"keyed\":["), "{},", "{}]}"), Code(422)),
+        post("keyed items without keys", WIDGETS, JSON, filled(&widget("\"keyed\":["), "{},", "{}]}"), Code(422)),
         post("YAML, a billion laughs", MAPS, YAML, laughs(), Code(400)),
         post("YAML, one key many times", MAPS, YAML, filled("data:\n", "  a: b\n", ""), Answered),
         post("YAML, as many items as fit", MAPS, YAML, filled("", "- \n", ""), Code(400)),
-        post("YAML, as many documents as fit", MAPS, YAML, filled("", "---\n", ""), Code(400)),
+        post("YAML, as many documents as fit", MAPS, YAML, filled("", "---\n", ""), Code(422)),
         post("YAML, quotes", MAPS, YAML, filled("a: ", "'\"", ""), Code(400)),
         post("YAML, a brace and blanks", MAPS, YAML, filled("{", " ", ""), Code(400)),
         post(
@@ -313,7 +317,7 @@ fn sizes() -> Vec<Case> {
             ..post("a body that never comes", "/api/v1/namespaces/n/configmaps?timeout=1s", JSON, "", Answered)
         },
         post("no body", MAPS, JSON, "", Code(400)),
-        post("a null", MAPS, JSON, "null", Code(400)),
+        post("a null", MAPS, JSON, "null", Code(422)),
     ]
     .into_iter()
     .map(
@@ -434,7 +438,10 @@ fn texts() -> Vec<Case> {
             "numbers beyond all",
             WIDGETS,
             JSON,
-            r#"{"metadata":{"name":"num","generation":1e30},"free":{"a":123456789012345678901234567890,"b":-1e308}}"#,
+            format!(
+                "{{{WIDGET},{}",
+                r#""metadata":{"name":"num","generation":1e30},"free":{"a":123456789012345678901234567890,"b":-1e308}}"#
+            ),
             Answered,
         ),
         post("an unknown body", MAPS, "application/x-what", "x", Code(415)),

@@ -55,6 +55,43 @@ async fn a_reply_has_the_form_and_version_that_was_asked_for() {
 }
 
 #[tokio::test]
+async fn what_has_no_columns_is_no_table() {
+    let server = with_config_maps().await;
+    let review = r#"{"spec":{"nonResourceAttributes":{"path":"/","verb":"get"}}}"#;
+    let reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let refused = send(&server, "POST", reviews, &[("accept", TABLE)], review).await;
+    assert_eq!(refused.shown(), NONE);
+    // Reviews are read as every other object is.
+    let strict = format!("{reviews}?fieldValidation=Strict");
+    for (path, body, expected) in [
+        (reviews, review, "201"),
+        (
+            &strict,
+            r#"{"spec":{"bogus":1,"nonResourceAttributes":{"path":"/","verb":"get"}}}"#,
+            "400 BadRequest SelfSubjectAccessReview in version \"v1\" cannot be handled as a SelfSubjectAccessReview: strict \
+             decoding error: unknown field \"spec.bogus\"",
+        ),
+        (
+            reviews,
+            r#"{"apiVersion":"v1","kind":"Pod"}"#,
+            "400 BadRequest Pod in version \"v1\" cannot be handled as a SelfSubjectAccessReview: converting (v1.Pod) to \
+             (authorization.SelfSubjectAccessReview): unknown conversion",
+        ),
+    ] {
+        let text = send(&server, "POST", path, &[], body).await.shown();
+        assert!(text.starts_with(expected), "{body}: {text}");
+    }
+
+    let all = format!(
+        "{CM}?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"
+    );
+    assert_eq!(get(&server, &all, TABLE).await.shown(), NONE);
+    let fallen_back = get(&server, &all, &format!("{TABLE},application/json")).await;
+    let kinds: Vec<_> = super::lines(&fallen_back).iter().map(|event| event["object"]["kind"].clone()).collect();
+    assert_eq!((fallen_back.code, kinds), (200, vec![json!("ConfigMap"); 4]), "three and a bookmark");
+}
+
+#[tokio::test]
 async fn rows_of_tables_carry_what_was_asked_for() {
     let server = with_config_maps().await;
     for path in [format!("{CM}/a"), CM.to_owned()] {

@@ -2,6 +2,7 @@
 
 mod forms;
 mod frames;
+mod kinds;
 mod pages;
 mod patches;
 mod paths;

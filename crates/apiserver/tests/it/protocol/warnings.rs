@@ -30,7 +30,12 @@ fn definition() -> Value {
 async fn outdated_versions_are_told_with_every_answer() {
     let (server, _client) =
         crate::crds::start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
-    let widget = r#"{"metadata":{"name":"a","finalizers":["x","a.example/b"]}}"#;
+    let widget = |version: &str| {
+        format!(
+            r#"{{"apiVersion":"g.example/{version}","kind":"Widget","metadata":{{"name":"a","finalizers":["x","a.example/b"]}}}}"#
+        )
+    };
+    let (current, outdated) = (widget("v1"), widget("v1alpha1"));
     let finalizer = "metadata.finalizers: \"x\": prefer a domain-qualified finalizer name including a path (/) to avoid \
                      accidental conflicts with other finalizer writers";
     let better = "g.example/v1alpha1 Widget is deprecated; use g.example/v1 Widget";
@@ -39,8 +44,8 @@ async fn outdated_versions_are_told_with_every_answer() {
         ("GET", "v1alpha1/widgets", "", vec![better]),
         ("GET", "v1alpha1/widgets/none", "", vec![better]),
         ("GET", "v1alpha2/widgets", "", vec!["please \\\"move\\\""]),
-        ("POST", "v1/widgets", widget, vec![finalizer]),
-        ("POST", "v1alpha1/widgets", widget, vec![better]),
+        ("POST", "v1/widgets", &current, vec![finalizer]),
+        ("POST", "v1alpha1/widgets", &outdated, vec![better]),
         ("DELETE", "v1alpha1/widgets/a", "", vec![better]),
     ] {
         let path = format!("/apis/g.example/{path}");

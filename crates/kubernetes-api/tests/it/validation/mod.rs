@@ -2,6 +2,7 @@
 
 mod cluster;
 mod details;
+mod events;
 mod network;
 mod storage;
 mod updates;

@@ -1,0 +1,42 @@
+//! Reading what is answered and never stored: access and token reviews.
+
+use apimachinery::Status;
+use apimachinery::meta::Time;
+use http::request::Parts;
+use serde_json::Value;
+use transport::{Body, Identity};
+
+use super::{Call, no_such_resource};
+use crate::negotiate::{self, Subject};
+use crate::request::RequestInfo;
+use crate::request::options::Write;
+use crate::server::Shared;
+
+/// The review that was posted, and what its author should be warned of. It is read as every other object is.
+pub(crate) async fn read(
+    server: &Shared,
+    info: &RequestInfo,
+    user: &Identity,
+    parts: &Parts,
+    body: Body,
+) -> Result<(Value, Vec<String>), Status> {
+    let served = server.registry.snapshot();
+    let resource = served.get(&info.group, &info.version, &info.resource).ok_or_else(no_such_resource)?;
+    let named = &resource.info.resource;
+    let subject =
+        Subject { list: false, watch: false, custom: false, tables: false, group: &named.group, kind: &named.kind };
+    let call = Call {
+        server,
+        info,
+        resource,
+        user,
+        headers: &parts.headers,
+        shared: false,
+        with_status: false,
+        accepted: negotiate::accepted(&parts.headers, subject)?,
+        now: Time::new(server.world.now()),
+        api_version: named.api_version(),
+    };
+    let options = call.write_options(Write::Create)?;
+    call.object(body, options.field_validation).await
+}

@@ -1,0 +1,147 @@
+//! Whether a document is of the resource's kind and version, judged as the decoders of kube-apiserver judge it: what a
+//! built-in kind leaves out is filled in, a custom resource says its kind itself.
+
+use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::{GroupVersionKind, Status};
+use serde_json::Value;
+
+use super::Call;
+use super::types::name_of;
+use crate::negotiate::go_package;
+
+/// What Go's reader of kind and version reads into, as it names it.
+const READ_INTO: &str =
+    r#"struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }"#;
+
+/// Why a document is none of the resource's objects.
+pub(super) enum Misfit {
+    /// Its kind cannot be read.
+    Unreadable(String),
+    /// A custom resource without a kind.
+    Kindless,
+    /// Of this kind and version, which are of no use here.
+    Unusable { kind: String, version: String, why: String },
+    /// The same kind in another version.
+    OtherVersion(String),
+    /// A custom resource of another kind is one that does not pass validation.
+    OtherKind(Status),
+}
+
+/// A custom resource without a kind.
+pub(super) fn kindless(document: &[u8]) -> String {
+    format!("Object 'Kind' is missing in '{}'", String::from_utf8_lossy(document))
+}
+
+impl Call<'_> {
+    pub(super) fn misfit(&self, object: &Value) -> Option<Misfit> {
+        let (kind, api_version) = match said(object) {
+            Ok(said) => said,
+            Err(why) => return Some(Misfit::Unreadable(why)),
+        };
+        let (group, version) = match group_version(api_version) {
+            Ok(both) => both,
+            Err(why) => return Some(Misfit::Unreadable(why)),
+        };
+        let given = GroupVersionKind::new(group, version, kind);
+        if self.resource.info.custom { self.custom_misfit(object, &given) } else { self.built_in_misfit(&given) }
+    }
+
+    fn custom_misfit(&self, object: &Value, given: &GroupVersionKind) -> Option<Misfit> {
+        let named = &self.resource.info.resource;
+        if given.kind.is_empty() {
+            return Some(Misfit::Kindless);
+        }
+        if given.group != named.group {
+            let said = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
+            let why = format!("{said} is unstructured and is not suitable for converting to {:?}", named.api_version());
+            return Some(Misfit::Unusable { kind: given.kind.clone(), version: given.version.clone(), why });
+        }
+        if given.version != named.version {
+            return Some(Misfit::OtherVersion(format!("{}/{}", given.group, given.version)));
+        }
+        if given.kind == named.kind {
+            return None;
+        }
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let error = FieldError::invalid(&Path::new("kind"), &*given.kind, format!("must be {}", named.kind));
+        Some(Misfit::OtherKind(Status::invalid(&named.group, &given.kind, name, &[error])))
+    }
+
+    fn built_in_misfit(&self, given: &GroupVersionKind) -> Option<Misfit> {
+        let named = &self.resource.info.resource;
+        let mut given = given.clone();
+        if given.kind.is_empty() {
+            given.kind.clone_from(&named.kind);
+        }
+        if given.version.is_empty() && given.group.is_empty() {
+            given.group.clone_from(&named.group);
+        }
+        if given.version.is_empty() && given.group == named.group {
+            given.version.clone_from(&named.version);
+        }
+        if given == GroupVersionKind::new(&named.group, &named.version, &named.kind) {
+            return None;
+        }
+        let slash = if given.group.is_empty() { "" } else { "/" };
+        let api_version = format!("{}{slash}{}", given.group, given.version);
+        let why = if given.kind != "List" && kubernetes_api::schema_for(&given).is_none() {
+            format!("no kind {:?} is registered for version {api_version:?}", given.kind)
+        } else if given.kind != named.kind {
+            let into = go_package(&named.group);
+            format!("converting ({}.{}) to ({into}.{}): unknown conversion", given.version, given.kind, named.kind)
+        } else {
+            return Some(Misfit::OtherVersion(api_version));
+        };
+        Some(Misfit::Unusable { kind: given.kind, version: given.version, why })
+    }
+
+    /// Puts the resource's kind and version where the body left them out, and metadata where there is none.
+    pub(super) fn stamp(&self, object: &mut Value) {
+        if object.is_null() {
+            *object = Value::Object(Default::default());
+        }
+        let Some(map) = object.as_object_mut() else { return };
+        let named = &self.resource.info.resource;
+        map.insert("kind".into(), named.kind.as_str().into());
+        map.insert("apiVersion".into(), named.api_version().into());
+        let metadata = map.entry("metadata").or_insert(Value::Null);
+        if metadata.is_null() {
+            *metadata = Value::Object(Default::default());
+        }
+    }
+
+    /// The same kind in another version than the URL's.
+    pub(super) fn other_version(&self, given: &str) -> Status {
+        Status::bad_request(format!(
+            "the API version in the data ({given}) does not match the expected API version ({})",
+            self.resource.info.resource.api_version()
+        ))
+    }
+}
+
+/// Kind and apiVersion as the document says them, empty where it does not.
+fn said(object: &Value) -> Result<(&str, &str), String> {
+    let wrong = |found: &Value, what: &str| {
+        let found = name_of(found);
+        format!("couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {what}")
+    };
+    if !matches!(object, Value::Object(_) | Value::Null) {
+        return Err(wrong(object, &format!("value of type {READ_INTO}")));
+    }
+    let text = |key: &str| match object.get(key) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.as_str()),
+        Some(other) => Err(wrong(other, &format!("struct field .{key} of type string"))),
+    };
+    let api_version = text("apiVersion")?;
+    Ok((text("kind")?, api_version))
+}
+
+fn group_version(api_version: &str) -> Result<(&str, &str), String> {
+    let mut parts = api_version.split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(group), Some(version), None) => Ok((group, version)),
+        (Some(version), None, _) => Ok(("", version)),
+        _ => Err(format!("unexpected GroupVersion string: {api_version}")),
+    }
+}
