@@ -57,6 +57,17 @@ async fn pods_are_completed_and_limited() {
     assert_eq!(spec["containers"][0]["volumeMounts"][0]["name"], volume);
     assert_eq!(spec["tolerations"].as_array().map(Vec::len), Some(2));
     assert_eq!((&spec["priority"], &spec["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
+    // A manifest that is put again does not say them.
+    let mut put = made.clone();
+    let filled = put["spec"].as_object_mut().expect("a spec");
+    filled.retain(|field, _| !matches!(field.as_str(), "priority" | "preemptionPolicy"));
+    filled["containers"][0]["image"] = "i:2".into();
+    let put = client.update(&resource("v1", "Pod"), &put).await.expect("only the image changed").to_value();
+    let put = put.expect("json");
+    assert_eq!(
+        (&put["spec"]["priority"], &put["spec"]["preemptionPolicy"]),
+        (&json!(0), &json!("PreemptLowerPriority"))
+    );
 
     let limits = json!({"spec": {"limits": [{"type": "Container", "default": {"cpu": "500m"}, "max": {"cpu": "1"}}]}});
     create(&client, object("v1", "LimitRange", "l", limits)).await.expect("limits");

@@ -33,19 +33,6 @@ async fn post(client: &Client, name: &str, subresource: &str, body: &Value) -> R
 }
 
 #[tokio::test]
-async fn a_change_that_leaves_out_what_admission_filled_in_keeps_it() {
-    let (_server, client) = server().await;
-    let mut pod = create_pod(&client, "p").await;
-    let spec = pod["spec"].as_object_mut().expect("a spec");
-    let filled: Vec<_> = ["priority", "preemptionPolicy"].map(|field| spec.remove(field)).into();
-    assert!(filled.iter().all(Option::is_some), "{filled:?}");
-    spec["containers"][0]["image"] = "i:2".into();
-    let changed = client.update(&pods(), &pod).await.expect("only the image changed").to_value().expect("json");
-    let found: Vec<_> = ["priority", "preemptionPolicy"].map(|field| changed["spec"].get(field).cloned()).into();
-    assert_eq!((found, &changed["spec"]["containers"][0]["image"]), (filled, &json!("i:2")));
-}
-
-#[tokio::test]
 async fn a_bound_pod_is_given_time_and_an_unbound_one_is_not() {
     let (_server, client) = server().await;
     let created = create_pod(&client, "p").await;

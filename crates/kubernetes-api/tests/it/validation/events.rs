@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{check, update};
 
-const NEW: &str = "metadata: {namespace: n}\nregarding: {namespace: n}\nreason: R\nnote: N\ntype: Normal\naction: A\n\
+const NEW: &str = "metadata: {namespace: ns}\nregarding: {namespace: ns}\nreason: R\nnote: N\ntype: Normal\naction: A\n\
                    eventTime: '2026-01-01T00:00:00.000000Z'\nreportingController: c\nreportingInstance: i\n";
 
 #[test]
@@ -14,18 +14,18 @@ fn what_is_made() {
     let old_fields = format!("{NEW}deprecatedCount: 1\ndeprecatedSource: {{component: c}}\n");
     let series = format!("{NEW}series: {{count: 1}}\n");
     for (group, document, expected) in [
-        ("", "metadata: {namespace: n}\ninvolvedObject: {namespace: n}", expect![""]),
+        ("", "metadata: {namespace: ns}\ninvolvedObject: {namespace: ns}", expect![""]),
         ("", "metadata: {namespace: default}\ninvolvedObject: {kind: Node}", expect![""]),
         (
             "",
-            "metadata: {namespace: n}\ninvolvedObject: {namespace: m}",
+            "metadata: {namespace: ns}\ninvolvedObject: {namespace: m}",
             expect![[r#"
                 involvedObject.namespace: Invalid value: "m": does not match event.namespace
             "#]],
         ),
         (
             "",
-            "metadata: {namespace: n}\ninvolvedObject: {namespace: n}\neventTime: '2026-01-01T00:00:00.000000Z'\n\
+            "metadata: {namespace: ns}\ninvolvedObject: {namespace: ns}\neventTime: '2026-01-01T00:00:00.000000Z'\n\
              reportingComponent: c",
             expect![[r#"
                 reportingInstance: Required value
@@ -36,7 +36,7 @@ fn what_is_made() {
         ("events.k8s.io", NEW, expect![""]),
         (
             "events.k8s.io",
-            "metadata: {namespace: n}\nregarding: {namespace: n}",
+            "metadata: {namespace: ns}\nregarding: {namespace: ns}",
             expect![[r#"
                 eventTime: Required value
                 type: Invalid value: "": has invalid value: 
@@ -95,7 +95,7 @@ fn what_is_changed() {
     expect![""].assert_eq(&update(
         "",
         "Event",
-        "metadata: {namespace: n}\ninvolvedObject: {namespace: n}",
+        "metadata: {namespace: ns}\ninvolvedObject: {namespace: ns}",
         "reason",
         json!("S"),
     ));
