@@ -19,6 +19,8 @@ pub struct Gates {
     pub workload_affinity: bool,
     /// `ResourceQuotaEstimate`
     pub resource_quota_estimate: bool,
+    /// `Failover`: taints come and go by ClusterTaintPolicies.
+    pub failover: bool,
     /// `StatefulFailoverInjection`: a copy that takes over from a failed one gets the labels kept of that one.
     pub stateful_failover: bool,
 }
@@ -34,6 +36,7 @@ impl Default for Gates {
             multiple_pod_templates: false,
             workload_affinity: false,
             resource_quota_estimate: false,
+            failover: false,
             stateful_failover: false,
         }
     }
@@ -58,6 +61,7 @@ mod tests {
             (ours.multiple_pod_templates, gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
             (ours.workload_affinity, gates::WORKLOAD_AFFINITY),
             (ours.resource_quota_estimate, gates::RESOURCE_QUOTA_ESTIMATE),
+            (ours.failover, gates::FAILOVER),
             (ours.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
         ] {
             assert_eq!(open, upstreams.is_open(name), "{name}");

@@ -15,13 +15,16 @@ mod execution;
 mod gates;
 mod interpreting;
 mod lease;
+mod member_scaling;
 mod members;
 pub mod metrics;
 mod namespace;
+mod remedy;
 mod skip;
 mod stores;
 mod strays;
 mod table;
+mod taint_policies;
 mod templates;
 mod unified_auth;
 

@@ -98,7 +98,39 @@ pub const CONTROLLERS: &[Controller] = &[
         place: Place::ControlPlane,
         start: |context| Box::pin(crate::unified_auth::run(context)),
     },
+    Controller {
+        name: "remedy",
+        watches: &["remedies", "clusters"],
+        writes: &["clusters/status"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::remedy::run(context)),
+    },
+    Controller {
+        // Rests while the gate `Failover` is closed.
+        name: "clustertaintpolicy",
+        watches: &["clustertaintpolicies", "clusters"],
+        writes: &["taints of clusters"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::taint_policies::run(context)),
+    },
+    Controller {
+        name: "hpaScaleTargetMarker",
+        watches: &["horizontalpodautoscalers"],
+        writes: &["labels of what they scale"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::member_scaling::run_marker(context)),
+    },
+    Controller {
+        name: "deploymentReplicasSyncer",
+        watches: &["deployments", "resourcebindings"],
+        writes: &["replicas of deployments"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::member_scaling::run_syncer(context)),
+    },
 ];
+
+/// Those that run only when `--controllers` names them, as upstream.
+const OFF_UNLESS_NAMED: [&str; 2] = ["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
@@ -131,7 +163,8 @@ fn is_selected(name: &str, selection: &[String]) -> bool {
         Some(left_out) => (left_out == name).then_some(false),
         None => (word == name).then_some(true),
     });
-    named.unwrap_or_else(|| selection.is_empty() || selection.iter().any(|word| word == "*"))
+    let all = selection.is_empty() || selection.iter().any(|word| word == "*");
+    named.unwrap_or(all && !OFF_UNLESS_NAMED.contains(&name))
 }
 
 #[cfg(test)]
@@ -151,5 +184,9 @@ mod tests {
             assert_eq!(is_selected("execution", &words), execution, "{words:?}");
             assert_eq!(is_selected("binding", &words), binding, "{words:?}");
         }
+        let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        assert!(!is_selected("deploymentReplicasSyncer", &words("*")));
+        assert!(!is_selected("deploymentReplicasSyncer", &[]));
+        assert!(is_selected("deploymentReplicasSyncer", &words("*,deploymentReplicasSyncer")));
     }
 }

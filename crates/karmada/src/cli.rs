@@ -332,6 +332,7 @@ fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
             multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
             workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
             resource_quota_estimate: given.gates.is_open(gates::RESOURCE_QUOTA_ESTIMATE),
+            failover: given.gates.is_open(gates::FAILOVER),
             stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
         },
         ..Default::default()

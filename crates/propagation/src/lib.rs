@@ -12,6 +12,8 @@ pub mod dependencies;
 pub mod division;
 pub mod namespaces;
 pub mod overrides;
+pub mod remedies;
+pub mod replica_sync;
 pub mod resource_summary;
 pub mod retain;
 pub mod selection;

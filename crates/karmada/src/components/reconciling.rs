@@ -12,9 +12,7 @@ use crate::flags::Given;
 const ELSEWHERE: &[&str] = &[
     "agentcsrapproving",
     "applicationFailover",
-    "clustertaintpolicy",
     "cronFederatedHorizontalPodAutoscaler",
-    "deploymentReplicasSyncer",
     "endpointSlice",
     "endpointsliceCollect",
     "endpointsliceDispatch",
@@ -23,9 +21,7 @@ const ELSEWHERE: &[&str] = &[
     "federatedResourceQuotaStatus",
     "federatedResourceQuotaSync",
     "gracefulEviction",
-    "hpaScaleTargetMarker",
     "multiclusterservice",
-    "remedy",
     "serviceExport",
     "serviceImport",
     "workloadRebalancer",
@@ -68,12 +64,13 @@ mod tests {
     fn words_of_upstream() {
         for (given, expected) in [
             (vec!["*"], Ok(vec!["*"])),
-            (vec!["*", "-binding", "-hpaScaleTargetMarker", "nothing"], Ok(vec!["*", "-binding"])),
+            (vec!["*", "-binding", "-multiclusterservice", "nothing"], Ok(vec!["*", "-binding"])),
+            (vec!["*", "hpaScaleTargetMarker"], Ok(vec!["*", "hpaScaleTargetMarker"])),
             (vec!["cluster", "execution"], Ok(vec!["cluster", "execution"])),
             (
-                vec!["*", "hpaScaleTargetMarker"],
+                vec!["*", "multiclusterservice"],
                 Err(
-                    "--controllers: hpaScaleTargetMarker is a controller of upstream's that is not part of this version",
+                    "--controllers: multiclusterservice is a controller of upstream's that is not part of this version",
                 ),
             ),
         ] {

@@ -281,6 +281,7 @@ pub(super) const NOT_YET: &[(&str, &[&str])] = &[
 pub const EFFECTIVE_GATES: &[&str] = &[
     gates::CONTROLLER_PRIORITY_QUEUE,
     gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING,
+    gates::FAILOVER,
     gates::FEDERATED_QUOTA_ENFORCEMENT,
     gates::MULTIPLE_POD_TEMPLATES_SCHEDULING,
     gates::PRIORITY_BASED_SCHEDULING,

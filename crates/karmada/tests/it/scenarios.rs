@@ -1,6 +1,7 @@
 //! Scenarios as text: what a user does and what he then sees, on a control plane with three simulated members in this
 //! process, on virtual time. The files are `tests/scenarios/*.txt`, written as [`crate::transcript`] says; the commands
-//! are those of [`Session::run`], and the first line names the feature gates that are open.
+//! are those of [`Session::run`], and the first line names the feature gates that are open, and after a `+` controllers
+//! that do not run unless they are named.
 //!
 //! ```text
 //! $ apply FILE                               creates or patches every object of a file
@@ -50,9 +51,13 @@ impl Session {
         let plane = Plane::start_with(|options| {
             for gate in &gates {
                 match *gate {
+                    "Failover" => options.settings.gates.failover = true,
                     "PropagationPolicyPreemption" => options.settings.gates.preemption = true,
                     "MultiplePodTemplatesScheduling" => options.settings.gates.multiple_pod_templates = true,
-                    other => panic!("scenarios know no feature gate {other:?}"),
+                    other => match other.strip_prefix('+') {
+                        Some(controller) => options.controllers.push(controller.to_owned()),
+                        None => panic!("scenarios know no feature gate {other:?}"),
+                    },
                 }
             }
         });
