@@ -27,18 +27,18 @@ function Retain(desired, observed)
 end
 
 function GetDependencies(obj)
-  local list, add = references(obj)
+  local list, add, add_all = references(obj)
   local spec = obj.spec
   if spec.executor ~= nil then add("ServiceAccount", spec.executor.serviceAccountName) end
-  add("ServiceAccount", spec.serviceAccountName)
   for _, claim in ipairs(spec.volumeClaimTemplates or {}) do
     add("PersistentVolumeClaim", claim.metadata and claim.metadata.name)
   end
+  -- What a pod with these would need.
+  add_all(pod_dependencies({ spec = {
+    volumes = spec.volumes, imagePullSecrets = spec.imagePullSecrets, serviceAccountName = spec.serviceAccountName,
+  } }, obj))
   for _, volume in ipairs(spec.volumes or {}) do
-    if volume.configMap then add("ConfigMap", volume.configMap.name) end
-    if volume.secret then add("Secret", volume.secret.secretName or volume.secret.name) end
-    if volume.persistentVolumeClaim then add("PersistentVolumeClaim", volume.persistentVolumeClaim.claimName) end
+    if volume.secret ~= nil then add("Secret", volume.secret.name) end
   end
-  for _, secret in ipairs(spec.imagePullSecrets or {}) do add("Secret", secret.name) end
   return list
 end

@@ -11,12 +11,12 @@ local function manager(obj, name)
 end
 
 local function taskmanagers(obj)
-  local replicas = manager(obj, "taskManager").replicas
+  local replicas = tonumber(manager(obj, "taskManager").replicas)
   if replicas ~= nil then return replicas end
   local parallelism = obj.spec.job and tonumber(obj.spec.job.parallelism)
   local slots = tonumber((obj.spec.flinkConfiguration or {})["taskmanager.numberOfTaskSlots"])
-  if parallelism == nil then return 1 end
-  return math.ceil(parallelism / (slots or 1))
+  if parallelism == nil or slots == nil or slots <= 0 then return 1 end
+  return math.ceil(parallelism / slots)
 end
 
 -- Flink writes memory as 2048m or 2g, and means powers of two.
@@ -40,7 +40,7 @@ end
 function GetComponents(obj)
   return {
     {
-      name = "jobmanager", replicas = manager(obj, "jobManager").replicas or 1,
+      name = "jobmanager", replicas = number_or(manager(obj, "jobManager").replicas, 1),
       replicaRequirements = requirements(obj, "jobManager"),
     },
     { name = "taskmanager", replicas = taskmanagers(obj), replicaRequirements = requirements(obj, "taskManager") },
@@ -48,15 +48,17 @@ function GetComponents(obj)
 end
 
 function GetReplicas(obj)
-  local job, task = requirements(obj, "jobManager").resourceRequest, requirements(obj, "taskManager").resourceRequest
-  local most = {}
-  for _, request in ipairs { job, task } do
-    for name, amount in pairs(request) do
+  local job, task = requirements(obj, "jobManager"), requirements(obj, "taskManager")
+  local most, found = {}, { namespace = namespace_of(obj) }
+  for _, needed in ipairs { task, job } do
+    found.nodeClaim = found.nodeClaim or needed.nodeClaim
+    found.priorityClassName = found.priorityClassName or needed.priorityClassName
+    for name, amount in pairs(needed.resourceRequest) do
       if most[name] == nil or tonumber(amount) > tonumber(most[name]) then most[name] = amount end
     end
   end
-  local found = { resourceRequest = most, namespace = namespace_of(obj) }
-  return (manager(obj, "jobManager").replicas or 1) + taskmanagers(obj), found
+  found.resourceRequest = most
+  return number_or(manager(obj, "jobManager").replicas, 1) + taskmanagers(obj), found
 end
 
 function InterpretHealth(obj)
@@ -74,8 +76,12 @@ function InterpretHealth(obj)
   return false
 end
 
+-- The last member that says anything is the one in which the job runs.
 function AggregateStatus(obj, items)
-  last(start(obj), items, FIELDS)
+  local found = statuses(items)
+  if #found == 0 then return obj end
+  local status, newest = start(obj), found[#found]
+  for _, field in ipairs(FIELDS) do status[field] = newest[field] end
   return obj
 end
 

@@ -1,4 +1,4 @@
-local FIELDS = { "artifact", "conditions", "observedGeneration", "observedChartName", "observedSourceArtifactRevision", "url" }
+local FIELDS = { "artifact", "conditions", "observedChartName", "observedSourceArtifactRevision", "url" }
 local LAST = { "artifact", "url", "observedChartName", "observedSourceArtifactRevision" }
 local READY = { "Succeeded", "ChartPullSucceeded" }
 

@@ -1,14 +1,25 @@
 local FIELDS = { "conditions", "observedGeneration", "lastAppliedRevision", "lastAttemptedRevision", "lastAttemptedValuesChecksum", "helmChart", "lastReleaseRevision", "failures", "installFailures", "upgradeFailures" }
+local LAST = {
+  "lastAppliedRevision", "lastAttemptedRevision", "lastAttemptedValuesChecksum", "helmChart", "lastReleaseRevision",
+}
 
 function InterpretHealth(obj)
   return ready_because(obj, "ReconciliationSucceeded")
 end
 
 function AggregateStatus(obj, items)
-  local status = start(obj)
-  last(status, items, { "lastAppliedRevision", "lastAttemptedRevision", "lastAttemptedValuesChecksum", "helmChart", "lastReleaseRevision" })
-  -- What members report now: added onto the old value it would grow with every pass.
-  sum(status, items, { "failures", "installFailures", "upgradeFailures" })
+  local status, failures = start(obj), { "failures", "upgradeFailures", "installFailures" }
+  if is_nowhere(items) then
+    for _, field in ipairs(LAST) do status[field] = "" end
+    sum(status, items, failures)
+  end
+  last(status, items, LAST)
+  -- What members report now, if any does: added onto the old value it would grow with every pass.
+  for _, field in ipairs(failures) do
+    for _, one in ipairs(statuses(items)) do
+      if one[field] ~= nil then sum(status, items, { field }) end
+    end
+  end
   status.conditions = merged_conditions(items)
   observe(obj, items)
   return obj

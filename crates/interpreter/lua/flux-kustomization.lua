@@ -5,8 +5,11 @@ function InterpretHealth(obj)
 end
 
 function AggregateStatus(obj, items)
-  local status = start(obj)
-  last(status, items, { "lastAppliedRevision", "lastAttemptedRevision" })
+  local status, revisions = start(obj), { "lastAppliedRevision", "lastAttemptedRevision" }
+  if is_nowhere(items) then
+    for _, field in ipairs(revisions) do status[field] = "" end
+  end
+  last(status, items, revisions)
   status.conditions = merged_conditions(items)
   observe(obj, items)
   return obj

@@ -6,7 +6,13 @@ end
 
 function AggregateStatus(obj, items)
   local status = start(obj)
+  for _, field in ipairs(LAST) do status[field] = field ~= "artifact" and "" or nil end
   last(status, items, LAST)
+  -- Where the status does not say which generation it is of, its condition does.
+  for _, one in ipairs(statuses(items)) do
+    local ready = condition_of({ status = one }, "Ready") or {}
+    one.observedGeneration = one.observedGeneration or ready.observedGeneration
+  end
   status.conditions = merged_conditions(items)
   observe(obj, items)
   return obj

@@ -1,6 +1,7 @@
 function AggregateStatus(obj, items)
+  if is_nowhere(items) then return obj end
   local status = start(obj)
-  status.active = {}
+  status.active, status.type = {}, ""
   for _, one in ipairs(statuses(items)) do
     for _, job in ipairs(one.active or {}) do status.active[#status.active + 1] = job end
   end
@@ -10,6 +11,6 @@ end
 
 function GetDependencies(obj)
   local template = obj.spec.template or {}
-  local job = template.jobTemplate or template.broadcastJobTemplate
+  local job = template.broadcastJobTemplate or template.jobTemplate
   return pod_dependencies(job and job.spec and job.spec.template, obj)
 end

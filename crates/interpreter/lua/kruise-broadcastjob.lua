@@ -10,11 +10,13 @@ end
 function InterpretHealth(obj)
   local status = obj.status or {}
   return (status.desired or 0) ~= 0 and (status.failed or 0) == 0
-    and ((status.succeeded or 0) == status.desired or (status.active or 0) ~= 0)
+    and ((status.succeeded or 0) ~= 0 or (status.active or 0) ~= 0)
 end
 
 function AggregateStatus(obj, items)
+  if is_nowhere(items) then return obj end
   local status = start(obj)
+  status.phase = ""
   sum(status, items, { "active", "succeeded", "failed", "desired" })
   last(status, items, { "phase" })
   local failed, completed = {}, 0

@@ -6,7 +6,7 @@ local COUNTERS = {
 function AggregateStatus(obj, items)
   local status = start(obj)
   sum(status, items, COUNTERS)
-  status.daemonSetHash = "0"
+  status.daemonSetHash = 0
   last(status, items, { "daemonSetHash" })
   observe(obj, items)
   return obj

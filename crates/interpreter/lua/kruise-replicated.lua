@@ -11,6 +11,9 @@ end
 function AggregateStatus(obj, items)
   local status = start(obj)
   sum(status, items, COUNTERS)
+  if items ~= nil and #items > 0 then
+    for _, name in ipairs(NAMES) do status[name] = "" end
+  end
   last(status, items, NAMES)
   observe(obj, items)
   return obj

@@ -27,9 +27,12 @@ function InterpretHealth(obj)
   return (status.matchedPods or 0) == 0 or (status.updatedPods or 0) == status.matchedPods
 end
 
--- A SidecarSet has no namespace; what it names is looked for where the pods are, which nobody can know here.
+-- A SidecarSet has no namespace of its own; what it names is looked for where the pods are, which nobody can know here.
 function GetDependencies(obj)
-  return pod_dependencies({ spec = {
-    containers = obj.spec.containers, initContainers = obj.spec.initContainers, volumes = obj.spec.volumes,
-  } }, obj)
+  local list, _, add_all = references(obj)
+  local spec = obj.spec or {}
+  add_all(pod_dependencies({ spec = {
+    containers = spec.containers, initContainers = spec.initContainers, volumes = spec.volumes,
+  } }, obj))
+  return list
 end

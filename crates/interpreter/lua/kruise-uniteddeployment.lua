@@ -1,12 +1,19 @@
 local COUNTERS = { "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas" }
 
-function GetReplicas(obj)
+-- The pods of its workloads; a plain pod template is taken, too.
+local function pods(obj)
   local template = obj.spec.template or {}
   for _, name in ipairs { "statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate" } do
     local inner = template[name]
-    if inner ~= nil then return obj.spec.replicas or 0, kube.accuratePodRequirements(inner.spec.template) end
+    if inner ~= nil then return inner.spec.template end
   end
-  return obj.spec.replicas or 0, nil
+  if template.spec ~= nil then return template end
+  return nil
+end
+
+function GetReplicas(obj)
+  local template = pods(obj)
+  return obj.spec.replicas or 0, template and kube.accuratePodRequirements(template)
 end
 
 function ReviseReplica(obj, replicas)
@@ -43,10 +50,5 @@ function InterpretHealth(obj)
 end
 
 function GetDependencies(obj)
-  local template = obj.spec.template or {}
-  for _, name in ipairs { "statefulSetTemplate", "advancedStatefulSetTemplate", "cloneSetTemplate", "deploymentTemplate" } do
-    local inner = template[name]
-    if inner ~= nil then return pod_dependencies(inner.spec.template, obj) end
-  end
-  return {}
+  return pod_dependencies(pods(obj), obj)
 end

@@ -1,6 +1,9 @@
+-- In the order of their names, so that two runs say the same.
 local function roles(obj)
   local names = {}
-  for role in pairs(obj.spec.mpiReplicaSpecs or {}) do names[#names + 1] = role end
+  for role, spec in pairs(obj.spec.mpiReplicaSpecs or {}) do
+    if spec.template ~= nil then names[#names + 1] = role end
+  end
   table.sort(names)
   return names
 end
@@ -8,29 +11,57 @@ end
 function GetComponents(obj)
   local list = {}
   for i, role in ipairs(roles(obj)) do
-    local spec, absent = obj.spec.mpiReplicaSpecs[role], 1
-    if role == "Worker" then absent = 0 end
-    list[i] = component(string.lower(role), spec.replicas or absent, spec.template)
+    local spec = obj.spec.mpiReplicaSpecs[role]
+    local absent = string.lower(role) == "worker" and 0 or 1
+    list[i] = component(role, number_or(spec.replicas, absent), spec.template)
   end
   return list
 end
 
 function InterpretHealth(obj)
-  return training_health(obj)
+  return training_health(obj) and #obj.status.conditions > 0
+end
+
+local function changed(condition)
+  return condition.lastUpdateTime or condition.lastTransitionTime or ""
+end
+
+-- The newest of each type.
+local function newest_conditions(items)
+  local newest, order, list = {}, {}, {}
+  for _, one in ipairs(statuses(items)) do
+    for _, condition in ipairs(one.conditions or {}) do
+      local known = newest[condition.type]
+      if known == nil then order[#order + 1] = condition.type end
+      if known == nil or changed(condition) > changed(known) then newest[condition.type] = condition end
+    end
+  end
+  for i, name in ipairs(order) do list[i] = newest[name] end
+  return list
 end
 
 function AggregateStatus(obj, items)
+  if is_nowhere(items) then return obj end
   if only(items) then
     obj.status = only(items)
     return obj
   end
-  local status = training_status(items, "MPIJobFailed", {}, false)
-  for _, one in ipairs(statuses(items)) do status.completionTime = later(status.completionTime, one.completionTime) end
-  status.conditions = latest_conditions(items)
+  local status = { replicaStatuses = outcomes(items), conditions = newest_conditions(items) }
+  for _, one in ipairs(statuses(items)) do
+    status.startTime = earlier(status.startTime, one.startTime)
+    status.completionTime = later(status.completionTime, one.completionTime)
+    status.lastReconcileTime = later(status.lastReconcileTime, one.lastReconcileTime)
+  end
   obj.status = status
   return obj
 end
 
 function ReflectStatus(obj)
   return picked(obj.status, { "replicaStatuses", "conditions", "startTime", "completionTime", "lastReconcileTime" })
+end
+
+function GetDependencies(obj)
+  local list, _, add_all = references(obj)
+  for _, role in ipairs(roles(obj)) do add_all(pod_dependencies(obj.spec.mpiReplicaSpecs[role].template, obj)) end
+  return list
 end

@@ -1,17 +1,26 @@
 local ROLES = { "PS", "Worker", "Chief", "Master", "Evaluator" }
-local REASONS = { Created = "TFJobCreated", Running = "TFJobRunning", Succeeded = "Completed" }
 
 function GetComponents(obj)
   local list, specs = {}, obj.spec.tfReplicaSpecs or {}
   for _, role in ipairs(ROLES) do
     local spec = specs[role]
-    if spec ~= nil then list[#list + 1] = component(string.lower(role), spec.replicas or 1, spec.template) end
+    if spec ~= nil then list[#list + 1] = component(string.lower(role), number_or(spec.replicas, 1), spec.template) end
   end
   return list
 end
 
 function AggregateStatus(obj, items)
-  obj.status = training_status(items, "TFJobFailed", REASONS, false)
+  local status, conditions, failed = start(obj), {}, clusters_with(items, "Failed")
+  training_times(status, items)
+  status.replicaStatuses = outcomes(items, ROLES)
+  if #failed > 0 then
+    local message = "TFJob executed failed in member clusters: " .. joined(failed)
+    conditions[1] = own_condition("Failed", "TFJobFailed", message)
+  elseif status.completionTime ~= nil or (#clusters_with(items, "Succeeded") == #(items or {}) and #(items or {}) > 0) then
+    conditions[1] = own_condition("Succeeded", "Completed", "TFJob completed successfully")
+  end
+  status.conditions = conditions
+  obj.status = dropped_zeros(status)
   return obj
 end
 

@@ -5,7 +5,8 @@ function InterpretHealth(obj)
 end
 
 function AggregateStatus(obj, items)
-  local status = { rulecount = {} }
+  if is_nowhere(items) then return obj end
+  local status = { rulecount = { generate = 0, mutate = 0, validate = 0, verifyimages = 0 } }
   last(status, items, { "autogen", "ready" })
   for _, one in ipairs(statuses(items)) do
     for rule, count in pairs(one.rulecount or {}) do

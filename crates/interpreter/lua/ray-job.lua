@@ -1,7 +1,8 @@
+-- What a user should hear of first comes first.
 local DEPLOYMENT = {
-  "Failed", "ValidationFailed", "Retrying", "Suspending", "Suspended", "Waiting", "Initializing", "Running", "Complete",
+  "Failed", "ValidationFailed", "Complete", "Running", "Retrying", { "Suspended", "Suspending" }, "Waiting", "Initializing",
 }
-local JOB = { "FAILED", "STOPPED", "PENDING", "RUNNING", "SUCCEEDED" }
+local JOB = { "FAILED", "STOPPED", "SUCCEEDED", "RUNNING", "PENDING" }
 
 function GetComponents(obj)
   return ray_components(obj.spec.rayClusterSpec or {})
@@ -14,15 +15,16 @@ function InterpretHealth(obj)
 end
 
 function AggregateStatus(obj, items)
+  if is_nowhere(items) then return obj end
   obj.spec = nil
   if only(items) then
     obj.status = only(items)
     return obj
   end
-  local deployment, from = worst(items, DEPLOYMENT, "jobDeploymentStatus")
-  obj.status = {
-    jobDeploymentStatus = deployment, reason = from.reason, message = from.message, jobStatus = worst(items, JOB, "jobStatus"),
-  }
+  local deployment, from = worst(statuses(items), DEPLOYMENT, "jobDeploymentStatus")
+  local status = start(obj)
+  status.jobDeploymentStatus, status.reason, status.message = deployment, from.reason, from.message
+  status.jobStatus = worst(statuses(items), JOB, "jobStatus")
   return obj
 end
 

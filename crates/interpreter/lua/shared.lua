@@ -9,6 +9,10 @@ local function statuses(items)
   return found
 end
 
+local function is_nowhere(items)
+  return items == nil or #items == 0
+end
+
 local function start(obj)
   if obj.status == nil then obj.status = {} end
   return obj.status
@@ -22,11 +26,11 @@ local function sum(status, items, fields)
   end
 end
 
--- Of the last item that has it.
+-- Of the last item that says anything.
 local function last(status, items, fields)
   for _, one in ipairs(statuses(items)) do
     for _, field in ipairs(fields) do
-      if one[field] ~= nil then status[field] = one[field] end
+      if one[field] ~= nil and one[field] ~= "" then status[field] = one[field] end
     end
   end
 end
@@ -53,7 +57,7 @@ local function merged_conditions(items)
   for _, item in ipairs(items or {}) do
     for _, condition in ipairs((item.status or {}).conditions or {}) do
       local key = tostring(condition.type) .. "/" .. tostring(condition.status) .. "/" .. tostring(condition.reason)
-      local message = item.clusterName .. "=" .. (condition.message or "")
+      local message = (item.clusterName or "") .. "=" .. (condition.message or "")
       local same = known[key]
       if same == nil then
         condition.message = message
@@ -67,22 +71,6 @@ local function merged_conditions(items)
   return merged
 end
 
-local function latest_conditions(items)
-  local latest, order = {}, {}
-  for _, one in ipairs(statuses(items)) do
-    for _, condition in ipairs(one.conditions or {}) do
-      local known = latest[condition.type]
-      if known == nil then order[#order + 1] = condition.type end
-      if known == nil or (condition.lastTransitionTime or "") >= (known.lastTransitionTime or "") then
-        latest[condition.type] = condition
-      end
-    end
-  end
-  local list = {}
-  for i, name in ipairs(order) do list[i] = latest[name] end
-  return list
-end
-
 local function picked(status, fields)
   local found = {}
   for _, field in ipairs(fields) do found[field] = (status or {})[field] end
@@ -90,6 +78,7 @@ local function picked(status, fields)
 end
 
 local function reflected(obj, fields)
+  if obj.status == nil then return {} end
   local status = picked(obj.status, fields)
   status.generation = obj.metadata.generation
   local annotations = obj.metadata.annotations or {}
@@ -134,7 +123,7 @@ local function keep_suspend(desired, observed)
 end
 
 local function namespace_of(obj)
-  return obj.metadata.namespace
+  return (obj.metadata or {}).namespace
 end
 
 local function pod_dependencies(template, obj)
@@ -175,9 +164,11 @@ local function later(a, b)
   return a
 end
 
+-- Without what says nothing, however deep.
 local function dropped_zeros(status)
   for name, value in pairs(status) do
-    if value == 0 or value == "" or (type(value) == "table" and next(value) == nil) then status[name] = nil end
+    if type(value) == "table" then dropped_zeros(value) end
+    if value == 0 or value == "" or value == "0s" or (type(value) == "table" and next(value) == nil) then status[name] = nil end
   end
   return status
 end
@@ -188,42 +179,51 @@ local function only(items)
   return nil
 end
 
--- Conditions of training jobs over all members.
-local function training_status(items, failed_reason, reasons, single)
-  if single and only(items) then return only(items) end
-  local status, failed, running, created, succeeded = { replicaStatuses = {} }, {}, {}, {}, {}
-  for _, item in ipairs(items or {}) do
-    local one = item.status or {}
-    status.startTime = earlier(status.startTime, one.startTime)
-    status.completionTime = later(status.completionTime, one.completionTime)
-    status.lastReconcileTime = later(status.lastReconcileTime, one.lastReconcileTime)
+local function now()
+  return os.date("!%Y-%m-%dT%H:%M:%SZ")
+end
+
+-- A condition that is made here; members have none like it.
+local function own_condition(name, reason, message)
+  return { type = name, status = "True", reason = reason, message = message, lastProbeTime = now(), lastTransitionTime = now() }
+end
+
+local function number_or(value, otherwise)
+  return tonumber(value) or otherwise
+end
+
+-- How often each outcome was seen, by role.
+local function outcomes(items, roles)
+  local totals = {}
+  for _, role in ipairs(roles or {}) do totals[role] = { active = 0, failed = 0, succeeded = 0 } end
+  for _, one in ipairs(statuses(items)) do
     for role, counts in pairs(one.replicaStatuses or {}) do
-      local total = status.replicaStatuses[role] or {}
-      status.replicaStatuses[role] = total
-      for field, value in pairs(counts) do
-        if type(value) == "number" then total[field] = (total[field] or 0) + value end
-      end
-    end
-    local into = { Failed = failed, Running = running, Created = created, Succeeded = succeeded }
-    for _, condition in ipairs(one.conditions or {}) do
-      local list = into[condition.type]
-      if list and condition.status == "True" then list[#list + 1] = item.clusterName end
+      if roles == nil then totals[role] = totals[role] or { active = 0, failed = 0, succeeded = 0 } end
+      for outcome, total in pairs(totals[role] or {}) do totals[role][outcome] = total + (counts[outcome] or 0) end
     end
   end
-  local conditions, count = {}, #(items or {})
-  local function add(name, reason, message)
-    conditions[#conditions + 1] = { type = name, status = "True", reason = reason, message = message }
+  return totals
+end
+
+-- Names of the clusters in which a condition holds.
+local function clusters_with(items, name)
+  local found = {}
+  for _, item in ipairs(items or {}) do
+    if item.status ~= nil and is_true(item, name) then found[#found + 1] = item.clusterName end
   end
-  if #created > 0 then add("Created", reasons.Created, "Created in member clusters: " .. joined(created)) end
-  if #running > 0 then add("Running", reasons.Running, "Running in member clusters: " .. joined(running)) end
-  if #failed > 0 then add("Failed", failed_reason, "Failed in member clusters: " .. joined(failed)) end
-  if count > 0 and #succeeded == count then
-    add("Succeeded", reasons.Succeeded, "Succeeded in all member clusters")
-  else
-    status.completionTime = nil
+  return found
+end
+
+-- When a training job began and ended over all members; an end there is only when all have succeeded.
+local function training_times(status, items)
+  local completion
+  for _, one in ipairs(statuses(items)) do
+    status.startTime = earlier(status.startTime, one.startTime)
+    status.lastReconcileTime = later(status.lastReconcileTime, one.lastReconcileTime)
+    completion = later(completion, one.completionTime)
   end
-  status.conditions = conditions
-  return dropped_zeros(status)
+  local ended = #clusters_with(items, "Succeeded")
+  if ended > 0 and ended == #items then status.completionTime = completion end
 end
 
 local function training_health(obj)
@@ -240,18 +240,31 @@ end
 
 local function ray_components(spec)
   local list = {}
-  if spec.headGroupSpec then list[1] = component("ray-head", 1, spec.headGroupSpec.template) end
+  if spec.headGroupSpec and spec.headGroupSpec.template then
+    list[1] = component("ray-head", 1, spec.headGroupSpec.template)
+  end
   for i, group in ipairs(spec.workerGroupSpecs or {}) do
-    list[#list + 1] = component(group.groupName or ("worker-" .. i), group.replicas or 0, group.template)
+    local name = group.groupName
+    if name == nil or name == "" then name = "worker-" .. i end
+    list[#list + 1] = component(name, group.replicas or 0, group.template)
   end
   return list
 end
 
--- The value that comes first in the order of seriousness.
-local function worst(items, order, field)
-  local rank, found, from = {}, nil, nil
-  for i, value in ipairs(order) do rank[value] = i end
-  for _, one in ipairs(statuses(items)) do
+-- The rank of each word in a list of words and of lists of words that weigh the same.
+local function ranks(order)
+  local rank = {}
+  for i, words in ipairs(order) do
+    if type(words) ~= "table" then words = { words } end
+    for _, word in ipairs(words) do rank[word] = i end
+  end
+  return rank
+end
+
+-- The value that comes first in the order of seriousness, and what it stands in.
+local function worst(list, order, field)
+  local rank, found, from = ranks(order), nil, nil
+  for _, one in ipairs(list) do
     local value = one[field]
     if value ~= nil and value ~= "" and (found == nil or (rank[value] or 99) < (rank[found] or 99)) then
       found, from = value, one
@@ -259,4 +272,3 @@ local function worst(items, order, field)
   end
   return found, from or {}
 end
-

@@ -1,6 +1,6 @@
 local ORDER = {
-  "FAILED", "SUBMISSION_FAILED", "FAILING", "UNKNOWN", "INVALIDATING", "PENDING_RERUN", "SUSPENDED", "SUSPENDING", "SUBMITTED",
-  "RUNNING", "SUCCEEDING", "COMPLETED",
+  { "FAILED", "FAILING", "SUBMISSION_FAILED" }, "INVALIDATING", { "RUNNING", "RESUMING", "SUCCEEDING" },
+  { "SUSPENDED", "SUSPENDING" }, "COMPLETED", { "SUBMITTED", "PENDING_RERUN" }, "UNKNOWN",
 }
 local MIB = 1048576
 
@@ -17,7 +17,8 @@ end
 local function requirements(obj, pod)
   local factor = tonumber(obj.spec.memoryOverheadFactor)
   if factor == nil then
-    local jvm = obj.spec.type == "Java" or obj.spec.type == "Scala"
+    local type = string.lower(obj.spec.type or "")
+    local jvm = type == "java" or type == "scala"
     factor = jvm and 0.10 or 0.40
   end
   local memory = mebibytes(pod.memory or "1g")
@@ -26,7 +27,8 @@ local function requirements(obj, pod)
     cpu = tostring(pod.coreRequest or pod.cores or 1),
     memory = string.format("%fMi", memory + overhead),
   }
-  if pod.gpu ~= nil and pod.gpu.name ~= nil then request[pod.gpu.name] = tostring(pod.gpu.quantity or 0) end
+  local gpus = pod.gpu and number_or(pod.gpu.quantity, 0) or 0
+  if gpus > 0 and (pod.gpu.name or "") ~= "" then request[pod.gpu.name] = tostring(gpus) end
   local affinity = pod.affinity and pod.affinity.nodeAffinity
   local claim = {
     nodeSelector = pod.nodeSelector or obj.spec.nodeSelector,
@@ -38,10 +40,10 @@ local function requirements(obj, pod)
 end
 
 local function executors(obj)
-  local count = (obj.spec.executor or {}).instances or 1
+  local count = number_or((obj.spec.executor or {}).instances, 1)
   local dynamic = obj.spec.dynamicAllocation
   if dynamic ~= nil and dynamic.enabled then
-    count = math.max(count, dynamic.initialExecutors or 0, dynamic.minExecutors or 0)
+    count = math.max(count, number_or(dynamic.initialExecutors, 0), number_or(dynamic.minExecutors, 0))
   end
   return count
 end
@@ -59,23 +61,23 @@ function InterpretHealth(obj)
 end
 
 function AggregateStatus(obj, items)
+  if is_nowhere(items) then return obj end
   if only(items) then
     obj.status = only(items)
     return obj
   end
-  local status, rank, found = { executorState = {} }, {}, nil
-  for i, name in ipairs(ORDER) do rank[name] = i end
+  local status, states = start(obj), {}
+  status.executorState, status.lastSubmissionAttemptTime, status.terminationTime = {}, "", ""
   sum(status, items, { "executionAttempts", "submissionAttempts" })
   for _, one in ipairs(statuses(items)) do
-    local state = (one.applicationState or {}).state
-    if state ~= nil and (found == nil or (rank[state] or 99) < (rank[found] or 99)) then
-      found, status.applicationState = state, one.applicationState
+    states[#states + 1] = one.applicationState
+    for _, field in ipairs { "lastSubmissionAttemptTime", "terminationTime" } do
+      status[field] = later(status[field], one[field])
     end
-    status.lastSubmissionAttemptTime = later(status.lastSubmissionAttemptTime, one.lastSubmissionAttemptTime)
-    status.terminationTime = later(status.terminationTime, one.terminationTime)
     for name, value in pairs(one.executorState or {}) do status.executorState[name] = value end
   end
-  obj.status = status
+  local _, state = worst(states, ORDER, "state")
+  status.applicationState = state
   return obj
 end
 

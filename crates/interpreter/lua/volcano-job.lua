@@ -7,7 +7,9 @@ local HEALTHY = {
 function GetComponents(obj)
   local list = {}
   for i, task in ipairs(obj.spec.tasks or {}) do
-    list[i] = component(task.name or ("task-" .. (i - 1)), task.minAvailable or 1, task.template)
+    local name = task.name
+    if name == nil or name == "" then name = "task-" .. (i - 1) end
+    list[i] = component(name, number_or(task.minAvailable, 1), task.template)
   end
   return list
 end
@@ -18,23 +20,44 @@ function InterpretHealth(obj)
 end
 
 local function seconds(duration)
-  local total, units = 0, { h = 3600, m = 60, s = 1, ms = 0.001 }
-  for amount, unit in string.gmatch(duration or "", "([%d%.]+)(%a+)") do
-    total = total + (tonumber(amount) or 0) * (units[unit] or 0)
+  if type(duration) == "number" then return duration end
+  local total, units = 0, { h = 3600, m = 60, s = 1 }
+  for amount, unit in string.gmatch(duration or "", "([%d%.]+)([hms])") do
+    total = total + (tonumber(amount) or 0) * units[unit]
   end
   return total
 end
 
+local BAD = { Failed = true, Aborted = true, Aborting = true, Terminated = true, Terminating = true }
+
+-- Those of the first member in which something went wrong; where nothing did, the newest of each kind.
+local function conditions_of(items)
+  local newest, order, list = {}, {}, {}
+  for _, one in ipairs(statuses(items)) do
+    for _, condition in ipairs(one.conditions or {}) do
+      if BAD[condition.status] then return one.conditions end
+      local known = newest[condition.status]
+      if known == nil then order[#order + 1] = condition.status end
+      if known == nil or (condition.lastTransitionTime or "") > (known.lastTransitionTime or "") then
+        newest[condition.status] = condition
+      end
+    end
+  end
+  for i, name in ipairs(order) do list[i] = newest[name] end
+  return list
+end
+
 function AggregateStatus(obj, items)
+  if is_nowhere(items) then return obj end
   if only(items) then
     obj.status = only(items)
     return obj
   end
-  local status, failed, completed = { taskStatusCount = {}, controlledResources = {}, state = {} }, {}, 0
+  local status, failed, completed = { taskStatusCount = {}, controlledResources = {}, version = 0 }, {}, 0
   sum(status, items, COUNTERS)
-  for _, item in ipairs(items or {}) do
+  for _, item in ipairs(items) do
     local one = item.status or {}
-    if (one.version or 0) > (status.version or 0) then status.version = one.version end
+    status.version = math.max(status.version, one.version or 0)
     if seconds(one.runningDuration) > seconds(status.runningDuration) then status.runningDuration = one.runningDuration end
     for task, counted in pairs(one.taskStatusCount or {}) do
       local total = status.taskStatusCount[task] or { phase = {} }
@@ -43,31 +66,17 @@ function AggregateStatus(obj, items)
     end
     for name, value in pairs(one.controlledResources or {}) do status.controlledResources[name] = value end
     local phase = (one.state or {}).phase
-    if phase == "Failed" then
-      failed[#failed + 1] = item.clusterName
-      if #failed == 1 then status.conditions = one.conditions end
-    end
+    if phase == "Failed" or phase == "Aborted" then failed[#failed + 1] = item.clusterName end
     if phase == "Completed" then completed = completed + 1 end
   end
   if #failed > 0 then
-    status.state = {
-      phase = "Failed", reason = "VolcanoJobFailed", message = "Job failed in member clusters: " .. joined(failed),
-    }
-  else
-    if completed > 0 and completed == #items then status.state = { phase = "Completed" } end
-    local latest, order = {}, {}
-    for _, one in ipairs(statuses(items)) do
-      for _, condition in ipairs(one.conditions or {}) do
-        local known = latest[condition.status]
-        if known == nil then order[#order + 1] = condition.status end
-        if known == nil or (condition.lastTransitionTime or "") > (known.lastTransitionTime or "") then
-          latest[condition.status] = condition
-        end
-      end
-    end
-    status.conditions = {}
-    for i, name in ipairs(order) do status.conditions[i] = latest[name] end
+    local message = "Job failed in clusters: " .. table.concat(failed, ",")
+    status.state = { phase = "Failed", reason = "VolcanoJobFailed", message = message, lastTransitionTime = now() }
+  elseif completed == #items then
+    local message = "Job completed successfully"
+    status.state = { phase = "Completed", reason = "Completed", message = message, lastTransitionTime = now() }
   end
+  status.conditions = conditions_of(items)
   obj.status = dropped_zeros(status)
   return obj
 end
