@@ -57,6 +57,11 @@ impl Template {
         render(&self.0, value, &mut out);
         out
     }
+
+    /// Whether a path, inside of ranges or not, finds nothing somewhere.
+    pub fn misses(&self, value: &Value) -> bool {
+        misses(&self.0, value)
+    }
 }
 
 /// One path, as custom columns and `--sort-by` take it: braces, `@` and the leading dot may be missing.
@@ -134,6 +139,18 @@ fn render(parts: &[Part], value: &Value, out: &mut String) {
             Part::Range(path, body) => path.find(value).into_iter().for_each(|item| render(body, item, out)),
         }
     }
+}
+
+/// As deep as [`render`].
+fn misses(parts: &[Part], value: &Value) -> bool {
+    parts.iter().any(|part| match part {
+        Part::Text(_) => false,
+        Part::Find(path) => path.find(value).is_empty(),
+        Part::Range(path, body) => {
+            let found = path.find(value);
+            found.is_empty() || found.into_iter().any(|item| misses(body, item))
+        }
+    })
 }
 
 #[cfg(test)]

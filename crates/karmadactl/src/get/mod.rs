@@ -5,7 +5,7 @@
 
 mod args;
 mod fetch;
-mod output;
+pub mod output;
 mod rows;
 mod targets;
 mod watch;

@@ -117,7 +117,7 @@ fn cell(path: &JsonPath, object: &Value) -> String {
 }
 
 /// `deployment.apps/nginx`
-fn name(object: &Value) -> String {
+pub fn name(object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or_default().to_lowercase();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     match object["apiVersion"].as_str().unwrap_or_default().split_once('/') {

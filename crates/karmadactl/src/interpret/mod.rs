@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 use world::World;
 
 use crate::error::Error;
+use crate::get::output;
+use crate::template::Template;
 
 /// As upstream lists them, in `--check` and in refusals.
 const OPERATIONS: [Operation; 8] = [
@@ -57,9 +59,15 @@ pub struct InterpretArgs {
     /// The replicas to revise to.
     #[arg(long, default_value_t = 0)]
     desired_replica: i32,
-    /// How results are printed: yaml or json.
-    #[arg(short = 'o', long, default_value = "yaml", value_parser = ["yaml", "json"])]
+    /// How results are printed: yaml, json, name or jsonpath.
+    #[arg(short = 'o', long, default_value = "yaml")]
     output: String,
+    /// The template of -o jsonpath, or a file with it for -o jsonpath-file.
+    #[arg(long, default_value = "")]
+    template: String,
+    /// Print nothing where a template names what a result does not have, instead of failing.
+    #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
+    allow_missing_template_keys: bool,
     /// Keep metadata.managedFields in objects that are printed.
     #[arg(long)]
     show_managed_fields: bool,
@@ -117,6 +125,7 @@ pub struct Outcome {
 pub fn run(args: &InterpretArgs, world: &World) -> Result<Outcome, Error> {
     let engine = engine(world);
     let customizations = customizations(args)?;
+    let form = Form::of(args)?;
     if args.check {
         return Ok(check(&engine, &customizations));
     }
@@ -130,7 +139,7 @@ pub fn run(args: &InterpretArgs, world: &World) -> Result<Outcome, Error> {
         return Err(Error::message(text));
     };
     Ok(match execute(args, operation, &engine, &customizations, world) {
-        Ok(results) => Outcome { out: printed(results, args)?, ..Outcome::default() },
+        Ok(results) => Outcome { out: printed(results, &form, args)?, ..Outcome::default() },
         // As upstream: the scripts' errors are results, not failures of the command.
         Err(text) => Outcome { err: format!("Execute {operation:?} error: {text}\n"), ..Outcome::default() },
     })
@@ -294,7 +303,58 @@ fn items(path: Option<&Path>) -> Result<Vec<AggregatedStatusItem>, String> {
     documents.iter().map(decode).collect()
 }
 
-fn printed(results: Vec<(&'static str, Value)>, args: &InterpretArgs) -> Result<String, Error> {
+/// How a result is shown.
+enum Form {
+    Yaml,
+    Json,
+    Name,
+    /// With its text.
+    JsonPath(Template, String),
+}
+
+impl Form {
+    fn of(args: &InterpretArgs) -> Result<Self, Error> {
+        let (kind, inline) = args.output.split_once('=').unwrap_or((&args.output, &args.template));
+        let text = match kind {
+            "yaml" => return Ok(Self::Yaml),
+            "json" => return Ok(Self::Json),
+            "name" => return Ok(Self::Name),
+            "jsonpath" => inline.to_owned(),
+            "jsonpath-file" => std::fs::read_to_string(inline)
+                .map_err(|error| Error::message(format!("error reading --template {inline}, {error}")))?,
+            _ => {
+                let allowed = "json,jsonpath,jsonpath-file,name,yaml";
+                return Err(Error::message(format!(
+                    "unable to match a printer suitable for the output format {:?}, allowed formats are: {allowed}",
+                    args.output
+                )));
+            }
+        };
+        if text.is_empty() {
+            return Err(Error::message("template format specified but no template given"));
+        }
+        match Template::parse(&text) {
+            Ok(template) => Ok(Self::JsonPath(template, text)),
+            Err(why) => Err(Error::message(format!("error parsing jsonpath {text}, {why}"))),
+        }
+    }
+
+    fn render(&self, value: &Value, allow_missing: bool) -> Result<String, String> {
+        match self {
+            Self::Json => serde_json::to_string_pretty(value).map_err(|error| error.to_string()),
+            Self::Yaml => serde_saphyr::to_string(value).map_err(|error| error.to_string()),
+            // What is no object has no name: it is shown as it is.
+            Self::Name if value["kind"].is_string() => Ok(output::name(value)),
+            Self::Name => Ok(value.to_string()),
+            Self::JsonPath(template, text) if !allow_missing && template.misses(value) => {
+                Err(format!("error executing jsonpath {text:?}: not all of it is found"))
+            }
+            Self::JsonPath(template, _) => Ok(template.render(value)),
+        }
+    }
+}
+
+fn printed(results: Vec<(&'static str, Value)>, form: &Form, args: &InterpretArgs) -> Result<String, Error> {
     let (mut out, count) = (String::new(), results.len());
     for (index, (name, mut value)) in results.into_iter().enumerate() {
         if !args.show_managed_fields
@@ -302,11 +362,7 @@ fn printed(results: Vec<(&'static str, Value)>, args: &InterpretArgs) -> Result<
         {
             metadata.remove("managedFields");
         }
-        let text = match args.output.as_str() {
-            "json" => serde_json::to_string_pretty(&value).map_err(|error| error.to_string()),
-            _ => serde_saphyr::to_string(&value).map_err(|error| error.to_string()),
-        };
-        let text = text.map_err(Error::message)?;
+        let text = form.render(&value, args.allow_missing_template_keys).map_err(Error::message)?;
         out += &format!("---\n# [{}/{count}] {name}:\n{}\n", index + 1, text.trim_end());
     }
     Ok(out)
@@ -446,6 +502,52 @@ spec: {replicas: 3, template: {spec: {nodeSelector: {foo: bar}, containers: [{re
                 "cpu": "100m"
               }
             }
+        "#]],
+        );
+        check(
+            &[
+                "-f",
+                "ric.yaml",
+                "--operation",
+                "InterpretReplica",
+                "--desired-file",
+                "desired.yaml",
+                "-o",
+                "jsonpath={.nodeClaim}",
+            ],
+            &expect![[r#"
+            ---
+            # [1/2] replica:
+
+            ---
+            # [2/2] requires:
+            {"nodeSelector":{"foo":"bar"}}
+        "#]],
+        );
+        check(
+            &[
+                "-f",
+                "ric.yaml",
+                "--operation",
+                "Retain",
+                "--desired-file",
+                "desired.yaml",
+                "--observed-file",
+                "observed.yaml",
+                "-o",
+                "jsonpath",
+                "--template",
+                "{.metadata.name} {.none}",
+                "--allow-missing-template-keys=false",
+            ],
+            &expect![[r#"
+            error: error executing jsonpath "{.metadata.name} {.none}": not all of it is found
+        "#]],
+        );
+        check(
+            &["-f", "ric.yaml", "--operation", "Retain", "--desired-file", "desired.yaml", "-o", "jsonpath"],
+            &expect![[r#"
+            error: template format specified but no template given
         "#]],
         );
         check(
