@@ -27,6 +27,12 @@ pub enum Action {
         n: u8,
         made: Made,
     },
+    /// Something holds a template back from its end.
+    Hold {
+        kind: Kind,
+        n: u8,
+        on: bool,
+    },
     Policy {
         cluster_wide: bool,
         n: u8,
@@ -84,6 +90,14 @@ pub enum Action {
         kind: Kind,
         n: u8,
     },
+    /// With all that is in it; it is made again when all is calm, or by the next step of this kind.
+    DropNamespace,
+    MakeNamespace,
+    /// Widgets are not served any more, by a member or (`None`) by the control plane.
+    DropDefinition(Option<&'static str>),
+    MakeDefinition(Option<&'static str>),
+    /// A cluster is in this zone from now on.
+    Zone(&'static str, &'static str),
     Taint(&'static str),
     Untaint(&'static str),
     Cut(&'static str),
@@ -115,10 +129,12 @@ fn made(rng: &mut StdRng, step: usize) -> Made {
 }
 
 fn action(rng: &mut StdRng, seed: u64, step: usize) -> Action {
-    let kind = one(rng, &[Kind::Deployment, Kind::Deployment, Kind::ConfigMap, Kind::ConfigMap, Kind::ClusterRole]);
+    use Kind::{ClusterRole, ConfigMap, Deployment, Widget};
+
+    let kind = one(rng, &[Deployment, Deployment, Deployment, ConfigMap, ConfigMap, ClusterRole, Widget]);
     let (n, member) = (rng.random_range(0..NAMES), one(rng, &MEMBERS));
     let cluster_wide = rng.random_range(0..3) == 0 || !kind.is_namespaced();
-    match rng.random_range(0..100) {
+    match rng.random_range(0..110) {
         0..17 => Action::Template { kind, n, made: made(rng, step) },
         17..21 => Action::DropTemplate { kind, n },
         21..23 => Action::ReplaceTemplate { kind, n, made: made(rng, step) },
@@ -145,7 +161,13 @@ fn action(rng: &mut StdRng, seed: u64, step: usize) -> Action {
             let lag = Duration::from_millis(one(rng, &[0, 0, 20, 300]));
             Action::Weather(Weather { seed: seed ^ step as u64, lost: one(rng, &[0, 20, 100, 300]), lag })
         }
-        85..92 => Action::Wait(Duration::from_millis(rng.random_range(1..3_000))),
+        85..87 => Action::Hold { kind, n, on: rng.random_range(0..2) == 0 },
+        87..88 => Action::DropNamespace,
+        88..89 => Action::MakeNamespace,
+        89..91 => Action::DropDefinition((rng.random_range(0..2) == 0).then_some(member)),
+        91..93 => Action::MakeDefinition((rng.random_range(0..2) == 0).then_some(member)),
+        93..96 => Action::Zone(member, one(rng, &["a", "b"])),
+        96..103 => Action::Wait(Duration::from_millis(rng.random_range(1..3_000))),
         _ => Action::Wait(Duration::from_secs(rng.random_range(3..90))),
     }
 }

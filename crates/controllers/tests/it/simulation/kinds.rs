@@ -1,4 +1,5 @@
-//! The kinds of templates in histories: one with replicas, one that others need, one without a namespace.
+//! The kinds of templates in histories: one with replicas, one that others need, one without a namespace, and one whose
+//! definition comes and goes.
 
 use apimachinery::{ApiResource, ObjectKey};
 use serde_json::{Value, json};
@@ -8,10 +9,11 @@ pub enum Kind {
     Deployment,
     ConfigMap,
     ClusterRole,
+    Widget,
 }
 
 impl Kind {
-    pub const ALL: [Self; 3] = [Self::Deployment, Self::ConfigMap, Self::ClusterRole];
+    pub const ALL: [Self; 4] = [Self::Deployment, Self::ConfigMap, Self::ClusterRole, Self::Widget];
 
     /// The kind that an object or a reference names.
     pub fn of(named: &Value) -> Option<Self> {
@@ -23,6 +25,7 @@ impl Kind {
             Self::Deployment => ApiResource::namespaced("apps", "v1", "Deployment", "deployments"),
             Self::ConfigMap => ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"),
             Self::ClusterRole => ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles"),
+            Self::Widget => ApiResource::namespaced("example.io", "v1", "Widget", "widgets"),
         }
     }
 
@@ -48,6 +51,7 @@ impl Kind {
             Self::Deployment => "/spec/template/spec/containers/0/image",
             Self::ConfigMap => "/data/v",
             Self::ClusterRole => "/rules/0/verbs/0",
+            Self::Widget => "/spec/v",
         }
     }
 
@@ -59,6 +63,7 @@ impl Kind {
             }
             Self::ConfigMap => json!({"data": {"v": value}}),
             Self::ClusterRole => rules(value),
+            Self::Widget => json!({"spec": {"v": value}}),
         }
     }
 
@@ -79,12 +84,29 @@ impl Kind {
             }
             Self::ConfigMap => json!({"data": {"v": made.value}}),
             Self::ClusterRole => rules(&made.value),
+            Self::Widget => json!({"spec": {"v": made.value}}),
         };
         object["apiVersion"] = json!(resource.api_version());
         object["kind"] = json!(resource.kind);
         object["metadata"] = metadata;
         object
     }
+}
+
+/// Where definitions of kinds are.
+pub fn definitions() -> ApiResource {
+    ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
+}
+
+pub const DEFINITION: &str = "widgets.example.io";
+
+/// What makes a server serve Widgets.
+pub fn definition() -> Value {
+    let spec = json!({"type": "object", "properties": {"v": {"type": "string"}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": DEFINITION},
+        "spec": {"group": "example.io", "scope": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema":
+                {"type": "object", "properties": {"spec": spec}}}}]}})
 }
 
 fn rules(verb: &str) -> Value {

@@ -1,7 +1,7 @@
 //! Histories drawn from seeds: users, members and a bad network do as they like, and whatever they did, nothing is ever
 //! deleted or overwritten that no decision asked for, and once they stop, members are what the control plane says.
 //!
-//! `SEED=7 cargo test -p controllers --test it simulation` runs one history alone; `SEEDS=2000` runs that many, and
+//! `SEED=7 cargo test -p controllers --test it simulation` runs one history alone; `SEEDS=20000` runs that many, and
 //! `FROM=5000` those from there on.
 
 mod history;
@@ -15,20 +15,26 @@ mod run;
 mod state;
 mod witness;
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
 const MEMBERS: [&str; 3] = ["m1", "m2", "m3"];
 
 /// How many histories, each with a control plane of its own.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 2_000;
 
 /// A history computes all the time, for its clock is virtual: one for each of two cores.
 const THREADS: usize = 2;
 
 /// Other things a seed may be asked for are shown with the first few failures.
 const SHOWN: usize = 3;
+
+/// A history takes a fraction of a second of real time; one that takes this long hangs, or turns in a circle.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -48,7 +54,7 @@ fn histories_end_well() {
             if seed >= first + count {
                 return;
             }
-            if let Some(failure) = failure_of(seed) {
+            if let Some(failure) = watched(seed) {
                 let mut failures = failures.lock();
                 failures.push(failure);
                 enough.store(failures.len() >= SHOWN, Ordering::Relaxed);
@@ -60,17 +66,38 @@ fn histories_end_well() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
-/// Runs a history in a runtime of its own, so that nothing of it outlives it.
-fn failure_of(seed: u64) -> Option<String> {
-    let history = history::draw(seed);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    let wrong = runtime.expect("a runtime").block_on(run::run(seed, &history));
+/// Runs a history on a thread of its own, which is left behind when it does not end: that, and a panic, are failures of
+/// the seed like others.
+fn watched(seed: u64) -> Option<String> {
+    let (done, result) = mpsc::channel();
+    let thread = std::thread::spawn(move || {
+        let wrong = wrong_with(seed);
+        // Nobody listens any more to one that took too long.
+        drop(done.send(wrong));
+    });
+    let wrong = match result.recv_timeout(PATIENCE) {
+        Ok(wrong) => wrong,
+        Err(RecvTimeoutError::Timeout) => vec![format!("it has not ended after {} s", PATIENCE.as_secs())],
+        Err(RecvTimeoutError::Disconnected) => vec![thread.join().map_or_else(said, |()| "it ended early".to_owned())],
+    };
     (!wrong.is_empty()).then(|| {
-        let steps: Vec<String> = history.iter().map(|action| format!("{action:?}")).collect();
+        let steps: Vec<String> = history::draw(seed).iter().map(|action| format!("{action:?}")).collect();
         format!(
             "{}\nafter {}\nagain with: SEED={seed} cargo test -p controllers --test it simulation",
             wrong.join("\n"),
             steps.join("\n      "),
         )
     })
+}
+
+/// Runs a history in a runtime of its own, so that nothing of it outlives it.
+fn wrong_with(seed: u64) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(run::run(seed, &history::draw(seed)))
+}
+
+/// What a panic said.
+fn said(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }

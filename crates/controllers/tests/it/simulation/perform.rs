@@ -1,7 +1,7 @@
 //! How the steps of a history are carried out.
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::{DeleteOptions, Error, Patch, PatchOptions};
+use client::{Client, DeleteOptions, Error, Patch, PatchOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::names;
@@ -9,9 +9,9 @@ use karmada_api::scope::{Binding, Scope};
 use serde_json::{Value, json};
 
 use super::history::Action;
-use super::kinds::{Kind, Made, template};
+use super::kinds::{DEFINITION, Kind, Made, definition, definitions, template};
 use super::policies::{key, overrides, policies};
-use crate::harness::Plane;
+use crate::harness::{Plane, namespaces};
 
 /// What a step that comes too late or too early is answered is no mistake of anybody.
 fn tolerant<T>(result: Result<T, Error>) {
@@ -20,6 +20,14 @@ fn tolerant<T>(result: Result<T, Error>) {
         // A namespace that goes away takes nothing new; a webhook-like rule may refuse what a policy says.
         assert!(expected || error.status().is_some(), "{error}");
     }
+}
+
+/// What holds a template back.
+pub const HOLD: &str = "example.io/hold";
+
+/// A member, or the control plane.
+fn server(plane: &Plane, member: Option<&str>) -> Client {
+    member.map_or_else(|| plane.client.clone(), |member| plane.member(member))
 }
 
 /// The binding of a template.
@@ -66,6 +74,29 @@ impl Action {
                 delete(plane, &kind.resource(), &kind.key(&template(*n))).await;
                 put_template(plane, *kind, *n, made).await;
             }
+            Self::Hold { kind, n, on } => {
+                let finalizers = if *on { json!([HOLD]) } else { Value::Null };
+                let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+                let (resource, key) = (kind.resource(), kind.key(&template(*n)));
+                tolerant(plane.client.patch(&resource, &key, &patch, &PatchOptions::default()).await);
+            }
+            Self::DropNamespace => delete(plane, &namespaces(), &ObjectKey::cluster("demo")).await,
+            Self::MakeNamespace => {
+                let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}});
+                tolerant(plane.client.create(&namespaces(), &namespace).await);
+            }
+            Self::DropDefinition(of) => {
+                let (client, key) = (server(plane, *of), ObjectKey::cluster(DEFINITION));
+                tolerant(client.delete(&definitions(), &key, &DeleteOptions::background()).await);
+            }
+            Self::MakeDefinition(of) => {
+                tolerant(server(plane, *of).create(&definitions(), &definition()).await);
+            }
+            Self::Zone(member, zone) => {
+                let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster(*member));
+                let patch = Patch::Merge(json!({"metadata": {"labels": {"zone": zone}}}));
+                tolerant(plane.client.patch(&resource, &key, &patch, &PatchOptions::default()).await);
+            }
             Self::Policy { cluster_wide, n, spec } => {
                 let (resource, at) = (policies(*cluster_wide), key(*cluster_wide, format!("p{n}")));
                 put(plane, &resource, &at, spec.object(&resource.kind, &at)).await;
@@ -108,7 +139,7 @@ impl Action {
                     patch["metadata"] = json!({"labels": {"karmada.io/managed": null}});
                 }
                 let (client, key) = (plane.member(member), kind.key(&template(*n)));
-                let patch = Patch::Strategic(patch);
+                let patch = if *kind == Kind::Widget { Patch::Merge(patch) } else { Patch::Strategic(patch) };
                 tolerant(client.patch(&kind.resource(), &key, &patch, &PatchOptions::default()).await);
             }
             Self::DeleteInMember { member, kind, n } => {

@@ -95,11 +95,18 @@ fn of_binding(state: &State, binding: &Value, evicted: bool) -> Option<String> {
     let replicas = template["spec"]["replicas"].as_i64();
     let (placement, targets) = (&binding["spec"]["placement"], clusters(&binding["spec"]["clusters"]));
     let named = placement["clusterAffinity"]["clusterNames"].as_array();
-    let fits = |member: &&str| named.is_none_or(|names| names.iter().any(|name| name == member));
+    let zone = placement["clusterAffinity"]["labelSelector"]["matchLabels"]["zone"].as_str();
+    let fits = |member: &&str| {
+        named.is_none_or(|names| names.iter().any(|name| name == member))
+            && zone.is_none_or(|zone| state.zones.get(*member).is_some_and(|is| is == zone))
+    };
     let allowed: BTreeSet<String> = MEMBERS.iter().filter(|member| fits(member)).map(|it| (*it).to_owned()).collect();
     let open: BTreeSet<String> = allowed.difference(&state.tainted).cloned().collect();
     let chosen: BTreeSet<String> = targets.keys().cloned().collect();
-    if !chosen.is_subset(&allowed) {
+    let is_divided = placement["replicaScheduling"]["replicaSchedulingType"] == "Divided";
+    // Divided replicas do not move because a cluster is in another zone now.
+    let may_stay = zone.is_some() && is_divided && replicas.is_some();
+    if !may_stay && !chosen.is_subset(&allowed) {
         return Some(format!("{what} is in {chosen:?}, not in some of {allowed:?}"));
     }
     if let Some(left) = evicted.then(|| leaving(binding).find(|cluster| chosen.contains(*cluster))).flatten() {
@@ -108,7 +115,6 @@ fn of_binding(state: &State, binding: &Value, evicted: bool) -> Option<String> {
     if evicted || open.is_empty() {
         return None;
     }
-    let is_divided = placement["replicaScheduling"]["replicaSchedulingType"] == "Divided";
     match replicas {
         Some(replicas) if is_divided => {
             let sum: i64 = targets.values().sum();

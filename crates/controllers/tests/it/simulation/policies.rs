@@ -15,7 +15,8 @@ pub const NAMES: u8 = 2;
 pub struct PolicySpec {
     kind: Kind,
     selects: Selects,
-    clusters: Vec<&'static str>,
+    clusters: Where,
+    lazy: bool,
     divided: bool,
     overwrite: bool,
     preserve: bool,
@@ -30,6 +31,12 @@ enum Selects {
     Name(u8),
     Colour(&'static str),
     All,
+}
+
+#[derive(Clone, Debug)]
+enum Where {
+    Named(Vec<&'static str>),
+    Zone(&'static str),
 }
 
 #[derive(Clone, Debug)]
@@ -61,6 +68,10 @@ pub fn key(cluster_wide: bool, name: String) -> ObjectKey {
 }
 
 impl PolicySpec {
+    pub fn is_lazy(&self) -> bool {
+        self.lazy
+    }
+
     pub fn draw(rng: &mut StdRng, kind: Kind) -> Self {
         let mut once_in = |n: u32| rng.random_range(0..n) == 0;
         let (divided, overwrite, preserve) = (once_in(2), once_in(4), once_in(8));
@@ -76,9 +87,24 @@ impl PolicySpec {
             (true, false) => Suspends::Everywhere,
             (true, true) => Suspends::In(MEMBERS[rng.random_range(0..MEMBERS.len())]),
         };
-        let clusters = MEMBERS.into_iter().filter(|_| rng.random_range(0..3) > 0).collect();
+        let named = MEMBERS.into_iter().filter(|_| rng.random_range(0..3) > 0).collect();
+        let zone = ["a", "b"][rng.random_range(0..2)];
+        let clusters = if rng.random_range(0..5) == 0 { Where::Zone(zone) } else { Where::Named(named) };
         let priority = rng.random_range(0..3);
-        Self { kind, selects, clusters, divided, overwrite, preserve, propagate_deps, priority, preempts, suspends }
+        let lazy = rng.random_range(0..6) == 0;
+        Self {
+            kind,
+            selects,
+            clusters,
+            lazy,
+            divided,
+            overwrite,
+            preserve,
+            propagate_deps,
+            priority,
+            preempts,
+            suspends,
+        }
     }
 
     pub fn object(&self, kind: &str, key: &ObjectKey) -> Value {
@@ -92,10 +118,11 @@ impl PolicySpec {
             Selects::Colour(colour) => selector["labelSelector"] = json!({"matchLabels": {"colour": colour}}),
             Selects::All => {}
         }
-        let mut placement = json!({"clusterAffinity": {"clusterNames": self.clusters}});
-        if self.clusters.is_empty() {
-            placement = json!({});
-        }
+        let mut placement = match &self.clusters {
+            Where::Named(names) if names.is_empty() => json!({}),
+            Where::Named(names) => json!({"clusterAffinity": {"clusterNames": names}}),
+            Where::Zone(zone) => json!({"clusterAffinity": {"labelSelector": {"matchLabels": {"zone": zone}}}}),
+        };
         if self.divided {
             placement["replicaScheduling"] =
                 json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"});
@@ -104,6 +131,9 @@ impl PolicySpec {
             "conflictResolution": if self.overwrite { "Overwrite" } else { "Abort" },
             "preserveResourcesOnDeletion": self.preserve, "propagateDeps": self.propagate_deps,
             "priority": self.priority, "preemption": if self.preempts { "Always" } else { "Never" }});
+        if self.lazy {
+            spec["activationPreference"] = json!("Lazy");
+        }
         match self.suspends {
             Suspends::Nothing => {}
             Suspends::Everywhere => spec["suspension"] = json!({"dispatching": true}),

@@ -7,8 +7,12 @@ use client::{Client, ListOptions};
 use karmada_api::scope::Scope;
 use serde_json::Value;
 
+/// Nothing of what is not served (any more).
 pub async fn all(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Vec<Value> {
-    let list = client.list(resource, namespace, &ListOptions::default()).await.expect("the server answers");
+    let list = match client.list(resource, namespace, &ListOptions::default()).await {
+        Err(error) if error.is_not_found() => return Vec::new(),
+        list => list.expect("the server answers"),
+    };
     list.items.iter().map(|object| object.to_value().expect("an object")).collect()
 }
 

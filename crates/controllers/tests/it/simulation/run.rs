@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
+use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use controller_runtime::InformerSet;
 use controllers::Settings;
@@ -15,14 +15,14 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::history::Action;
-use super::kinds::Kind;
-use super::perform::binding_of;
+use super::kinds::{Kind, definition, definitions};
+use super::perform::{HOLD, binding_of};
 use super::policies::{overrides, policies};
 use super::read::{all, clusters, condition, is_template, lives, name, text};
 use super::state::State;
 use super::witness::Witness;
 use super::{MEMBERS, members, plane};
-use crate::harness::{Plane, Serves};
+use crate::harness::{Plane, Serves, get, namespaces};
 
 /// What went wrong in a history.
 pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
@@ -54,6 +54,7 @@ fn serves(plural: &str) -> bool {
         "clusterroles",
         "clusterrolebindings",
         "leases",
+        "remedies",
         "nodes",
         "pods",
         "priorityclasses",
@@ -64,10 +65,25 @@ fn serves(plural: &str) -> bool {
     SERVED.contains(&plural)
 }
 
+/// Makes an object that is not there; answers that it is not, or is on its way out.
+async fn made(client: &Client, resource: &ApiResource, object: Value) -> Option<String> {
+    let what = format!("{} {}", resource.kind, name(&object));
+    match get(client, resource, &ObjectKey::cluster(name(&object))).await {
+        Some(found) if lives(&found) => None,
+        Some(_) => Some(format!("{what} does not go")),
+        None => {
+            drop(client.create(resource, &object).await);
+            Some(format!("{what} has just been made"))
+        }
+    }
+}
+
 struct Simulation {
     plane: Plane,
     witness: Witness,
     stop: CancellationToken,
+    /// Whether a policy was lazy: then templates are touched until they are as it says.
+    lazy: bool,
     /// Members that are unjoined while they cannot be reached keep what they have.
     left_behind: bool,
     /// Bindings that workloads were driven from.
@@ -102,7 +118,8 @@ impl Simulation {
             Box::pin(async move { seeing.see(asked).await })
         }));
         let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
-        let simulation = Self { plane, witness, stop, left_behind: false, evicted, suspended };
+        let simulation = Self { plane, witness, stop, lazy: false, left_behind: false, evicted, suspended };
+        simulation.serve().await;
         assert_eq!(simulation.calm().await, [""; 0]);
         simulation
     }
@@ -130,6 +147,7 @@ impl Simulation {
     async fn remember(&mut self, action: &Action) {
         match action {
             Action::Unjoin(_) => self.left_behind = true,
+            Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
             // It may send what it made of a state that is gone.
             Action::Overlap(_) => self.left_behind = true,
             Action::Evict { kind, n, .. } => {
@@ -160,7 +178,7 @@ impl Simulation {
         let resource = Cluster::api_resource();
         // Longer than the longest back-off, which is 1,000 s.
         for round in 0..=150 {
-            let mut hindered = Vec::new();
+            let mut hindered = self.serve().await;
             for member in MEMBERS {
                 match self.plane.get(&resource, &ObjectKey::cluster(member)).await {
                     None => {
@@ -183,6 +201,43 @@ impl Simulation {
             tokio::time::sleep(Duration::from_secs(10)).await;
         }
         Vec::new()
+    }
+
+    /// Makes the namespace and the definitions that are gone, and holds no template back. Answers what hinders that.
+    async fn serve(&self) -> Vec<String> {
+        let mut hindered = Vec::new();
+        for kind in Kind::ALL {
+            for object in all(&self.plane.client, &kind.resource(), kind.namespace()).await {
+                if !lives(&object)
+                    && object["metadata"]["finalizers"].as_array().is_some_and(|held| held.contains(&json!(HOLD)))
+                {
+                    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                    let key = kind.key(name(&object));
+                    drop(self.plane.client.patch(&kind.resource(), &key, &patch, &PatchOptions::default()).await);
+                }
+            }
+        }
+        let servers = MEMBERS.map(|member| (member, self.plane.member(member)));
+        for (server, client) in servers.into_iter().chain([("control", self.plane.client.clone())]) {
+            hindered.extend(made(&client, &definitions(), definition()).await.map(|is| format!("{server}: {is}")));
+        }
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}});
+        hindered.extend(made(&self.plane.client, &namespaces(), namespace).await);
+        hindered
+    }
+
+    /// Changes what a user may change of every template, without a meaning.
+    async fn touch(&self) {
+        for kind in Kind::ALL {
+            for object in
+                all(&self.plane.client, &kind.resource(), kind.namespace()).await.iter().filter(|it| is_template(it))
+            {
+                let version = text(object, "/metadata/resourceVersion");
+                let patch = Patch::Merge(json!({"metadata": {"annotations": {"touched": version}}}));
+                let (resource, key) = (kind.resource(), kind.key(name(object)));
+                drop(self.plane.client.patch(&resource, &key, &patch, &PatchOptions::default()).await);
+            }
+        }
     }
 
     /// A binding whose scheduling is suspended holds the clusters it is in (as by upstream).
@@ -213,6 +268,9 @@ impl Simulation {
             wrong.retain(|line| !(self.left_behind && line.contains("was left in")));
             if wrong.is_empty() {
                 break;
+            }
+            if self.lazy {
+                self.touch().await;
             }
         }
         wrong
@@ -278,6 +336,7 @@ impl Simulation {
                 }
             }
         }
+        self.serve().await;
         let mut wrong = self.rest().await;
         let state = State::read(&self.plane).await;
         wrong.extend(state.bindings.iter().map(|binding| format!("binding {} is left", name(binding))));

@@ -27,6 +27,8 @@ pub struct State {
     pub spaces: Vec<Value>,
     /// Members that take nothing new.
     pub tainted: BTreeSet<String>,
+    /// The zones of members.
+    pub zones: BTreeMap<String, String>,
     /// Members that the control plane itself has tainted.
     pub repelling: Vec<String>,
 }
@@ -53,6 +55,7 @@ impl State {
             works: BTreeMap::new(),
             spaces: Vec::new(),
             tainted: BTreeSet::new(),
+            zones: BTreeMap::new(),
             repelling: Vec::new(),
         };
         found.policies.extend(all(control, &policies(true), None).await);
@@ -70,6 +73,7 @@ impl State {
             found.spaces.extend::<Vec<Value>>(spaces);
         }
         for cluster in all(control, &Cluster::api_resource(), None).await {
+            found.zones.insert(name(&cluster).to_owned(), text(&cluster, "/metadata/labels/zone").to_owned());
             if cluster["spec"]["taints"].as_array().is_some_and(|taints| !taints.is_empty()) {
                 found.tainted.insert(name(&cluster).to_owned());
             }

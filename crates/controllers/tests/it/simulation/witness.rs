@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::MEMBERS;
 use super::kinds::Kind;
 use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, targets, text};
-use crate::harness::{Plane, get};
+use crate::harness::{Plane, get, namespaces};
 use crate::network::{Asked, CONTROL};
 
 /// The parts of a path that names one object or a collection.
@@ -124,6 +124,13 @@ impl Witness {
 
     /// Works and bindings go when what asked for them is gone; nothing of the users' goes at all.
     async fn deletion(&self, path: &Path<'_>) -> Option<String> {
+        // With the namespace that a user deletes goes all that is in it.
+        if path.namespace == "demo" {
+            let namespace = get(&self.control, &namespaces(), &ObjectKey::cluster("demo")).await;
+            if !namespace.is_some_and(|namespace| lives(&namespace)) {
+                return None;
+            }
+        }
         if let Some(member) = path.namespace.strip_prefix("karmada-es-") {
             if !self.stays(member).await || path.name.is_empty() {
                 return None;
