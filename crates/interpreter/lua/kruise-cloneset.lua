@@ -3,4 +3,5 @@ local COUNTERS = {
   "expectedUpdatedReplicas",
 }
 local NAMES = { "updateRevision", "currentRevision", "labelSelector" }
+local ALWAYS_NAMED = false
 

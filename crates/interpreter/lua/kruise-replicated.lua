@@ -11,7 +11,7 @@ end
 function AggregateStatus(obj, items)
   local status = start(obj)
   sum(status, items, COUNTERS)
-  if items ~= nil and #items > 0 then
+  if ALWAYS_NAMED or not is_nowhere(items) then
     for _, name in ipairs(NAMES) do status[name] = "" end
   end
   last(status, items, NAMES)
