@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -34,6 +34,15 @@ pub(crate) async fn run(context: Context) {
             }
         }
     });
+    // One that goes while its namespace is made anew, or by hand, is made again.
+    let keys = queue.clone();
+    context.works.subscribe(move |event| {
+        if let Event::Deleted(work) = event
+            && let Some(namespace) = namespace_of(work)
+        {
+            keys.add(namespace);
+        }
+    });
     let (keys, all_namespaces) = (queue.clone(), informer.clone());
     context.control.informer(&Override::api_resource(Scope::Cluster)).subscribe(move |event| {
         if matches!(event, Event::Added { initial: true, .. }) || !event.changes_generation() {
@@ -60,6 +69,16 @@ pub(crate) async fn run(context: Context) {
         async move { reconcile(&context, &name).await }
     })
     .await;
+}
+
+/// The namespace a Work is made for; those of bindings are for none.
+fn namespace_of(work: &Object) -> Option<String> {
+    if Scope::ALL.iter().any(|scope| work.label(scope.binding_id_label()).is_some()) {
+        return None;
+    }
+    let tree = work.to_tree().ok()?;
+    let manifest = &tree["spec"]["workload"]["manifests"][0];
+    (manifest["apiVersion"] == "v1" && manifest["kind"] == "Namespace").then(|| Template(manifest).name().to_owned())
 }
 
 async fn reconcile(context: &Context, name: &str) -> Result<Next> {

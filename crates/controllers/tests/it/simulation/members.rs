@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::MEMBERS;
 use super::kinds::Kind;
 use super::read::{
-    all, binding_name, condition, is_managed, is_template, leaving, lives, name, overwrites, targets, text,
+    all, binding_name, condition, execution_space, is_managed, is_template, leaving, lives, name, overwrites, targets,
+    text,
 };
 use super::state::State;
 use crate::harness::{Plane, get};
@@ -20,6 +21,12 @@ pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
     };
     let mut wrong: Vec<String> = waiting.map(say).collect();
     for member in MEMBERS {
+        let is_demo = |work: &&Value| {
+            name(manifest(work)) == "demo" && text(work, "/metadata/namespace") == execution_space(member)
+        };
+        if !state.spaces.iter().any(|work| is_demo(&work)) {
+            wrong.push(format!("namespace demo has no Work in {member}"));
+        }
         wrong.extend(works(state, member));
         wrong.extend(left_over(plane, state, member).await);
         for (binding, replicas) in wanted(state, member) {

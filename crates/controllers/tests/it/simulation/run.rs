@@ -78,6 +78,16 @@ async fn made(client: &Client, resource: &ApiResource, object: Value) -> Option<
     }
 }
 
+/// What became of bindings, for those who look for the cause.
+fn changed(before: &[Value], after: &[Value]) -> Vec<String> {
+    let show = |binding: &Value| {
+        let now = after.iter().find(|it| it["metadata"]["uid"] == binding["metadata"]["uid"])?;
+        let parts = ["metadata", "spec", "status"].into_iter().filter(|part| now[*part] != binding[*part]);
+        Some(parts.map(|part| format!("  {} was {}\n  and is {}", name(binding), binding[part], now[part])).collect())
+    };
+    before.iter().filter_map(show).flat_map(|lines: Vec<String>| lines).collect()
+}
+
 struct Simulation {
     plane: Plane,
     witness: Witness,
@@ -315,7 +325,12 @@ impl Simulation {
             state.ungoverned().any(|(_, it, _)| line.contains(&format!("/{}", name(it))))
                 || unplaced.iter().any(|name| line.contains(&format!("/{name}")))
         };
-        more.filter(|(line, _)| !excused(line)).map(|(line, _)| format!("needless: {line}")).collect()
+        let mut needless: Vec<String> =
+            more.filter(|(line, _)| !excused(line)).map(|(line, _)| format!("needless: {line}")).collect();
+        if !needless.is_empty() {
+            needless.extend(changed(&state.bindings, &State::read(&self.plane).await.bindings));
+        }
+        needless
     }
 
     /// Takes away what the users made; what was propagated goes with it, what was there before stays.
