@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 const MEMBERS: [&str; 3] = ["m1", "m2", "m3"];
 
 /// How many histories, each with a control plane of its own.
-const SEEDS: u64 = 2_000;
+const SEEDS: u64 = 100;
 
 /// A history computes all the time, for its clock is virtual: one for each of two cores.
 const THREADS: usize = 2;
