@@ -81,7 +81,12 @@ struct Inner {
     connected: Mutex<HashMap<String, Connected>>,
     /// The only one there is, in its agent.
     own: Option<Arc<Member>>,
+    /// Told of a connection that takes another's place.
+    reconnected: Mutex<Vec<Reconnected>>,
 }
+
+/// Gets the new connection, and of what the old one had caches.
+type Reconnected = Arc<dyn Fn(&Arc<Member>, Vec<ApiResource>) + Send + Sync>;
 
 /// A connection, and what it was made from: while these are the same, there is nothing to decode.
 struct Connected {
@@ -102,8 +107,9 @@ impl Members {
         let (qps, burst) = (settings.member_qps, settings.member_burst);
         let cluster_informer = control.informer(&Cluster::api_resource());
         let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
-        let own = None;
-        let inner = Inner { control, clusters, connector, world, qps, burst, stop, metrics, connected, own };
+        let (own, reconnected) = (None, Mutex::default());
+        let inner =
+            Inner { control, clusters, connector, world, qps, burst, stop, metrics, connected, own, reconnected };
         let members = Self(Arc::new(inner));
         let weak = Arc::downgrade(&members.0);
         cluster_informer.subscribe(move |event| {
@@ -144,6 +150,7 @@ impl Members {
             metrics: settings.metrics.clone(),
             connected: Mutex::default(),
             own: Some(Arc::new(own)),
+            reconnected: Mutex::default(),
             control,
             world,
             stop,
@@ -196,10 +203,21 @@ impl Members {
             return Ok(other.member.clone());
         }
         let known = Connected { member: member.clone(), cluster, secret };
-        if let Some(old) = connected.insert(member.name.clone(), known) {
+        let replaced = connected.insert(member.name.clone(), known);
+        drop(connected);
+        if let Some(old) = replaced {
             old.member.stop();
+            let watched: Vec<ApiResource> = old.member.watched.lock().iter().cloned().collect();
+            let told = self.0.reconnected.lock().clone();
+            told.iter().for_each(|tell| tell(&member, watched.clone()));
         }
         Ok(member)
+    }
+
+    /// Whoever follows objects in members must follow them anew over a new connection: nobody else would notice what
+    /// changes there.
+    pub(crate) fn on_reconnect(&self, tell: impl Fn(&Arc<Member>, Vec<ApiResource>) + Send + Sync + 'static) {
+        self.0.reconnected.lock().push(Arc::new(tell));
     }
 
     /// The connection, if it was made from this state of the cluster and from the secret as the cache has it.

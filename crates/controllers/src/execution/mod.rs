@@ -89,7 +89,30 @@ async fn run(context: Context) {
     context.works.subscribe(move |event| note_work(&on_works, event));
     let on_clusters = context.clone();
     context.cluster_informer.subscribe(move |event| note_cluster(&on_clusters, event));
+    let on_connections = context.clone();
+    context.members.on_reconnect(move |member, resources| follow_anew(&on_connections, member, &resources));
     context.stop.cancelled().await;
+}
+
+/// What changed between two connections was seen over neither: once the new caches are complete, every Work of the
+/// member is compared with them.
+fn follow_anew(context: &Context, member: &Arc<Member>, resources: &[ApiResource]) {
+    let informers: Vec<Informer> = resources.iter().map(|resource| watch(context, member, resource)).collect();
+    let (context, namespace) = (context.clone(), names::execution_namespace(&member.name));
+    tokio::spawn(async move {
+        for informer in informers {
+            if !informer.synced().await {
+                return;
+            }
+        }
+        for work in context.works.cache().list(Some(&namespace)) {
+            let key = work.key();
+            if let Some(record) = context.engine.records.lock().get_mut(&key) {
+                record.dirty = true;
+            }
+            enqueue(&context, key, Priority::Low);
+        }
+    });
 }
 
 fn note_work(context: &Context, event: &Event) {

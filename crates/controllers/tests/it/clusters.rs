@@ -101,6 +101,47 @@ async fn a_namespace_goes_to_every_member_and_a_new_member_gets_all() {
     plane.shutdown().await;
 }
 
+/// The token of a member is rotated: the connection is another, and what happens in the member is seen over it.
+#[tokio::test(start_paused = true)]
+async fn a_member_with_a_new_token_is_followed_on() {
+    let plane = Plane::start().await;
+    let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let policies = ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies");
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "demo"}, "data": {"k": "v"}});
+    plane.create(maps.clone(), map("changed")).await;
+    plane.create(maps.clone(), map("deleted")).await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "maps", "namespace": "demo"},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}], "placement": {"clusterAffinity": {"clusterNames": ["m1"]}}}});
+    plane.create(policies, policy).await;
+    let m1 = plane.member("m1");
+    let key = |name: &str| ObjectKey::namespaced("demo", name);
+    for name in ["changed", "deleted"] {
+        plane.until("a copy", async || get(&m1, &maps, &key(name)).await).await;
+    }
+    plane.settle().await;
+
+    // Nothing is seen until the controllers look at the cluster again, with the new token.
+    let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+    let token = json!({"data": {"token": "bmV3"}});
+    plane
+        .merge(&secrets, &ObjectKey::namespaced("karmada-cluster", "m1"), token, client::PatchOptions::default())
+        .await;
+    m1.delete(&maps, &key("deleted"), &DeleteOptions::background()).await.expect("the deletion");
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    plane.until("the deleted copy is back", async || get(&m1, &maps, &key("deleted")).await).await;
+    plane.settle().await;
+    let patch = client::Patch::Merge(json!({"data": {"k": "other"}}));
+    m1.patch(&maps, &key("changed"), &patch, &client::PatchOptions::default()).await.expect("a change");
+    plane
+        .until("the change is undone", async || {
+            let copy = get(&m1, &maps, &key("changed")).await?;
+            (copy["data"]["k"] == "v").then_some(())
+        })
+        .await;
+    plane.shutdown().await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_cluster_stays_until_its_execution_namespace_is_gone() {
     let plane = Plane::start().await;
