@@ -241,7 +241,8 @@ fn default_webhook_port(spec: &mut serde_json::Map<String, Value>) {
     }
 }
 
-fn storage_version_name(crd: &Value) -> Option<String> {
+/// The version of a definition that objects are stored in.
+pub(crate) fn storage_version_name(crd: &Value) -> Option<String> {
     let versions = crd.get("spec")?.get("versions")?.as_array()?;
     let storage = versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true)))?;
     storage.get("name")?.as_str().map(str::to_owned)

@@ -5,7 +5,9 @@ use apimachinery::meta::Time;
 use apimachinery::resource::{RequestContext, Strategy};
 use serde_json::{Value, json};
 
-use crate::definition::{CLEANUP_FINALIZER, Condition, CustomResourceDefinition, default_definition};
+use crate::definition::{
+    CLEANUP_FINALIZER, Condition, CustomResourceDefinition, default_definition, storage_version_name,
+};
 use crate::definition_validation;
 use crate::naming::set_condition;
 
@@ -23,6 +25,17 @@ impl Strategy for DefinitionStrategy {
             map.remove("status");
         }
         default_definition(object);
+    }
+
+    /// From now on objects may be stored in the new storage version, so the same write says it.
+    fn prepare_update(&self, context: &RequestContext, _old: &Value, object: &mut Value) {
+        let storage = storage_version_name(object).map(Value::from).filter(|_| context.subresource.is_empty());
+        if let Some(storage) = storage
+            && let Some(stored) = object.pointer_mut("/status/storedVersions").and_then(Value::as_array_mut)
+            && !stored.contains(&storage)
+        {
+            stored.push(storage);
+        }
     }
 
     /// Its instances go first.

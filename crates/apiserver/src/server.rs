@@ -138,12 +138,15 @@ impl ApiServer {
         };
         let lookup = Arc::new(CacheLookup(Arc::clone(&cache)));
         let health = Health::default();
+        health.passed(&["log"]);
+        let store = health.live_gate("etcd");
         let ready = health.ready_gate("informer-sync");
         let stop = CancellationToken::new();
         let stopped = stop.clone().cancelled_owned();
         tokio::spawn(async move {
             tokio::select! {
-                () = follower.run() => {}
+                // The store tells no more.
+                () = follower.run() => store.set(false),
                 () = stopped => {}
             }
         });
@@ -169,6 +172,7 @@ impl ApiServer {
         let definitions = Definitions::new(Arc::clone(&shared), service(&shared), config.converters);
         let events = definitions.prepare(config.crds).await.inspect_err(|_| stop.cancel())?;
         tokio::spawn(definitions.run(events, stop.clone()));
+        shared.health.passed(crate::health::STARTED);
         ready.set(true);
         Ok(Self { shared, ready, stop })
     }

@@ -82,6 +82,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     more.push(crate::bootstrap::system_namespace());
     let own = crate::bootstrap::Server { front, client_ca, world, more };
     opened.engine.at_once(crate::bootstrap::run(&client, &own)).await?;
+    opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
 }
 

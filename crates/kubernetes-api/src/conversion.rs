@@ -28,6 +28,8 @@ const BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 const CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 const CURRENT_METRICS: &str = "autoscaling.alpha.kubernetes.io/current-metrics";
 const PERCENT: &str = "targetCPUUtilizationPercentage";
+/// Percent of the CPU that pods ask for.
+const DEFAULT_UTILIZATION: i64 = 80;
 const CURRENT_PERCENT: &str = "currentCPUUtilizationPercentage";
 
 impl Conversion {
@@ -112,9 +114,12 @@ fn autoscaler_to_v2(map: &mut Map<String, Value>) {
         let target = json!({"type": "Utilization", "averageUtilization": percent});
         metrics.insert(0, json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
-    if !metrics.is_empty() {
-        spec.insert("metrics".into(), metrics.into());
+    if metrics.is_empty() {
+        // What is stored says by what to scale, and has a default for it.
+        let target = json!({"type": "Utilization", "averageUtilization": DEFAULT_UTILIZATION});
+        metrics.push(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
     }
+    spec.insert("metrics".into(), metrics.into());
     if let Some(behavior) = behavior {
         spec.insert("behavior".into(), behavior);
     }
@@ -202,5 +207,9 @@ mod tests {
         Conversion::Autoscaler.to_stored(&mut simple);
         assert_eq!(simple["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"], 80);
         assert_eq!(simple["metadata"], json!({}));
+        let mut silent = json!({"apiVersion": "autoscaling/v1", "metadata": {}, "spec": {"maxReplicas": 1}});
+        Conversion::Autoscaler.to_stored(&mut silent);
+        Conversion::Autoscaler.to_served(&mut silent);
+        assert_eq!(silent["spec"], json!({"maxReplicas": 1, PERCENT: 80}));
     }
 }

@@ -57,6 +57,11 @@ pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
 /// What an update may not do: leave an invalid object, or change what is fixed.
 pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Value) -> ErrorList {
     // Only the main endpoint writes the parts that are checked here; on others they are the stored object's own.
+    if subresource == "finalize" {
+        let mut errors = ErrorList::new();
+        machinery::finalize(object, &mut errors);
+        return errors;
+    }
     if !subresource.is_empty() {
         return ErrorList::new();
     }

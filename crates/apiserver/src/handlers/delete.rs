@@ -46,6 +46,10 @@ impl Call<'_> {
                 let status = Status::deleted(&named.group, &named.plural, object.name(), object.uid());
                 Ok(respond::negotiated(StatusCode::OK, &json!(status), self.headers))
             }
+            // Only the oldest way to ask for dependents is told that the object is still there.
+            Deleted::Waiting(object) if options.orphan_dependents == Some(false) => {
+                self.reply(StatusCode::ACCEPTED, &object)
+            }
             Deleted::Waiting(object) => self.reply(StatusCode::OK, &object),
         }
     }

@@ -172,6 +172,20 @@ async fn a_definition_is_served_from_creation_to_deletion() {
 }
 
 #[tokio::test]
+async fn a_new_storage_version_is_said_by_the_write_that_makes_it() {
+    const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.g.example";
+    let (server, client) = server(vec![widget_definition()]).await;
+    until(&client, "widgets.g.example", is("Established", "True")).await;
+    let (_, mut definition) = document(&server, DEFINITION, "application/json").await;
+    assert_eq!(definition["status"]["storedVersions"], json!(["v1"]));
+    for (version, storage) in [(0, false), (1, true)] {
+        definition["spec"]["versions"][version]["storage"] = storage.into();
+    }
+    let (code, written) = write(&server, "PUT", DEFINITION, &definition).await;
+    assert_eq!((code, &written["status"]["storedVersions"]), (200, &json!(["v1", "v2"])), "{written}");
+}
+
+#[tokio::test]
 async fn every_served_version_shows_the_same_objects() {
     let (_server, client) = server(vec![widget_definition()]).await;
     let mut body = widget("a", &json!({"replicas": 3}));

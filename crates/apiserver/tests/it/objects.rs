@@ -146,6 +146,24 @@ async fn generation_follows_the_spec_and_the_deletion_mark() {
 }
 
 #[tokio::test]
+async fn who_asks_for_dependents_in_the_oldest_way_is_told_that_the_object_is_still_there() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    let (server, _client) = server().await;
+    for (finalizers, options, code) in [
+        (json!([]), json!({"orphanDependents": false}), 200),
+        (json!(["example.com/hold"]), json!({"orphanDependents": false}), 202),
+        (json!(["example.com/hold"]), json!({"propagationPolicy": "Background"}), 200),
+        (json!(["example.com/hold"]), json!({}), 200),
+    ] {
+        let body = json!({"metadata": {"generateName": "m-", "finalizers": finalizers}}).to_string();
+        let made = crate::parity::send(&server, "POST", MAPS, &[], &body).await.json();
+        let path = format!("{MAPS}/{}", made["metadata"]["name"].as_str().expect("a name"));
+        let reply = crate::parity::send(&server, "DELETE", &path, &[], &options.to_string()).await;
+        assert_eq!(reply.code, code, "{finalizers} {options}");
+    }
+}
+
+#[tokio::test]
 async fn a_missing_namespace_and_a_missing_object_are_named() {
     let (_server, client) = server().await;
     let mut object = config_map("a", "1");

@@ -31,10 +31,10 @@ fn pointers_keep_their_zero_and_values_do_not() {
     let spec = [vec![1 << 3, 0], tagged(4, b""), vec![5 << 3, 0]].concat();
     let decoded = decode(&envelope("apps/v1", "Deployment", &tagged(2, &spec))).expect("a Deployment");
     assert_eq!(decoded["spec"], json!({"replicas": 0, "strategy": {}}));
-    // A pod's priority (25) is a pointer, a column's (6) is not.
+    // A pod's priority (25) is a pointer, a column's (5) is not.
     let pod = decode(&envelope("v1", "Pod", &tagged(2, &[25 << 3 | 0x80, 1, 0]))).expect("a Pod");
     assert_eq!(pod["spec"], json!({"priority": 0}));
-    let version = tagged(2, &tagged(7, &tagged(8, &[6 << 3, 0])));
+    let version = tagged(2, &tagged(7, &tagged(6, &[5 << 3, 0])));
     let definition = decode(&envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", &version));
     let column = &definition.expect("a definition")["spec"]["versions"][0]["additionalPrinterColumns"][0];
     assert_eq!(*column, json!({}));

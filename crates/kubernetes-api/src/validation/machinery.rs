@@ -512,11 +512,27 @@ pub(super) fn volume_update(old: &Value, new: &Value, errors: &mut ErrorList) {
 
 /// What holds a namespace: a name known to every server, or one with a domain.
 fn namespace_finalizers(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let at_list = at.child("finalizers");
-    for (index, name) in list(spec, "finalizers").iter().enumerate() {
-        for complaint in name.as_str().map(names::is_qualified_name).unwrap_or_default() {
-            invalid(errors, &at_list.index(index), name, &complaint);
-        }
+    let at = at.child("finalizers");
+    list(spec, "finalizers").iter().for_each(|name| namespace_finalizer(name, &at, errors));
+}
+
+fn namespace_finalizer(name: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    let name = name.as_str().unwrap_or_default();
+    for complaint in names::is_qualified_name(name) {
+        invalid(errors, at, &name.into(), &complaint);
     }
-    errors.extend(names::validate_core_finalizers(&Value::Object(spec.clone()), &at.path()));
+    if !name.contains('/') && !matches!(name, "kubernetes" | "orphan" | "foregroundDeletion") {
+        let detail = "name is neither a standard finalizer name nor is it fully qualified";
+        invalid(errors, at, &name.into(), detail);
+    }
+}
+
+/// The same for `namespaces/NAME/finalize`, which tells of the place.
+pub(super) fn finalize(new: &Value, errors: &mut ErrorList) {
+    let root = At::root();
+    let spec = root.child("spec");
+    let at = spec.child("finalizers");
+    for (index, name) in new["spec"]["finalizers"].as_array().into_iter().flatten().enumerate() {
+        namespace_finalizer(name, &at.index(index), errors);
+    }
 }

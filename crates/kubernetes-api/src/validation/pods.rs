@@ -244,11 +244,12 @@ fn is_sysctl(name: &str) -> bool {
 
 fn seccomp_profile(profile: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let at_file = at.child("localhostProfile");
-    match (text(profile, "type"), profile.get("localhostProfile")) {
+    let type_ = text(profile, "type");
+    match (type_, profile.get("localhostProfile")) {
         ("Localhost", None) => required(errors, &at_file, "must be set when seccomp type is Localhost"),
         ("Localhost", Some(file)) => descending_path(file, &at_file, errors),
-        (_, Some(_)) => {
-            let shown = format!(r#"{{"Type":{},"LocalhostProfile":{}}}"#, profile["type"], profile["localhostProfile"]);
+        (_, Some(file)) => {
+            let shown = format!(r#"{{"Type":{},"LocalhostProfile":{file}}}"#, Value::from(type_));
             let detail = "can only be set when seccomp type is Localhost";
             errors.push(Error::invalid(&at_file.path(), Value::Object(profile.clone()), detail).shown_as(shown));
         }

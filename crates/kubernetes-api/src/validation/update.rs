@@ -175,7 +175,10 @@ fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
                 errors.push(Error::invalid(&at, image, "must not have leading or trailing whitespace"));
             }
             if let Some(now) = rest[field].get_mut(index).and_then(Value::as_object_mut) {
-                now.insert("image".into(), before[index]["image"].clone());
+                match before[index].get("image") {
+                    Some(image) => drop(now.insert("image".into(), image.clone())),
+                    None => drop(now.remove("image")),
+                }
             }
         }
     }

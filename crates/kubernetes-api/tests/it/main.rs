@@ -1,6 +1,9 @@
 //! The tables read as meant: every row becomes a resource, and the types carry what patches need.
 
 mod defaults;
+mod fast_paths;
+mod judged_twice;
+mod random;
 mod round_trip;
 mod validation;
 

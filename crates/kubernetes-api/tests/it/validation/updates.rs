@@ -65,8 +65,9 @@ fn what_is_fixed() {
             "spec.finalizers",
             "[x, a.b/c, 'd e']",
             expect![[r#"
-            spec.finalizers[0]: Invalid value: "x": name is neither a standard finalizer name nor is it fully qualified
-            spec.finalizers[2]: Invalid value: "d e": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            spec.finalizers: Invalid value: "x": name is neither a standard finalizer name nor is it fully qualified
+            spec.finalizers: Invalid value: "d e": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            spec.finalizers: Invalid value: "d e": name is neither a standard finalizer name nor is it fully qualified
         "#]],
         ),
         ("", "PersistentVolumeClaim", bound, "spec.storageClassName", "b", expect![""]),
