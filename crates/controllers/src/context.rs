@@ -218,11 +218,12 @@ impl Context {
     }
 
     /// How long changes of status are collected into one write, now: longer while much waits to be dispatched, which is
-    /// what a user waits for, and which changes the status once more.
+    /// what a user waits for, and which changes the status once more; and while members roll out so much that each rollout
+    /// would be told of in pieces.
     pub(crate) fn settle(&self) -> Duration {
         let mut waiting = 0;
         self.backlogs.lock().retain(|length| length().inspect(|length| waiting += length).is_some());
-        let factor = 1 + waiting / self.settings.workers.max(1);
+        let factor = 1 + waiting / self.settings.workers.max(1) + self.engine.rollouts();
         self.settings.settle * u32::try_from(factor.min(LONGEST_SETTLE)).unwrap_or(1)
     }
 

@@ -55,7 +55,9 @@ pub(crate) async fn run(context: Context) {
     });
     let keys = queue.clone();
     bindings.subscribe(move |event| {
-        if let (Event::Deleted(object), Ok(attached)) = (event, Binding::decode(event.object())) {
+        if let Event::Deleted(object) = event
+            && let Ok(attached) = Binding::decode(object)
+        {
             // Those that require it bring it back, if its object is still there.
             let required = attached.spec.required_by.iter().filter(|it| it.name != object.name());
             for it in required {

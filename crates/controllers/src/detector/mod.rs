@@ -127,7 +127,9 @@ impl Detector {
                 written.remove(&seen.key());
             }
         }
-        if let (Event::Deleted(_), Ok(binding)) = (event, Binding::decode(seen)) {
+        if let Event::Deleted(_) = event
+            && let Ok(binding) = Binding::decode(seen)
+        {
             let of = binding.spec.resource;
             if let Ok(gvk) = GroupVersionKind::from_api_version(&of.api_version, &of.kind) {
                 self.unbound.add((gvk, ObjectKey::namespaced(of.namespace, of.name)));

@@ -213,6 +213,9 @@ impl Pass<'_> {
         record.pending = vec![condition];
         record.pending.extend(self.mode().map(|_| server_side::condition(&yielded, self.object.generation())));
         let reports = self.context.engine.reports.load(Ordering::Relaxed);
+        if wrote && reports {
+            self.context.engine.count_unreported(record, true);
+        }
         Ok(if wrote && reports { Dispatched::Wrote } else { Dispatched::Same(record.pending.clone()) })
     }
 
@@ -300,6 +303,9 @@ impl Pass<'_> {
 
     async fn write(&self, status: WorkStatus) -> Result<()> {
         if status == self.work.status && !self.unsure {
+            if let Some(record) = self.context.engine.records.lock().get_mut(self.key) {
+                self.context.engine.count_unreported(record, false);
+            }
             return Ok(());
         }
         // Nobody else writes the status of Works, so the version is not part of the patch; the UID is.
@@ -317,6 +323,7 @@ impl Pass<'_> {
             let mut records = self.context.engine.records.lock();
             let record = records.entry(self.key.clone()).or_default();
             record.unsure = written.is_err();
+            self.context.engine.count_unreported(record, false);
             if let Ok(written) = &written {
                 let cached = self.context.works.cache().get(self.key);
                 let is_awaited = cached.is_none_or(|cached| cached.revision() < written.revision());
