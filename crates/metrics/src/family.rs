@@ -1,6 +1,8 @@
 //! The series of one family, found by the values of their labels.
 
 use std::cmp::Ordering as Order;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,13 +19,30 @@ const MAX_SERIES: usize = 100_000;
 pub(crate) struct Family {
     pub description: Description,
     pub bounds: Vec<f64>,
-    /// Sorted by label values.
-    series: RwLock<Vec<Series>>,
+    series: RwLock<All>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
+struct All {
+    /// Sorted by label values.
+    sorted: Vec<Series>,
+    /// By a hash of the label values, the first series that has it; the others are found in `sorted`.
+    hashed: HashMap<u64, Series>,
+}
+
+impl All {
+    fn get(&self, hash: u64, values: &[&str]) -> Option<Arc<Cells>> {
+        if let Some(series) = self.hashed.get(&hash).filter(|series| compare(series, values).is_eq()) {
+            return Some(Arc::clone(&series.value));
+        }
+        let at = self.sorted.binary_search_by(|series| compare(series, values)).ok()?;
+        Some(Arc::clone(&self.sorted[at].value))
+    }
+}
+
+#[derive(Clone, Debug)]
 pub(crate) struct Series {
-    pub labels: Box<[Box<str>]>,
+    pub labels: Arc<[Box<str>]>,
     pub value: Arc<Cells>,
 }
 
@@ -52,16 +71,16 @@ impl Family {
     /// The series with these values, made if need be; `None` when there are too many.
     pub fn series(&self, values: &[&str]) -> Option<Arc<Cells>> {
         debug_assert_eq!(values.len(), self.description.labels.len(), "{}", self.description.name);
-        {
-            let known = self.series.read();
-            if let Ok(at) = known.binary_search_by(|series| compare(series, values)) {
-                return Some(Arc::clone(&known[at].value));
-            }
+        let mut hasher = DefaultHasher::new();
+        values.hash(&mut hasher);
+        let hash = hasher.finish();
+        if let Some(found) = self.series.read().get(hash, values) {
+            return Some(found);
         }
         let mut known = self.series.write();
-        match known.binary_search_by(|series| compare(series, values)) {
-            Ok(at) => Some(Arc::clone(&known[at].value)),
-            Err(_) if known.len() >= MAX_SERIES => None,
+        match known.sorted.binary_search_by(|series| compare(series, values)) {
+            Ok(at) => Some(Arc::clone(&known.sorted[at].value)),
+            Err(_) if known.sorted.len() >= MAX_SERIES => None,
             Err(at) => {
                 let buckets = match self.description.kind {
                     Kind::Histogram(_) => (0..=self.bounds.len()).map(|_| AtomicU64::new(0)).collect(),
@@ -69,19 +88,23 @@ impl Family {
                 };
                 let value = Arc::new(Cells { main: AtomicU64::new(0), buckets });
                 let labels = values.iter().map(|value| Box::from(*value)).collect();
-                known.insert(at, Series { labels, value: Arc::clone(&value) });
+                let series = Series { labels, value: Arc::clone(&value) };
+                known.hashed.entry(hash).or_insert_with(|| series.clone());
+                known.sorted.insert(at, series);
                 Some(value)
             }
         }
     }
 
     pub fn for_each(&self, mut show: impl FnMut(&Series)) {
-        self.series.read().iter().for_each(&mut show);
+        self.series.read().sorted.iter().for_each(&mut show);
     }
 
     fn remove(&self, label: &str, value: &str) {
         if let Some(at) = self.description.labels.iter().position(|name| *name == label) {
-            self.series.write().retain(|series| &*series.labels[at] != value);
+            let mut known = self.series.write();
+            known.sorted.retain(|series| &*series.labels[at] != value);
+            known.hashed.retain(|_, series| &*series.labels[at] != value);
         }
     }
 
