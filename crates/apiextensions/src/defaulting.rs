@@ -1,12 +1,12 @@
 //! Filling in the defaults of a structural schema.
 
-use apimachinery::schema::{Schema, TypeOf};
+use apimachinery::schema::{Schema, SchemaId, TypeOf};
 use serde_json::Value;
 
 /// Sets absent properties that have a default, and replaces `null` by the default where null is not allowed. A `null`
 /// that is neither allowed nor has a default is dropped. Defaults inside an absent parent need the parent's default.
 pub fn default(object: &mut Value, type_: &TypeOf) {
-    default_node(object, type_, type_.node());
+    default_node(object, type_, type_.root);
 }
 
 /// Whether the schema holds any default at all; objects of one that does not need no second look when read.
@@ -14,10 +14,12 @@ pub fn has_defaults(type_: &TypeOf) -> bool {
     type_.schemas.iter().any(|(_, schema)| schema.default.is_some())
 }
 
-fn default_node(value: &mut Value, type_: &TypeOf, schema: &Schema) {
+fn default_node(value: &mut Value, type_: &TypeOf, id: SchemaId) {
+    let schema = type_.schemas.get(id);
     match value {
         Value::Object(map) => {
-            for (name, property) in &schema.properties {
+            let filled = type_.schemas.has_default_members(id).then_some(&schema.properties);
+            for (name, property) in filled.into_iter().flatten() {
                 let child = type_.schemas.get(property.schema);
                 let Some(default) = property.default.as_ref().or(child.default.as_ref()) else { continue };
                 match map.get_mut(&**name) {
@@ -35,7 +37,7 @@ fn default_node(value: &mut Value, type_: &TypeOf, schema: &Schema) {
                 if child.is_null() {
                     return null_stays(child, child_schema);
                 }
-                default_node(child, type_, child_schema);
+                default_node(child, type_, id);
                 true
             });
         }
@@ -45,7 +47,7 @@ fn default_node(value: &mut Value, type_: &TypeOf, schema: &Schema) {
             for item in items {
                 match &child.default {
                     Some(default) if item.is_null() && !child.nullable => *item = default.clone(),
-                    _ => default_node(item, type_, child),
+                    _ => default_node(item, type_, id),
                 }
             }
         }

@@ -3,10 +3,13 @@
 //! Patches, server-side apply, unknown-field detection, pruning, defaulting, validation and OpenAPI publication all
 //! walk the same graph. Nodes live in an arena, so recursive types (JSONSchemaProps) need no special care.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod properties;
+
+use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
+
+pub use properties::Properties;
 
 /// Index of a node in its [`Schemas`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -94,7 +97,7 @@ pub struct Schema {
     pub type_: Type,
     pub format: Option<Box<str>>,
     pub description: Option<Box<str>>,
-    pub properties: BTreeMap<Box<str>, Property>,
+    pub properties: Properties,
     pub required: Vec<Box<str>>,
     /// Schema of the values of a map.
     pub additional_properties: Option<SchemaId>,
@@ -121,10 +124,13 @@ impl Schema {
 #[derive(Clone, Debug, Default)]
 pub struct Schemas {
     nodes: Vec<Schema>,
+    /// By node, whether one of its properties has a default; made when first needed.
+    fills: OnceLock<Box<[bool]>>,
 }
 
 impl Schemas {
     pub fn add(&mut self, schema: Schema) -> SchemaId {
+        self.fills.take();
         self.nodes.push(schema);
         SchemaId((self.nodes.len() - 1) as u32)
     }
@@ -135,11 +141,20 @@ impl Schemas {
     }
 
     pub fn set(&mut self, id: SchemaId, schema: Schema) {
+        self.fills.take();
         self.nodes[id.0 as usize] = schema;
     }
 
     pub fn get(&self, id: SchemaId) -> &Schema {
         &self.nodes[id.0 as usize]
+    }
+
+    /// Whether an object of this node may get a member by default.
+    pub fn has_default_members(&self, id: SchemaId) -> bool {
+        let has_default =
+            |property: &Property| property.default.is_some() || self.get(property.schema).default.is_some();
+        let fills = || self.nodes.iter().map(|node| node.properties.values().any(has_default)).collect();
+        self.fills.get_or_init(fills)[id.0 as usize]
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (SchemaId, &Schema)> {
