@@ -23,6 +23,7 @@ pub mod shapes;
 mod strategy;
 pub mod structural;
 pub mod structural_rules;
+mod trail;
 pub mod validation;
 
 pub use definition::CustomResourceDefinition;

@@ -229,6 +229,15 @@ impl Strategy for CustomStrategy {
         self.validator.validate_update(old, object)
     }
 
+    fn validate_status(&self, stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {
+        let written = stored.resource_version().parse::<u64>().ok()?;
+        let as_is = stored.api_version() == self.api_version
+            && self.version == self.storage
+            && self.has_status
+            && written >= self.schema_revision;
+        if as_is { self.validator.validate_member("status", old, new) } else { None }
+    }
+
     fn deprecation(&self) -> Option<&str> {
         self.warning.as_deref()
     }

@@ -8,6 +8,7 @@ use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf
 use serde_json::Value;
 
 use crate::rule_evaluation::{Rules, by_identity, identity};
+use crate::trail::Trail;
 use crate::{embedded, formats, re2};
 
 /// A schema with its patterns, which are compiled when first met: most are never needed.
@@ -38,8 +39,10 @@ impl Validator {
     /// Checks a whole object that has been pruned and defaulted.
     pub fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.check(self.type_.node(), object, None, &Path::root(), &mut errors);
-        self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+        self.check(self.type_.node(), object, None, &Trail::Root, &mut errors);
+        if !self.identities_fit(self.type_.node(), object, true) {
+            self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
+        }
         self.apply_rules(object, None, &mut errors);
         errors
     }
@@ -49,13 +52,31 @@ impl Validator {
     /// when there were any before.
     pub fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
         let mut errors = ErrorList::new();
-        self.check(self.type_.node(), object, Some(old), &Path::root(), &mut errors);
+        self.check(self.type_.node(), object, Some(old), &Trail::Root, &mut errors);
         errors.extend(self.new_identity_errors(old, object));
         self.apply_rules(object, Some(old), &mut errors);
         errors
     }
 
+    /// [`Validator::validate_update`] where only one member changed, of objects that hold no other. `None` where a rule or a
+    /// restriction of the whole object may look at that member, too.
+    pub fn validate_member(&self, member: &str, old: &Value, object: &Value) -> Option<ErrorList> {
+        let root = self.type_.node();
+        let property = root.properties.get(member)?;
+        if !self.rules.is_empty() || root.constraints.is_some() {
+            return None;
+        }
+        let (schema, mut errors) = (self.node(property.schema), ErrorList::new());
+        let (place, value) = (Trail::Root, object.get(member)?);
+        self.check(schema, value, old.get(member), &place.child(member), &mut errors);
+        errors.extend(self.new_identity_errors(old, object));
+        Some(errors)
+    }
+
     fn new_identity_errors(&self, old: &Value, object: &Value) -> ErrorList {
+        if self.identities_fit(self.type_.node(), object, true) {
+            return ErrorList::new();
+        }
         let found = |object: &Value| {
             let mut errors = ErrorList::new();
             self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
@@ -98,18 +119,14 @@ impl Validator {
     }
 
     /// Adds what is wrong with a value, unless it is what `old` was, too.
-    fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
-        if errors.len() >= MAX_ERRORS {
-            return;
-        }
-        let before = errors.len();
-        self.judge(schema, value, old, path, errors);
-        if errors.len() > before && old == Some(value) {
-            errors.truncate(before);
+    fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Trail<'_>, errors: &mut ErrorList) {
+        // What was there before is not judged: whatever is wrong with it is tolerated.
+        if errors.len() < MAX_ERRORS && old != Some(value) {
+            self.judge(schema, value, old, path, errors);
         }
     }
 
-    fn judge(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Path, errors: &mut ErrorList) {
+    fn judge(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Trail<'_>, errors: &mut ErrorList) {
         if let Some(error) = type_error(schema, value, path) {
             errors.push(error);
             return;
@@ -146,12 +163,12 @@ impl Validator {
         schema: &Schema,
         map: &serde_json::Map<String, Value>,
         old: Option<&Value>,
-        path: &Path,
+        path: &Trail<'_>,
         errors: &mut ErrorList,
     ) {
         let missing = schema.required.iter().filter(|name| !map.contains_key(&***name));
-        errors.extend(missing.map(|name| Error::required(&path.child(name), "")));
-        let holds_object = raw(path).is_empty() || schema.embedded_resource;
+        errors.extend(missing.map(|name| Error::required(&path.path().child(name), "")));
+        let holds_object = matches!(path, Trail::Root) || schema.embedded_resource;
         for (name, child) in map {
             let known = schema.properties.get(name.as_str()).map(|property| property.schema);
             let Some(id) = known.or(schema.additional_properties) else { continue };
@@ -170,7 +187,7 @@ impl Validator {
         schema: &Schema,
         metadata: &Value,
         old: Option<&Value>,
-        path: &Path,
+        path: &Trail<'_>,
         errors: &mut ErrorList,
     ) {
         for name in ["name", "generateName"] {
@@ -186,12 +203,12 @@ impl Validator {
         constraints: &Constraints,
         value: &Value,
         old: Option<&Value>,
-        path: &Path,
+        path: &Trail<'_>,
         errors: &mut ErrorList,
     ) {
         if !constraints.enum_values.is_empty() && !constraints.enum_values.iter().any(|allowed| same(allowed, value)) {
             let supported = constraints.enum_values.iter().map(plain).collect();
-            errors.push(Error::new(ErrorKind::NotSupported { value: value.clone(), supported }, path, ""));
+            errors.push(Error::new(ErrorKind::NotSupported { value: value.clone(), supported }, &path.path(), ""));
         }
         match value {
             Value::String(text) => self.check_text(constraints, text, value, path, errors),
@@ -207,10 +224,17 @@ impl Validator {
         self.check_junctors(constraints, value, old, path, errors);
     }
 
-    fn check_text(&self, constraints: &Constraints, text: &str, value: &Value, path: &Path, errors: &mut ErrorList) {
+    fn check_text(
+        &self,
+        constraints: &Constraints,
+        text: &str,
+        value: &Value,
+        path: &Trail<'_>,
+        errors: &mut ErrorList,
+    ) {
         let length = text.chars().count() as u64;
         if let Some(max) = constraints.max_length.filter(|max| length > *max) {
-            errors.push(Error::too_long(path, usize::try_from(max).unwrap_or(usize::MAX)));
+            errors.push(Error::too_long(&path.path(), usize::try_from(max).unwrap_or(usize::MAX)));
         }
         if let Some(min) = constraints.min_length.filter(|min| length < *min) {
             errors.push(wrong(path, value, format!("should be at least {min} chars long")));
@@ -232,7 +256,7 @@ impl Validator {
         constraints: &Constraints,
         value: &Value,
         old: Option<&Value>,
-        path: &Path,
+        path: &Trail<'_>,
         errors: &mut ErrorList,
     ) {
         let try_each =
@@ -274,10 +298,32 @@ impl Validator {
         }
     }
 
-    fn attempt(&self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Path) -> ErrorList {
+    fn attempt(&self, id: SchemaId, value: &Value, old: Option<&Value>, path: &Trail<'_>) -> ErrorList {
         let mut errors = ErrorList::new();
         self.judge(self.node(id), value, old, path, &mut errors);
         errors
+    }
+
+    /// Whether [`Validator::check_identities`] certainly finds nothing: asked first, as paths are only needed for what it
+    /// finds.
+    fn identities_fit(&self, schema: &Schema, value: &Value, root: bool) -> bool {
+        match value {
+            Value::Object(map) => {
+                (root || !schema.embedded_resource)
+                    && map.iter().all(|(name, child)| {
+                        let known = schema.properties.get(name.as_str()).map(|property| property.schema);
+                        let id = known.or(schema.additional_properties).filter(|_| !(root && name == "metadata"));
+                        id.is_none_or(|id| self.identities_fit(self.node(id), child, false))
+                    })
+            }
+            Value::Array(items) => {
+                (schema.list_type == ListType::Atomic || items.len() < 2)
+                    && schema
+                        .items
+                        .is_none_or(|id| items.iter().all(|item| self.identities_fit(self.node(id), item, false)))
+            }
+            _ => true,
+        }
     }
 
     /// Lists that are sets or maps may not hold an item twice; embedded objects must say what they are.
@@ -330,24 +376,27 @@ fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: 
     }
 }
 
-fn raw(path: &Path) -> &str {
-    if *path == Path::root() { "" } else { path.as_str() }
+fn raw(path: &Trail<'_>) -> String {
+    match path {
+        Trail::Root => String::new(),
+        _ => path.path().as_str().to_owned(),
+    }
 }
 
-fn wrong(path: &Path, value: &Value, what: String) -> Error {
-    Error::invalid(path, value.clone(), format!("{} in body {what}", raw(path)))
+fn wrong(path: &Trail<'_>, value: &Value, what: String) -> Error {
+    Error::invalid(&path.path(), value.clone(), format!("{} in body {what}", raw(path)))
 }
 
 /// Errors that go-openapi does not tie to a field come out at the root, with an empty value.
-fn whole(path: &Path, what: &str) -> Error {
+fn whole(path: &Trail<'_>, what: &str) -> Error {
     Error::invalid(&Path::root(), "", format!("\"{}\" {what}", raw(path)))
 }
 
-fn wrong_type(path: &Path, expected: &str, found: &str) -> Error {
-    Error::type_invalid(path, found, format!("{} in body must be of type {expected}: {found:?}", raw(path)))
+fn wrong_type(path: &Trail<'_>, expected: &str, found: &str) -> Error {
+    Error::type_invalid(&path.path(), found, format!("{} in body must be of type {expected}: {found:?}", raw(path)))
 }
 
-fn type_error(schema: &Schema, value: &Value, path: &Path) -> Option<Error> {
+fn type_error(schema: &Schema, value: &Value, path: &Trail<'_>) -> Option<Error> {
     let expected: &[&str] = match schema.type_ {
         _ if schema.int_or_string => &["integer", "string"],
         Type::Any => return None,
@@ -376,7 +425,7 @@ fn is_whole(number: &serde_json::Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
-fn out_of_format(schema: &Schema, value: &Value, path: &Path) -> Option<Error> {
+fn out_of_format(schema: &Schema, value: &Value, path: &Trail<'_>) -> Option<Error> {
     let format = schema.format.as_deref()?;
     let fits = match format {
         "int32" => value.as_f64().is_some_and(|n| (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n)),
@@ -390,7 +439,7 @@ fn out_of_format(schema: &Schema, value: &Value, path: &Path) -> Option<Error> {
     })
 }
 
-fn check_number(constraints: &Constraints, number: f64, value: &Value, path: &Path, errors: &mut ErrorList) {
+fn check_number(constraints: &Constraints, number: f64, value: &Value, path: &Trail<'_>, errors: &mut ErrorList) {
     if let Some(max) = constraints.maximum {
         if constraints.exclusive_maximum && number >= max {
             errors.push(wrong(path, value, format!("should be less than {max}")));
@@ -412,10 +461,10 @@ fn check_number(constraints: &Constraints, number: f64, value: &Value, path: &Pa
     }
 }
 
-fn check_items(constraints: &Constraints, items: &[Value], value: &Value, path: &Path, errors: &mut ErrorList) {
+fn check_items(constraints: &Constraints, items: &[Value], value: &Value, path: &Trail<'_>, errors: &mut ErrorList) {
     let count = items.len();
     if let Some(max) = constraints.max_items.filter(|max| count as u64 > *max) {
-        errors.push(Error::too_many(path, count, usize::try_from(max).unwrap_or(usize::MAX)));
+        errors.push(Error::too_many(&path.path(), count, usize::try_from(max).unwrap_or(usize::MAX)));
     }
     if let Some(min) = constraints.min_items.filter(|min| (count as u64) < *min) {
         errors.push(wrong(path, value, format!("should have at least {min} items")));
@@ -428,9 +477,9 @@ fn check_items(constraints: &Constraints, items: &[Value], value: &Value, path: 
     }
 }
 
-fn check_size(constraints: &Constraints, size: usize, value: &Value, path: &Path, errors: &mut ErrorList) {
+fn check_size(constraints: &Constraints, size: usize, value: &Value, path: &Trail<'_>, errors: &mut ErrorList) {
     if let Some(max) = constraints.max_properties.filter(|max| size as u64 > *max) {
-        errors.push(Error::too_many(path, size, usize::try_from(max).unwrap_or(usize::MAX)));
+        errors.push(Error::too_many(&path.path(), size, usize::try_from(max).unwrap_or(usize::MAX)));
     }
     if let Some(min) = constraints.min_properties.filter(|min| (size as u64) < *min) {
         errors.push(wrong(path, value, format!("should have at least {min} properties")));

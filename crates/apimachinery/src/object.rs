@@ -66,6 +66,14 @@ impl Object {
         Ok(Self { json, head })
     }
 
+    /// As [`Object::parse`], of a document that is known to be valid because this program encoded it: all of it is not read
+    /// again.
+    pub fn parse_valid(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
+        let json = json.into();
+        let head = Head::parse_valid(&json)?;
+        Ok(Self { json, head })
+    }
+
     /// Encodes a tree.
     pub fn from_value(value: &Value) -> Result<Self, serde_json::Error> {
         Self::parse(serde_json::to_vec(value)?)
@@ -177,13 +185,12 @@ impl Object {
 
     /// Parsed on each call: annotations are large and few paths look at them.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        let parsed = self.annotations_json().map(serde_json::from_slice::<Option<BTreeMap<String, String>>>);
-        parsed.and_then(Result::ok).flatten().unwrap_or_default()
+        serde_json::from_slice::<Option<BTreeMap<_, _>>>(self.annotations_json()).ok().flatten().unwrap_or_default()
     }
 
     /// One annotation, found in the text; the others are skipped over.
     pub fn annotation(&self, key: &str) -> Option<String> {
-        let json = self.annotations_json()?;
+        let json = self.annotations_json();
         match crate::raw_json::member(json, key) {
             Some(span) => serde_json::from_slice(&json[span]).ok(),
             // A key may be spelled with escapes.
@@ -192,9 +199,15 @@ impl Object {
         }
     }
 
-    fn annotations_json(&self) -> Option<&[u8]> {
-        let metadata = self.metadata_json();
-        crate::raw_json::member(metadata, "annotations").map(|span| &metadata[span])
+    /// Empty where there are none.
+    fn annotations_json(&self) -> &[u8] {
+        self.head.annotations.encoded(&self.json)
+    }
+
+    /// The list of field owners as it is encoded; `None` when there is none.
+    pub fn managed_fields_json(&self) -> Option<&str> {
+        let list = &self.head.managed_fields;
+        (!list.is_empty()).then(|| list.get(&self.json))
     }
 
     pub fn shared(self) -> Arc<Self> {
@@ -224,6 +237,23 @@ mod tests {
         assert_eq!(object.resource_version(), "7");
         assert_eq!(object.annotation("k").as_deref(), Some("v"));
         assert!(object.labels().is_empty() && !object.is_deleting());
+    }
+
+    #[test]
+    fn of_a_valid_document_only_the_front_is_read() {
+        for json in [
+            r#"{"apiVersion":"v1","kind":"X","metadata":{"resourceVersion":"7","labels":{"a":"b"},"name":"n"},"spec":[1,{}]}"#,
+            r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"n"}}"#,
+            r#"{"kind":"X","metadata":{"name":"n"},"apiVersion":"v1"}"#,
+            r#"{"apiVersion":"v1","kind":"X","spec":{},"metadata":{"name":"\u006e"}}"#,
+            r#"{"apiVersion":"v1","kind":"X" , "metadata":null}"#,
+            "{}",
+        ] {
+            let (whole, front) = (Object::parse(json).expect("valid"), Object::parse_valid(json).expect("valid"));
+            assert_eq!(format!("{whole:?} {:?}", whole.labels()), format!("{front:?} {:?}", front.labels()), "{json}");
+            assert_eq!((whole.api_version(), whole.json()), (front.api_version(), front.json()));
+        }
+        assert!(Object::parse_valid(r#"{"apiVersion":"v1","kind":"X","metadata":{"name":1}}"#).is_err());
     }
 
     #[test]

@@ -144,6 +144,13 @@ pub trait Strategy: Send + Sync {
         ErrorList::new()
     }
 
+    /// What is wrong with a new status of a stored object whose rest stays as it is; both are objects that hold the status
+    /// alone, the old one perhaps not even that. `None` where the rest must be looked at for that, or would not stay as it
+    /// is in a write.
+    fn validate_status(&self, _stored: &Object, _old: &Value, _new: &Value) -> Option<ErrorList> {
+        None
+    }
+
     /// Which names objects may have.
     fn name_rule(&self) -> names::NameRule {
         names::subdomain_rule

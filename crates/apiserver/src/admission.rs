@@ -56,6 +56,11 @@ pub trait Admission: Send + Sync + 'static {
         true
     }
 
+    /// Whether it has anything to say about a write of the status of such a resource.
+    fn concerns_status(&self, group: &str, plural: &str) -> bool {
+        self.concerns(group, plural)
+    }
+
     /// Names of plugins the server has by itself that are to be off.
     fn switches_off(&self) -> &[&'static str] {
         &[]

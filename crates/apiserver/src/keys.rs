@@ -6,7 +6,7 @@
 
 use apimachinery::gvk::ApiResource;
 use apimachinery::managed_fields::Owners;
-use apimachinery::{Object, ObjectKey};
+use apimachinery::{Object, ObjectKey, raw_json};
 use bytes::Bytes;
 use serde_json::Value;
 use storage::Revision;
@@ -100,6 +100,78 @@ pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json:
     Ok(out.into())
 }
 
+/// The stored form of an object as clients see it, with another status and other field owners (encoded; empty: none). `None`
+/// when it is not spelled as [`encode_with`] spells it.
+pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Bytes> {
+    let json = &object.json()[..];
+    let mut out = Vec::with_capacity(json.len() + owners.len() + 256);
+    let (mut last, mut written) = (&b""[..], false);
+    let put_status = |out: &mut Vec<u8>| -> Option<()> {
+        out.extend_from_slice(b",\"status\":");
+        serde_json::to_writer(out, status).ok()
+    };
+    for (place, (name, span)) in raw_json::members(json).enumerate() {
+        match (place, name) {
+            (0, b"apiVersion") => spelled(&mut out, b"{", name, &json[span]),
+            (1, b"kind") => spelled(&mut out, b",", name, &json[span]),
+            (2, b"metadata") => {
+                out.extend_from_slice(b",\"metadata\":");
+                put_metadata(&mut out, &json[span], owners)?;
+            }
+            (3.., _) if last < name => {
+                last = name;
+                if name >= &b"status"[..] && !std::mem::replace(&mut written, true) {
+                    put_status(&mut out)?;
+                }
+                if name != b"status" {
+                    spelled(&mut out, b",", name, &json[span]);
+                }
+            }
+            _ => return None,
+        }
+    }
+    if !written {
+        put_status(&mut out)?;
+    }
+    out.push(b'}');
+    Some(out.into())
+}
+
+fn put_metadata(out: &mut Vec<u8>, metadata: &[u8], owners: &[u8]) -> Option<()> {
+    const LIST: &[u8] = b"managedFields";
+    let (mut comma, mut last, mut written) = (&b"{"[..], &b""[..], owners.is_empty());
+    let mut put = |out: &mut Vec<u8>, name: &[u8], value: &[u8]| {
+        spelled(out, std::mem::replace(&mut comma, b","), name, value);
+    };
+    for (place, (name, span)) in raw_json::members(metadata).enumerate() {
+        if name == b"resourceVersion" && place == 0 {
+            continue;
+        }
+        if last >= name {
+            return None;
+        }
+        last = name;
+        if name >= LIST && !std::mem::replace(&mut written, true) {
+            put(out, LIST, owners);
+        }
+        if name != LIST {
+            put(out, name, &metadata[span]);
+        }
+    }
+    if !written {
+        put(out, LIST, owners);
+    }
+    // Every object has a name.
+    (!last.is_empty()).then(|| out.push(b'}'))
+}
+
+/// A member, its name spelled as it is.
+fn spelled(out: &mut Vec<u8>, before: &[u8], name: &[u8], value: &[u8]) {
+    for part in [before, b"\"", name, b"\":", value] {
+        out.extend_from_slice(part);
+    }
+}
+
 fn entry(out: &mut Vec<u8>, first: &mut bool, key: &str, value: &Value) -> Result<(), serde_json::Error> {
     name(out, first, key)?;
     serde_json::to_writer(out, value)
@@ -118,13 +190,13 @@ fn name(out: &mut Vec<u8>, first: &mut bool, name: &str) -> Result<(), serde_jso
 /// The object as clients see it: stored bytes with the revision spliced in, parsed once.
 pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_json::Error> {
     let at = stored.windows(METADATA.len()).position(|window| window == METADATA).map(|at| at + METADATA.len());
-    let Some(at) = at else { return Object::parse(Bytes::copy_from_slice(stored)) };
+    let Some(at) = at else { return Object::parse_valid(Bytes::copy_from_slice(stored)) };
     let comma = if stored.get(at) == Some(&b'}') { "" } else { "," };
     let mut out = Vec::with_capacity(stored.len() + 32);
     out.extend_from_slice(&stored[..at]);
     out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"{comma}").as_bytes());
     out.extend_from_slice(&stored[at..]);
-    Object::parse(out)
+    Object::parse_valid(out)
 }
 
 /// The object with another resourceVersion: a deleted one is shown with the revision of its deletion.
@@ -142,7 +214,7 @@ pub fn at_revision(object: &Object, revision: Revision) -> Result<Object, serde_
         Some(out)
     });
     match spliced {
-        Some(out) => Object::parse(out),
+        Some(out) => Object::parse_valid(out),
         None => {
             let mut tree = object.to_value()?;
             tree["metadata"]["resourceVersion"] = revision.to_string().into();
@@ -169,6 +241,42 @@ mod tests {
         let later = at_revision(&object, 4711).expect("a splice parses");
         assert_eq!(later.resource_version(), "4711");
         assert_eq!(later.to_value().expect("json")["data"], tree["data"]);
+    }
+
+    #[test]
+    fn a_status_is_spliced_as_it_would_be_encoded() {
+        let owners = |list: &str| Owners::parse(serde_json::from_str(list).ok()).expect("a list");
+        let [few, many] = ["spec", "status"].map(|field| {
+            owners(&format!(
+                r#"[{{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{{"f:{field}":{{}}}},"manager":"m","operation":"Update"}}]"#
+            ))
+        });
+        let none = Owners::default();
+        let status = json!({"b": [1, {"x": null}], "a": "\u{e4}\""});
+        for (rest, before, after) in [
+            (json!({"spec": {"status": 1}}), &few, &many),
+            (json!({"spec": {}, "status": {"old": 1}}), &none, &many),
+            (json!({"status": {"old": 1}, "zz": 1, "aa": {}}), &many, &none),
+            (json!({"zz": 1}), &few, &few),
+            (json!({}), &none, &none),
+        ] {
+            let mut tree = json!({"apiVersion": "g/v1", "kind": "X",
+                "metadata": {"name": "a", "labels": {"metadata": "{"}, "uid": "u", "namespace": "n"}});
+            tree.as_object_mut().expect("an object").extend(rest.as_object().expect("an object").clone());
+            let stored = encode_with(&tree, before).expect("a tree encodes");
+            let object = with_revision(&stored, 42).expect("what was encoded parses");
+            tree["status"] = status.clone();
+            let mut list = Vec::new();
+            if !after.is_empty() {
+                after.write(&mut list);
+            }
+            let spliced = with_status(&object, &list, &status).expect("an object of ours");
+            assert_eq!(spliced, encode_with(&tree, after).expect("a tree encodes"));
+        }
+        for other in [r#"{"kind":"X","metadata":{"name":"a"}}"#, r#"{"apiVersion":"v1","kind":"X","metadata":{}}"#] {
+            let object = Object::parse(other).expect("an object");
+            assert_eq!(with_status(&object, b"", &status), None, "{other}");
+        }
     }
 
     #[test]

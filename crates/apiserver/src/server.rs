@@ -333,6 +333,12 @@ impl Shared {
         self.admission.iter().filter(move |plugin| plugin.concerns(&named.group, &named.plural))
     }
 
+    /// Whether a write of the status of this resource is nobody's business but the resource's.
+    pub(crate) fn leaves_status_alone(&self, info: &apimachinery::resource::ResourceInfo) -> bool {
+        let named = &info.resource;
+        info.custom && !self.admission.iter().any(|plugin| plugin.concerns_status(&named.group, &named.plural))
+    }
+
     /// Whether a plugin the server has by itself is on.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         !self.admission.iter().any(|switch| switch.switches_off().contains(&plugin))

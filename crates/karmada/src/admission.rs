@@ -39,6 +39,10 @@ fn asked<'a>(mutating: bool, request: &'a AdmissionRequest<'_>) -> Option<(Asked
 }
 
 impl Admission for KarmadaAdmission {
+    fn concerns_status(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let Some(object) = request.object.as_deref_mut() else { return Box::pin(std::future::ready(Ok(()))) };
         // Out of the request while the rules look at the rest of it; most kinds have none, and nothing is copied.

@@ -1,6 +1,6 @@
 //! The list `metadata.managedFields`: reading, ordering, bounding and writing it.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use serde_json::{Map, Value};
 
@@ -8,7 +8,7 @@ use super::path::is_plain;
 use super::set::{FieldSet, ParseSetError};
 
 /// Older writers than this many share one entry per API version.
-const MAX_UPDATERS: usize = 10;
+pub(super) const MAX_UPDATERS: usize = 10;
 const ANCIENT: &str = "ancient-changes";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Deserialize)]
@@ -173,20 +173,23 @@ pub(super) fn remove(object: &mut Value) -> Option<Value> {
     object.get_mut("metadata")?.as_object_mut()?.remove("managedFields")
 }
 
-/// Leaves the entries that claim anything: appliers first, then by time, manager, version and subresource.
+/// Leaves the entries that claim anything, in their order.
 pub(super) fn settle(entries: &mut Vec<Entry>) {
     entries.retain(|entry| !entry.set.is_empty());
-    entries.sort_by(|a, b| {
-        let key = |e: &Entry| (e.operation, e.time.is_some());
-        key(a).cmp(&key(b)).then_with(|| {
-            (&a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(
-                &b.time,
-                &b.manager,
-                &b.api_version,
-                &b.subresource,
-            ))
-        })
-    });
+    entries.sort_by(order);
+}
+
+/// Appliers first, then by time, manager, version and subresource.
+pub(super) fn order(a: &Entry, b: &Entry) -> Ordering {
+    let key = |e: &Entry| (e.operation, e.time.is_some());
+    key(a).cmp(&key(b)).then_with(|| {
+        (&a.time, &a.manager, &a.api_version, &a.subresource).cmp(&(
+            &b.time,
+            &b.manager,
+            &b.api_version,
+            &b.subresource,
+        ))
+    })
 }
 
 /// Writes the list, unless it is empty.

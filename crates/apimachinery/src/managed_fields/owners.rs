@@ -15,7 +15,7 @@ pub struct Owners(pub(super) Vec<Entry>);
 /// An entry as the server writes it. What has another form is read as a tree, which tells what is wrong with it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Encoded {
+pub(super) struct Encoded {
     manager: String,
     operation: Operation,
     api_version: String,

@@ -50,7 +50,7 @@ fn starting_entries(stored: Owners, new: &Value, context: &ManagerContext<'_>) -
     }
 }
 
-fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &ManagerContext<'_>) {
+pub(super) fn claim(entries: &mut Vec<Entry>, changes: Comparison, context: &ManagerContext<'_>) {
     let is_own =
         |entry: &Entry| entry.is_of(context.manager, Operation::Update, context.api_version, context.subresource);
     let (mut gained, removed) = changes.into_changed();

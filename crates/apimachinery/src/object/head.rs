@@ -8,8 +8,10 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
 
 use crate::meta::OwnerReference;
+use crate::raw_json;
 
 /// A text of the document.
 #[derive(Clone, Debug)]
@@ -46,6 +48,14 @@ impl Text {
         }
     }
 
+    /// As it is in the document, where it is a part of that.
+    pub fn encoded<'t>(&self, json: &'t [u8]) -> &'t [u8] {
+        match self {
+            Self::Span(start, end) => json.get(*start as usize..*end as usize).unwrap_or_default(),
+            Self::Owned(_) => &[],
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         match self {
             Self::Span(start, end) => start == end,
@@ -79,11 +89,28 @@ pub(super) struct Head {
     pub labels: Box<[(Text, Text)]>,
     pub finalizers: Box<[Box<str>]>,
     pub owner_references: Box<[OwnerReference]>,
+    /// As they are encoded.
+    pub annotations: Text,
+    /// As it is encoded.
+    pub managed_fields: Text,
 }
 
 impl Head {
     pub fn parse(json: &Bytes) -> Result<Self, serde_json::Error> {
-        let Document { api_version, kind, metadata } = serde_json::from_slice(json)?;
+        Ok(Self::of(json, serde_json::from_slice(json)?))
+    }
+
+    /// As [`Head::parse`], of a document known to be valid: what comes after the metadata is not looked at where `apiVersion`
+    /// and `kind` come before it.
+    pub fn parse_valid(json: &Bytes) -> Result<Self, serde_json::Error> {
+        match Document::front(json) {
+            Some(document) => Ok(Self::of(json, document)),
+            None => Self::parse(json),
+        }
+    }
+
+    fn of(json: &Bytes, document: Document<'_>) -> Self {
+        let Document { api_version, kind, metadata } = document;
         let text = |text: Plain<'_>| Text::of(text.0, json);
         let mut labels = metadata.labels.0;
         // Stable, and the last of several labels of one name counts.
@@ -95,8 +122,10 @@ impl Head {
             }
             same
         });
+        let part =
+            |part: Option<&RawValue>| part.map_or_else(Text::default, |it| Text::of(Cow::Borrowed(it.get()), json));
         let label = |(key, value): (Cow<'_, str>, Cow<'_, str>)| (Text::of(key, json), Text::of(value, json));
-        Ok(Self {
+        Self {
             api_version: text(api_version),
             kind: text(kind),
             name: text(metadata.name),
@@ -108,7 +137,9 @@ impl Head {
             labels: labels.into_iter().map(label).collect(),
             finalizers: metadata.finalizers.into_boxed_slice(),
             owner_references: metadata.owner_references.into_boxed_slice(),
-        })
+            annotations: part(metadata.annotations),
+            managed_fields: part(metadata.managed_fields),
+        }
     }
 }
 
@@ -118,6 +149,22 @@ struct Document<'j> {
     api_version: Plain<'j>,
     kind: Plain<'j>,
     metadata: Metadata<'j>,
+}
+
+impl<'j> Document<'j> {
+    fn front(json: &'j [u8]) -> Option<Self> {
+        const METADATA: &[u8] = b",\"metadata\":";
+        let mut members = raw_json::members(json);
+        let mut next = |wanted: &[u8]| members.next().filter(|(name, _)| *name == wanted).map(|(_, span)| span);
+        let (api_version, kind) = (next(b"apiVersion")?, next(b"kind")?);
+        let rest = json.get(kind.end..)?.strip_prefix(METADATA)?;
+        Some(Self {
+            api_version: serde_json::from_slice(&json[api_version]).ok()?,
+            kind: serde_json::from_slice(&json[kind]).ok()?,
+            // It reads up to the end of the value.
+            metadata: Metadata::deserialize(&mut serde_json::Deserializer::from_slice(rest)).ok()?,
+        })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -140,6 +187,10 @@ struct Metadata<'j> {
     finalizers: Vec<Box<str>>,
     #[serde(deserialize_with = "null_is_default")]
     owner_references: Vec<OwnerReference>,
+    #[serde(borrow)]
+    annotations: Option<&'j RawValue>,
+    #[serde(borrow)]
+    managed_fields: Option<&'j RawValue>,
 }
 
 /// A text that is borrowed from the document where nothing in it is escaped.

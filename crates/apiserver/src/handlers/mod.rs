@@ -12,6 +12,7 @@ mod read;
 pub(crate) mod review;
 mod scale;
 mod scale_owners;
+mod status;
 mod type_meta;
 mod types;
 mod update;

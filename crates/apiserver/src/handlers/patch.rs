@@ -79,6 +79,13 @@ impl Call<'_> {
         }
         let options = self.write_options(Write::Patch)?;
         let patch = self.read_patch(body, options.field_validation).await?;
+        if let Document::Merge(document) = &patch.document
+            && patch.duplicates.is_empty()
+            && !options.dry_run
+            && let Some(changed) = self.patch_status(document).await?
+        {
+            return self.reply(StatusCode::OK, &changed);
+        }
         let findings = parking_lot::Mutex::new(Vec::new());
         let changed = self
             .modify(&self.key(), options.dry_run, |live| {

@@ -123,7 +123,7 @@ impl Call<'_> {
         Err(self.conflict(key))
     }
 
-    fn conflict(&self, key: &ObjectKey) -> Status {
+    pub(super) fn conflict(&self, key: &ObjectKey) -> Status {
         let named = &self.resource.info.resource;
         Status::modified(&named.group, &named.plural, &key.name)
     }

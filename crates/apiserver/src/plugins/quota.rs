@@ -113,6 +113,10 @@ fn newest(current: Vec<Option<storage::KeyValue>>) -> Result<Option<Arc<Object>>
 }
 
 impl Admission for ResourceQuotas {
+    fn concerns_status(&self, _: &str, _: &str) -> bool {
+        false
+    }
+
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let names = self.names(request);
         if names.is_empty() {

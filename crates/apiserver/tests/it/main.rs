@@ -13,3 +13,4 @@ mod protocol;
 mod reviews;
 mod serve;
 mod services;
+mod statuses;

@@ -38,29 +38,95 @@ const ALWAYS: &[(&str, &str)] = &[
 ];
 
 /// The schemas of `spec`, by group and kind, of the stored versions.
-static SPECS: LazyLock<BTreeMap<(String, String), Value>> = LazyLock::new(|| {
-    let entry = |crd: Value| {
-        let versions = crd["spec"]["versions"].as_array()?;
-        let stored = versions.iter().find(|version| version["storage"] == true)?;
-        let spec = stored["schema"]["openAPIV3Schema"]["properties"]["spec"].clone();
+static SPECS: LazyLock<BTreeMap<String, BTreeMap<String, Node>>> = LazyLock::new(|| {
+    let mut specs: BTreeMap<String, BTreeMap<String, Node>> = BTreeMap::new();
+    for crd in crate::crds() {
+        let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
+        let Some(stored) = versions.into_iter().find(|version| version["storage"] == true) else { continue };
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        Some(((text(&crd["spec"]["group"]), text(&crd["spec"]["names"]["kind"])), spec))
-    };
-    crate::crds().into_iter().filter_map(entry).collect()
+        let kind = text(&crd["spec"]["names"]["kind"]);
+        let spec = Node::of(&kind, &stored["schema"]["openAPIV3Schema"]["properties"]["spec"]);
+        specs.entry(text(&crd["spec"]["group"])).or_default().insert(kind, spec);
+    }
+    specs
 });
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Object,
+    Array,
+    Text,
+    Bool,
+    Integer,
+    Number,
+    Any,
+}
+
+/// A node of a schema with what every write asks of it at hand.
+struct Node {
+    schema: Value,
+    type_: Type,
+    is_open: bool,
+    is_quantity: bool,
+    members: Vec<Member>,
+    /// Of a map's values, or of a list's items.
+    each: Option<Box<Self>>,
+}
+
+struct Member {
+    name: String,
+    node: Node,
+    is_required: bool,
+    /// Whether a typed object always has it.
+    is_always: bool,
+}
+
+impl Node {
+    /// The schemas are this program's own, and as deep as they are written.
+    fn of(kind: &str, schema: &Value) -> Self {
+        let type_ = match schema["type"].as_str() {
+            Some("object") => Type::Object,
+            Some("array") => Type::Array,
+            Some("string") => Type::Text,
+            Some("boolean") => Type::Bool,
+            Some("integer") => Type::Integer,
+            Some("number") => Type::Number,
+            _ => Type::Any,
+        };
+        let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
+        let member = |(name, child): (&String, &Value)| {
+            let is_required = required.iter().any(|it| it == name);
+            let is_always = is_required || ALWAYS.contains(&(kind, name));
+            Member { name: name.clone(), node: Self::of(kind, child), is_required, is_always }
+        };
+        let members: Vec<Member> = schema["properties"].as_object().into_iter().flatten().map(member).collect();
+        let each = match type_ {
+            Type::Array => &schema["items"],
+            _ if schema["properties"].is_object() => &Value::Null,
+            _ => &schema["additionalProperties"],
+        };
+        Self {
+            type_,
+            is_open: is_open(schema),
+            is_quantity: is_quantity(schema),
+            members,
+            each: each.is_object().then(|| Box::new(Self::of(kind, each))),
+            schema: schema.clone(),
+        }
+    }
+}
 
 /// Spells the `spec` of an object as its typed object would.
 ///
 /// # Errors
 /// The text of Go's decoder, about the first value (keys in their order) that is of another type.
 pub(super) fn respell(group: &str, kind: &str, object: &mut Value) -> Result<(), String> {
-    let Some(schema) = SPECS.get(&(group.to_owned(), kind.to_owned())) else { return Ok(()) };
+    let Some(node) = SPECS.get(group).and_then(|kinds| kinds.get(kind)) else { return Ok(()) };
     let Some(map) = object.as_object_mut() else { return Ok(()) };
     let spec = map.entry("spec").or_insert(Value::Null);
-    let place = Place { kind, path: vec!["spec"] };
-    spell(spec, schema, &place)?;
+    spell(spec, node, &mut Place { kind, path: vec!["spec"] }, false)?;
     if spec.is_null() {
-        *spec = zero(place.kind, schema);
+        *spec = zero(kind, &node.schema);
     }
     Ok(())
 }
@@ -105,13 +171,7 @@ struct Place<'a> {
     path: Vec<&'a str>,
 }
 
-impl<'a> Place<'a> {
-    fn child(&self, name: &'a str) -> Self {
-        let mut path = self.path.clone();
-        path.push(name);
-        Self { kind: self.kind, path }
-    }
-
+impl Place<'_> {
     /// The decoder's complaint about a value here.
     fn mismatch(&self, value: &Value, schema: &Value, is_item: bool) -> String {
         let found = match value {
@@ -143,50 +203,44 @@ fn is_quantity(schema: &Value) -> bool {
     schema["x-kubernetes-int-or-string"] == true && schema["pattern"].is_string()
 }
 
-fn spell<'a>(value: &mut Value, schema: &'a Value, place: &Place<'a>) -> Result<(), String> {
-    spell_as(value, schema, place, false)
-}
-
-fn spell_as<'a>(value: &mut Value, schema: &'a Value, place: &Place<'a>, is_item: bool) -> Result<(), String> {
-    if value.is_null() || is_open(schema) {
+fn spell<'a>(value: &mut Value, node: &'a Node, place: &mut Place<'a>, is_item: bool) -> Result<(), String> {
+    if value.is_null() || node.is_open {
         return Ok(());
     }
-    if is_quantity(schema) {
+    if node.is_quantity {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let amount: Quantity = text.parse().map_err(|error| format!("{error}"))?;
         *value = json!(amount.to_string());
         return Ok(());
     }
-    let fits = match schema["type"].as_str() {
-        Some("object") => value.is_object(),
-        Some("array") => value.is_array(),
-        Some("string") => value.is_string(),
-        Some("boolean") => value.is_boolean(),
-        Some("integer") => fits_integer(value, schema),
-        Some("number") => value.is_number(),
-        _ => true,
+    let fits = match node.type_ {
+        Type::Object => value.is_object(),
+        Type::Array => value.is_array(),
+        Type::Text => value.is_string(),
+        Type::Bool => value.is_boolean(),
+        Type::Integer => fits_integer(value, &node.schema),
+        Type::Number => value.is_number(),
+        Type::Any => true,
     };
     if !fits {
-        return Err(place.mismatch(value, schema, is_item));
+        return Err(place.mismatch(value, &node.schema, is_item));
     }
-    match value {
-        Value::Object(map) if schema["properties"].is_object() => members(map, schema, place),
-        Value::Object(map) if schema["additionalProperties"].is_object() => {
-            let child = &schema["additionalProperties"];
+    match (value, &node.each) {
+        (Value::Object(map), Some(child)) if node.type_ != Type::Array => {
             for value in map.values_mut() {
-                spell_as(value, child, place, true)?;
+                spell(value, child, place, true)?;
                 if value.is_null() {
-                    *value = zero(place.kind, child);
+                    *value = zero(place.kind, &child.schema);
                 }
             }
             Ok(())
         }
-        Value::Array(items) if schema["items"].is_object() => {
-            let child = &schema["items"];
+        (Value::Object(map), _) => members(map, node, place),
+        (Value::Array(items), Some(child)) if node.type_ == Type::Array => {
             for item in items {
-                spell_as(item, child, place, true)?;
-                if item.is_null() && !is_open(child) {
-                    *item = zero(place.kind, child);
+                spell(item, child, place, true)?;
+                if item.is_null() && !child.is_open {
+                    *item = zero(place.kind, &child.schema);
                 }
             }
             Ok(())
@@ -204,23 +258,30 @@ fn fits_integer(value: &Value, schema: &Value) -> bool {
     whole.is_some_and(|whole| schema["format"] != "int32" || i32::try_from(whole).is_ok())
 }
 
-fn members<'a>(map: &mut Map<String, Value>, schema: &'a Value, place: &Place<'a>) -> Result<(), String> {
-    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
-    let required = schema["required"].as_array().map_or(&[][..], Vec::as_slice);
-    for (name, child) in properties {
-        let is_required = required.iter().any(|it| it == name);
-        if let Some(value) = map.get_mut(name) {
-            spell(value, child, &place.child(name))?;
-            if is_required && value.is_null() && !is_open(child) {
-                *value = zero(place.kind, child);
+fn members<'a>(map: &mut Map<String, Value>, node: &'a Node, place: &mut Place<'a>) -> Result<(), String> {
+    for Member { name, node: child, is_required, is_always } in &node.members {
+        match map.get_mut(name) {
+            Some(value) => {
+                place.path.push(name);
+                // A refusal has named the place by the time it is left.
+                let spelled = spell(value, child, place, false);
+                place.path.pop();
+                spelled?;
+                let is_gone = !is_required && (value.is_null() || !child.is_open && is_left_out(name, value, place));
+                if *is_required && value.is_null() && !child.is_open {
+                    *value = zero(place.kind, &child.schema);
+                }
+                if is_gone {
+                    map.remove(name);
+                }
+                if is_gone && *is_always && !child.is_open {
+                    map.insert(name.clone(), zero(place.kind, &child.schema));
+                }
             }
-            if !is_required && (value.is_null() || !is_open(child) && is_left_out(name, value, place)) {
-                map.remove(name);
+            None if *is_always && !child.is_open => {
+                map.insert(name.clone(), zero(place.kind, &child.schema));
             }
-        }
-        let always = is_required || ALWAYS.contains(&(place.kind, name));
-        if always && !map.contains_key(name) && !is_open(child) {
-            map.insert(name.clone(), zero(place.kind, child));
+            None => {}
         }
     }
     Ok(())

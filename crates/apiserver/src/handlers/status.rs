@@ -1,0 +1,102 @@
+//! The status of a custom resource, written without the rest of the object: neither decoded, judged nor encoded, the rest
+//! stays byte by byte as it is. Whatever is out of the ordinary is left to the way all other writes go.
+
+use std::sync::Arc;
+
+use apimachinery::{Object, Status, managed_fields, merge_patch, raw_json, strict};
+use serde_json::{Map, Value, json};
+use storage::{Guard, Op, Txn, TxnOutcome};
+
+use super::Call;
+use crate::{errors, keys};
+
+impl Call<'_> {
+    /// Carries out a merge patch of the status; `None` when that takes the whole object, and then nothing was done.
+    pub(super) async fn patch_status(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
+        let info = &self.resource.info;
+        if self.info.subresource != "status" || !self.server.leaves_status_alone(info) {
+            return Ok(None);
+        }
+        let Some((metadata, change)) = parts(patch) else { return Ok(None) };
+        self.server.cache.catch_up().await?;
+        let key = self.key();
+        let Some(stored) = self.cache().get(&key).filter(|stored| !stored.is_deleting()) else { return Ok(None) };
+        let Some(is_version_named) = named(metadata, &stored) else { return Ok(None) };
+        let Some((old, new)) = self.statuses(&stored, change)? else { return Ok(None) };
+        if old == new {
+            return Ok(Some(stored));
+        }
+        let Some(encoded) = self.spliced(&stored, &old, &new) else { return Ok(None) };
+        let place = keys::object_key(&info.resource, &key);
+        let txn = Txn {
+            guards: vec![Guard::ModRevision(place.clone(), stored.revision())],
+            ops: vec![Op::Put { key: place, value: encoded.clone(), lease: self.lease().await? }],
+        };
+        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+            TxnOutcome::Committed { revision } => {
+                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
+                Ok(Some(object.shared()))
+            }
+            TxnOutcome::Failed { .. } if is_version_named => Err(self.conflict(&key)),
+            TxnOutcome::Failed { .. } => Ok(None),
+        }
+    }
+
+    /// The status as it is and as it will be, each in an object of its own; `None` unless all is well with it.
+    fn statuses(&self, stored: &Object, change: &Value) -> Result<Option<(Value, Value)>, Status> {
+        let json = stored.json();
+        let old: Option<Value> = match raw_json::member(json, "status") {
+            Some(span) => Some(serde_json::from_slice(&json[span]).map_err(errors::document)?),
+            None => None,
+        };
+        let old = Value::Object(old.into_iter().map(|old| ("status".to_owned(), old)).collect());
+        let mut new = old.clone();
+        merge_patch::apply(&mut new, &json!({ "status": change }));
+        let is_known = strict::prune(&mut new, &self.resource.info.schema).is_empty();
+        self.resource.strategy.default(&mut new);
+        // The defaults of what is not there are nobody's concern.
+        let status = new["status"].take();
+        if !is_known || !status.is_object() {
+            return Ok(None);
+        }
+        let new = json!({ "status": status });
+        let wrong = self.resource.strategy.validate_status(stored, &old, &new);
+        Ok(wrong.is_some_and(|wrong| wrong.is_empty()).then_some((old, new)))
+    }
+
+    /// The stored form of the object with its new status.
+    fn spliced(&self, stored: &Object, old: &Value, new: &Value) -> Option<bytes::Bytes> {
+        let (list, schema) = (stored.managed_fields_json(), &self.resource.info.schema);
+        let owners =
+            self.as_manager(|context| managed_fields::track_member(list, "status", (old, new), context, schema));
+        keys::with_status(stored, &owners?, &new["status"])
+    }
+}
+
+/// The metadata a patch names its object by, and what it makes of the status; `None` if it is about anything else.
+fn parts(patch: &Value) -> Option<(Option<&Map<String, Value>>, &Value)> {
+    let patch = patch.as_object()?;
+    let metadata = match patch.get("metadata") {
+        Some(metadata) => Some(metadata.as_object()?),
+        None => None,
+    };
+    let is_plain = patch.keys().all(|name| matches!(name.as_str(), "metadata" | "status"));
+    let mut names = metadata.into_iter().flat_map(Map::keys);
+    let is_ours = is_plain && names.all(|name| matches!(name.as_str(), "uid" | "resourceVersion"));
+    let change = patch.get("status").filter(|status| status.is_object())?;
+    is_ours.then_some((metadata, change))
+}
+
+/// Whether a patch names the version it is for; `None` when it is for another object or version.
+fn named(metadata: Option<&Map<String, Value>>, stored: &Object) -> Option<bool> {
+    let text = |name| match metadata.and_then(|metadata| metadata.get(name)) {
+        Some(value) => value.as_str(),
+        None => Some(""),
+    };
+    let (uid, version) = (text("uid")?, text("resourceVersion")?);
+    let fits = (uid.is_empty() || uid == stored.uid()) && (version.is_empty() || version == stored.resource_version());
+    // An empty uid is an edit of the metadata.
+    let is_said = |name: &str| metadata.is_some_and(|metadata| metadata.contains_key(name));
+    let is_empty = (uid.is_empty() && is_said("uid")) || (version.is_empty() && is_said("resourceVersion"));
+    (fits && !is_empty).then_some(!version.is_empty())
+}

@@ -1,0 +1,128 @@
+//! The status of custom resources: writing it alone, and writing it with the whole object, come to the same.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, Object, ObjectKey};
+use client::{Client, Patch, PatchOptions};
+use serde_json::{Value, json};
+use storage::memory::MemoryStore;
+
+use crate::crds::start;
+
+fn gauges() -> ApiResource {
+    ApiResource::namespaced("g.example", "v1", "Gauge", "gauges")
+}
+
+fn definition() -> Value {
+    let condition = json!({"type": "object", "required": ["type"], "properties": {"type": {"type": "string"}, "status": {"type": "string"}}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {
+        "spec": {"type": "object", "default": {}, "properties": {"size": {"type": "integer", "default": 3}}},
+        "status": {"type": "object", "properties": {
+            "level": {"type": "integer", "minimum": 0}, "unit": {"type": "string", "default": "m"},
+            "conditions": {"type": "array", "items": condition, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+            "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}}}});
+    json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gauges.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "gauges", "kind": "Gauge"}, "versions": [
+            {"name": "v1", "served": true, "storage": true, "schema": schema, "subresources": {"status": {}}}]}})
+}
+
+/// What does not depend on the object's name and on the moment.
+fn lasting(object: &Object) -> Value {
+    let mut tree = object.to_value().expect("an object");
+    let metadata = tree["metadata"].as_object_mut().expect("metadata");
+    for field in ["name", "uid", "resourceVersion", "creationTimestamp"] {
+        metadata.remove(field);
+    }
+    for entry in metadata["managedFields"].as_array_mut().into_iter().flatten() {
+        assert!(entry["time"].take().is_string(), "{entry}");
+    }
+    tree
+}
+
+/// The outcome of a patch of the status as it can be compared, and the version afterwards.
+async fn patched(client: &Client, name: &str, patch: &Value) -> (Result<Value, String>, u64) {
+    let key = ObjectKey::namespaced("default", name);
+    let patched = client.patch(&gauges(), &key, &Patch::Merge(patch.clone()), &PatchOptions::status()).await;
+    let stored = client.get(&gauges(), &key).await.expect("it stays");
+    if let Ok(patched) = &patched {
+        assert_eq!(patched.json(), stored.json(), "the answer is what is stored");
+    }
+    let outcome = patched.map(|object| lasting(&object));
+    (outcome.map_err(|error| error.to_string().replace(name, "NAME")), stored.revision())
+}
+
+#[tokio::test]
+async fn a_status_is_written_alone_as_with_its_object() {
+    let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
+    for name in ["alone", "whole"] {
+        let labels = json!({"a": "b"});
+        let gauge = json!({"apiVersion": "g.example/v1", "kind": "Gauge", "spec": {"size": 4},
+            "metadata": {"name": name, "namespace": "default", "labels": labels, "finalizers": ["g.example/f"]}});
+        client.create(&gauges(), &gauge).await.expect("a gauge");
+    }
+    let steps = [
+        ("one", json!({"status": {"level": 1, "conditions": [{"type": "A", "status": "True"}, {"type": "B"}]}}), true),
+        ("one", json!({"status": {"level": 1}}), true),
+        ("two", json!({"status": {"level": 2, "open": {"x": [1, null], "y": {}}}}), true),
+        ("two", json!({"status": {"conditions": [{"type": "B", "status": "False"}]}}), true),
+        ("one", json!({"status": {"open": {"x": null}, "level": 7.0}}), true),
+        ("one", json!({"status": {"level": "x"}}), false),
+        ("one", json!({"status": {"level": -1}}), false),
+        ("one", json!({"status": {"conditions": [{"type": "B"}, {"type": "B"}]}}), false),
+        ("one", json!({"status": {"conditions": [{"status": "B"}]}}), false),
+        ("one", json!({"status": 5}), false),
+        ("one", json!({"status": {"other": 5, "level": 8}}), true),
+        ("one", json!({"metadata": {"uid": "another"}, "status": {"level": 9}}), false),
+        ("one", json!({"metadata": {"resourceVersion": "1"}, "status": {"level": 9}}), false),
+        ("one", json!({"metadata": {"resourceVersion": "x"}, "status": {"level": 9}}), false),
+        ("one", json!({"metadata": {"labels": {"c": "d"}, "finalizers": []}, "status": {"level": 9}}), true),
+        ("one", json!({"spec": {"size": 9}, "status": {"level": 10}}), true),
+        ("one", json!({"status": {"unit": null, "level": null, "conditions": null}}), true),
+        ("two", json!({"status": null}), true),
+        ("three", json!({"status": {}}), true),
+    ];
+    for (manager, patch, accepted) in steps {
+        let client = client.with_user_agent(manager);
+        let mut whole = patch.clone();
+        // What says nothing new makes it a patch of more than the status.
+        whole["kind"] = json!("Gauge");
+        let before =
+            client.get(&gauges(), &ObjectKey::namespaced("default", "alone")).await.expect("a gauge").revision();
+        let (one, version) = patched(&client, "alone", &patch).await;
+        let (other, _) = patched(&client, "whole", &whole).await;
+        assert_eq!(one, other, "{patch}");
+        assert_eq!(one.is_ok(), accepted, "{patch}: {one:?}");
+        assert!(accepted || version == before, "{patch}");
+    }
+    server.shutdown();
+}
+
+#[tokio::test]
+async fn writers_of_one_status_lose_nothing() {
+    let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
+    let gauge =
+        json!({"apiVersion": "g.example/v1", "kind": "Gauge", "metadata": {"name": "a", "namespace": "default"}});
+    client.create(&gauges(), &gauge).await.expect("a gauge");
+    let key = ObjectKey::namespaced("default", "a");
+    let writes = (0..4).map(|n| {
+        let (client, key) = (client.with_user_agent(&format!("writer{n}")), key.clone());
+        async move {
+            let patch = Patch::Merge(json!({"status": {"open": {format!("w{n}"): n}}}));
+            client.patch(&gauges(), &key, &patch, &PatchOptions::status()).await.expect("written");
+        }
+    });
+    futures::future::join_all(writes).await;
+    let object = client.get(&gauges(), &key).await.expect("a gauge").to_value().expect("an object");
+    assert_eq!(object["status"]["open"], json!({"w0": 0, "w1": 1, "w2": 2, "w3": 3}));
+    let version = object["metadata"]["resourceVersion"].as_str().expect("a version");
+    let stale = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "status": {"level": 1}}));
+    client.patch(&gauges(), &key, &stale, &PatchOptions::status()).await.expect("the newest");
+    let refused = client.patch(&gauges(), &key, &stale, &PatchOptions::status()).await.expect_err("not the newest");
+    assert!(refused.is_conflict(), "{refused}");
+    server.shutdown();
+}
