@@ -10,6 +10,31 @@ pub fn prune(object: &mut Value, type_: &TypeOf) -> Vec<String> {
     pruned
 }
 
+/// [`prune`] for those who do not ask what went.
+pub fn drop_unspecified(object: &mut Value, type_: &TypeOf) {
+    drop_below(object, type_, type_.node());
+}
+
+fn drop_below(value: &mut Value, type_: &TypeOf, schema: &Schema) {
+    match value {
+        Value::Object(map) => map.retain(|name, child| {
+            let named = schema.properties.get(name.as_str()).map(|property| property.schema);
+            match named.or(schema.additional_properties) {
+                Some(id) => {
+                    drop_below(child, type_, type_.schemas.get(id));
+                    true
+                }
+                None => schema.preserve_unknown_fields,
+            }
+        }),
+        Value::Array(items) => {
+            let Some(id) = schema.items else { return };
+            items.iter_mut().for_each(|item| drop_below(item, type_, type_.schemas.get(id)));
+        }
+        _ => {}
+    }
+}
+
 fn prune_node(value: &mut Value, type_: &TypeOf, schema: &Schema, path: &mut String, pruned: &mut Vec<String>) {
     match value {
         Value::Object(map) => map.retain(|name, child| {
@@ -72,13 +97,17 @@ mod tests {
             "map": {"one": {"k": "v", "z": 1}}, "list": [{"k": "v"}, {"q": 1}],
             "emb": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {}},
         }});
-        let pruned = prune(&mut object, &crate::structural::compile(Some(&schema), None));
+        let type_ = crate::structural::compile(Some(&schema), None);
+        let mut silently = object.clone();
+        drop_unspecified(&mut silently, &type_);
+        let pruned = prune(&mut object, &type_);
+        assert_eq!(silently, object);
         assert_eq!(
             pruned,
             ["bogus", "spec.b", "spec.emb.spec", "spec.free.typed.y", "spec.list[1].q", "spec.map.one.z"]
         );
         assert_eq!(object["spec"]["free"], json!({"any": {"thing": 1}, "typed": {"x": "1"}}));
         assert_eq!(object["spec"]["emb"]["metadata"]["name"], "p");
-        assert_eq!(prune(&mut object, &crate::structural::compile(Some(&schema), None)), Vec::<String>::new());
+        assert_eq!(prune(&mut object, &type_), Vec::<String>::new());
     }
 }

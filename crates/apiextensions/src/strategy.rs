@@ -192,7 +192,7 @@ fn counted(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &
 
 impl Strategy for CustomStrategy {
     fn default(&self, object: &mut Value) {
-        pruning::prune(object, self.validator.type_of());
+        pruning::drop_unspecified(object, self.validator.type_of());
         defaulting::default(object, self.validator.type_of());
     }
 

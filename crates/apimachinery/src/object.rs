@@ -66,8 +66,8 @@ impl Object {
         Ok(Self { json, head })
     }
 
-    /// As [`Object::parse`], of a document that is known to be valid because this program encoded it: all of it is not read
-    /// again.
+    /// As [`Object::parse`], of a document that is known to be valid, because this program encoded it or has read it: all of
+    /// it is not read again.
     pub fn parse_valid(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse_valid(&json)?;
@@ -244,6 +244,7 @@ mod tests {
         for json in [
             r#"{"apiVersion":"v1","kind":"X","metadata":{"resourceVersion":"7","labels":{"a":"b"},"name":"n"},"spec":[1,{}]}"#,
             r#"{"apiVersion":"v1","kind":"X","metadata":{"name":"n"}}"#,
+            r#"{"kind":"X","apiVersion":"v1","metadata":{"name":"n"},"spec":{}}"#,
             r#"{"kind":"X","metadata":{"name":"n"},"apiVersion":"v1"}"#,
             r#"{"apiVersion":"v1","kind":"X","spec":{},"metadata":{"name":"\u006e"}}"#,
             r#"{"apiVersion":"v1","kind":"X" , "metadata":null}"#,

@@ -336,7 +336,7 @@ impl Shared {
     /// Whether a write of the status of this resource is nobody's business but the resource's.
     pub(crate) fn leaves_status_alone(&self, info: &apimachinery::resource::ResourceInfo) -> bool {
         let named = &info.resource;
-        info.custom && !self.admission.iter().any(|plugin| plugin.concerns_status(&named.group, &named.plural))
+        !self.admission.iter().any(|plugin| plugin.concerns_status(&named.group, &named.plural))
     }
 
     /// Whether a plugin the server has by itself is on.

@@ -143,6 +143,11 @@ pub fn shaped_list(
         let tree = tree.map_err(errors::document)?;
         out.extend_from_slice(b"{\"cells\":");
         serde_json::to_writer(&mut out, &resource.strategy.cells(&tree, now)).map_err(Status::internal)?;
+        let conditions = resource.strategy.row_conditions(&tree);
+        if !conditions.is_empty() {
+            out.extend_from_slice(b",\"conditions\":");
+            serde_json::to_writer(&mut out, &conditions).map_err(Status::internal)?;
+        }
         out.extend_from_slice(b",\"object\":");
         match form.include {
             Include::None => out.extend_from_slice(b"null"),

@@ -47,11 +47,11 @@ pub(crate) fn attempt(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
 
-/// The object in a text, without its field owners if nobody here reads them: they are half of what it would keep in
+/// The object in a text that is known to be JSON, without its field owners if nobody here reads them: they are half of what it would keep in
 /// memory.
 pub(crate) fn parse(json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
     let cut = if owners { None } else { raw_json::without(json.as_bytes(), "metadata", "managedFields") };
-    Object::parse(cut.unwrap_or_else(|| json.as_bytes().to_vec())).map(Arc::new)
+    Object::parse_valid(cut.unwrap_or_else(|| json.as_bytes().to_vec())).map(Arc::new)
 }
 
 pub(crate) fn object(attempt: &str, bytes: Bytes) -> Result<Arc<Object>, Error> {

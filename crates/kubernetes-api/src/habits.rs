@@ -81,6 +81,14 @@ pub(crate) fn metadata_checks(group: &str, kind: &str) -> MetadataChecks {
     MetadataChecks { changes, whole }
 }
 
+/// Kinds whose status is what it is whatever else their objects hold: neither defaults nor validation look at both.
+pub(crate) fn has_status_alone(group: &str, kind: &str) -> bool {
+    matches!(
+        (group, kind),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("networking.k8s.io", "Ingress")
+    )
+}
+
 /// Which metadata a write to `/status` may change besides the status.
 pub(crate) fn status_metadata(group: &str, kind: &str) -> &'static [&'static str] {
     match (group, kind) {

@@ -102,6 +102,11 @@ impl Strategy for BuiltIn {
         validation::update(self.type_, &context.subresource, old, object)
     }
 
+    fn validate_status(&self, _stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {
+        let is_judged_alone = self.conversion.is_none() && habits::has_status_alone(&self.group, &self.kind);
+        is_judged_alone.then(|| validation::status::update(&self.group, &self.kind, old, new))
+    }
+
     fn status_metadata(&self) -> &'static [&'static str] {
         habits::status_metadata(&self.group, &self.kind)
     }

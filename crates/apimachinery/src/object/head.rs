@@ -155,9 +155,14 @@ impl<'j> Document<'j> {
     fn front(json: &'j [u8]) -> Option<Self> {
         const METADATA: &[u8] = b",\"metadata\":";
         let mut members = raw_json::members(json);
-        let mut next = |wanted: &[u8]| members.next().filter(|(name, _)| *name == wanted).map(|(_, span)| span);
-        let (api_version, kind) = (next(b"apiVersion")?, next(b"kind")?);
-        let rest = json.get(kind.end..)?.strip_prefix(METADATA)?;
+        let (first, second) = (members.next()?, members.next()?);
+        let rest = json.get(second.1.end..)?.strip_prefix(METADATA)?;
+        // Go's types begin with the kind.
+        let ((b"apiVersion", api_version), (b"kind", kind)) =
+            (if first.0 == b"kind" { (second, first) } else { (first, second) })
+        else {
+            return None;
+        };
         Some(Self {
             api_version: serde_json::from_slice(&json[api_version]).ok()?,
             kind: serde_json::from_slice(&json[kind]).ok()?,

@@ -1,5 +1,5 @@
-//! The status of a custom resource, written without the rest of the object: neither decoded, judged nor encoded, the rest
-//! stays byte by byte as it is. Whatever is out of the ordinary is left to the way all other writes go.
+//! The status of an object, written without the rest of it where its kind allows that: neither decoded, judged nor
+//! encoded, the rest stays byte by byte as it is. Whatever is out of the ordinary is left to the way all other writes go.
 
 use std::sync::Arc;
 
@@ -60,6 +60,9 @@ impl Call<'_> {
             return Ok(None);
         }
         let new = json!({ "status": status });
+        if self.mistyped(&new).is_some() {
+            return Ok(None);
+        }
         let wrong = self.resource.strategy.validate_status(stored, &old, &new);
         Ok(wrong.is_some_and(|wrong| wrong.is_empty()).then_some((old, new)))
     }

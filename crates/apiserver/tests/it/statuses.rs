@@ -41,10 +41,10 @@ fn lasting(object: &Object) -> Value {
 }
 
 /// The outcome of a patch of the status as it can be compared, and the version afterwards.
-async fn patched(client: &Client, name: &str, patch: &Value) -> (Result<Value, String>, u64) {
+async fn patched(client: &Client, resource: &ApiResource, name: &str, patch: &Value) -> (Result<Value, String>, u64) {
     let key = ObjectKey::namespaced("default", name);
-    let patched = client.patch(&gauges(), &key, &Patch::Merge(patch.clone()), &PatchOptions::status()).await;
-    let stored = client.get(&gauges(), &key).await.expect("it stays");
+    let patched = client.patch(resource, &key, &Patch::Merge(patch.clone()), &PatchOptions::status()).await;
+    let stored = client.get(resource, &key).await.expect("it stays");
     if let Ok(patched) = &patched {
         assert_eq!(patched.json(), stored.json(), "the answer is what is stored");
     }
@@ -52,17 +52,34 @@ async fn patched(client: &Client, name: &str, patch: &Value) -> (Result<Value, S
     (outcome.map_err(|error| error.to_string().replace(name, "NAME")), stored.revision())
 }
 
-#[tokio::test]
-async fn a_status_is_written_alone_as_with_its_object() {
+/// Patches two objects alike, one of them with more than the status; each step is the writer, the patch, and whether it is
+/// accepted.
+async fn compare(resource: &ApiResource, document: &Value, steps: &[(&str, Value, bool)]) {
     let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
     for name in ["alone", "whole"] {
-        let labels = json!({"a": "b"});
-        let gauge = json!({"apiVersion": "g.example/v1", "kind": "Gauge", "spec": {"size": 4},
-            "metadata": {"name": name, "namespace": "default", "labels": labels, "finalizers": ["g.example/f"]}});
-        client.create(&gauges(), &gauge).await.expect("a gauge");
+        let mut object = document.clone();
+        object["metadata"] = json!({"name": name, "namespace": "default", "labels": {"a": "b"}, "finalizers": ["g.example/f"]});
+        client.create(resource, &object).await.expect("accepted");
     }
+    for (manager, patch, accepted) in steps {
+        let client = client.with_user_agent(manager);
+        let mut whole = patch.clone();
+        // What says nothing new makes it a patch of more than the status.
+        whole["kind"] = json!(resource.kind);
+        let before = client.get(resource, &ObjectKey::namespaced("default", "alone")).await.expect("it is there").revision();
+        let (one, version) = patched(&client, resource, "alone", patch).await;
+        let (other, _) = patched(&client, resource, "whole", &whole).await;
+        assert_eq!(one, other, "{patch}");
+        assert_eq!(one.is_ok(), *accepted, "{patch}: {one:?}");
+        assert!(*accepted || version == before, "{patch}");
+    }
+    server.shutdown();
+}
+
+#[tokio::test]
+async fn a_status_is_written_alone_as_with_its_object() {
     let steps = [
         ("one", json!({"status": {"level": 1, "conditions": [{"type": "A", "status": "True"}, {"type": "B"}]}}), true),
         ("one", json!({"status": {"level": 1}}), true),
@@ -84,20 +101,35 @@ async fn a_status_is_written_alone_as_with_its_object() {
         ("two", json!({"status": null}), true),
         ("three", json!({"status": {}}), true),
     ];
-    for (manager, patch, accepted) in steps {
-        let client = client.with_user_agent(manager);
-        let mut whole = patch.clone();
-        // What says nothing new makes it a patch of more than the status.
-        whole["kind"] = json!("Gauge");
-        let before =
-            client.get(&gauges(), &ObjectKey::namespaced("default", "alone")).await.expect("a gauge").revision();
-        let (one, version) = patched(&client, "alone", &patch).await;
-        let (other, _) = patched(&client, "whole", &whole).await;
-        assert_eq!(one, other, "{patch}");
-        assert_eq!(one.is_ok(), accepted, "{patch}: {one:?}");
-        assert!(accepted || version == before, "{patch}");
-    }
-    server.shutdown();
+    let gauge = json!({"apiVersion": "g.example/v1", "kind": "Gauge", "spec": {"size": 4}});
+    compare(&gauges(), &gauge, &steps).await;
+}
+
+#[tokio::test]
+async fn a_built_in_status_is_written_alone_as_with_its_object() {
+    let condition = |status: &str| json!({"type": "Available", "status": status, "reason": "R", "message": ""});
+    let steps = [
+        ("one", json!({"status": {"replicas": 2, "observedGeneration": 1, "conditions": [condition("False")]}}), true),
+        ("one", json!({"status": {"replicas": 2}}), true),
+        ("two", json!({"status": {"readyReplicas": 2, "conditions": [condition("True")]}}), true),
+        ("two", json!({"status": {"availableReplicas": 3}}), false),
+        ("two", json!({"status": {"replicas": -1}}), false),
+        ("two", json!({"status": {"replicas": "2"}}), false),
+        ("two", json!({"status": {"conditions": {}}}), false),
+        ("two", json!({"status": {"readyReplicas": 0, "unknown": 1}}), true),
+        ("one", json!({"status": {"readyReplicas": 0, "updatedReplicas": 1}}), true),
+        ("one", json!({"metadata": {"annotations": {"c": "d"}}, "status": {"replicas": 4}}), true),
+        ("one", json!({"status": {"replicas": 0, "updatedReplicas": null, "conditions": null}}), true),
+        ("two", json!({"status": {}}), true),
+        ("two", json!({"status": {"collisionCount": 1}}), true),
+        ("two", json!({"status": {"collisionCount": null}}), false),
+        ("two", json!({"status": null}), false),
+    ];
+    let container = json!({"name": "c", "image": "i"});
+    let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec});
+    compare(&ApiResource::namespaced("apps", "v1", "Deployment", "deployments"), &deployment, &steps).await;
 }
 
 #[tokio::test]
