@@ -28,6 +28,8 @@ const PURGE_POLL: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(context: Context) {
     let queue = context.dispatch_queue();
+    // It is told of templates only as long as the process runs; there is one such controller in it.
+    let _ = context.rendering.set(queue.clone());
     let strays: Arc<Strays> = Arc::default();
     let (keys, arriving, bindings) = (queue.clone(), strays.clone(), Scope::ALL.map(|scope| context.bindings(scope)));
     context.works.subscribe(move |event| {

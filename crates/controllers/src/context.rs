@@ -1,9 +1,9 @@
 //! What the controllers of one process share: one cache per kind, the members, the recorder.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apimachinery::ApiResource;
+use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, Mapper};
 use controller_runtime::{EventRecorder, Informer, InformerSet, Selection, WorkQueue};
 use karmada_api::ApiType;
@@ -95,6 +95,8 @@ pub struct Shared {
     pub(crate) engine: Engine,
     /// How much waits on the way to members, queue by queue.
     backlogs: Mutex<Vec<Backlog>>,
+    /// Bindings whose Works are to be rendered, where that is done in this process.
+    pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
 }
 
 /// The length of a queue; `None` when the queue is gone.
@@ -189,6 +191,7 @@ impl Context {
             recorder,
             engine: Engine::default(),
             backlogs: Mutex::default(),
+            rendering: OnceLock::new(),
             interpreting,
             client,
             control,

@@ -175,6 +175,15 @@ pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Erro
     Ok((merged != *existing).then_some(merged))
 }
 
+/// Whether two states of a binding say the same but for the version of the template, and no others but its Works follow
+/// from the template.
+pub fn differ_in_version(one: &Binding, other: &Binding) -> bool {
+    let version = other.spec.resource.resource_version.clone();
+    let mut one = one.clone();
+    one.spec.resource.resource_version = version;
+    !one.spec.propagate_deps && one == *other
+}
+
 /// The policy owns dispatching, others own scheduling.
 fn suspension(existing: Option<BindingSuspension>, policy: Option<BindingSuspension>) -> Option<BindingSuspension> {
     let scheduling = existing.and_then(|suspension| suspension.scheduling);
@@ -190,6 +199,21 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn a_version_alone_is_told_from_other_changes() {
+        let mut binding = Binding::named(&apimachinery::ObjectKey::namespaced("ns", "a"));
+        binding.spec.resource.resource_version = "7".into();
+        let mut newer = binding.clone();
+        newer.spec.resource.resource_version = "8".into();
+        assert!(differ_in_version(&binding, &newer));
+        let more = Binding { spec: ResourceBindingSpec { replicas: 1, ..newer.spec.clone() }, ..newer.clone() };
+        assert!(!differ_in_version(&binding, &more));
+        for binding in [&mut binding, &mut newer] {
+            binding.spec.propagate_deps = true;
+        }
+        assert!(!differ_in_version(&binding, &newer), "what it depends on is to be looked at, too");
+    }
 
     fn template() -> Value {
         json!({

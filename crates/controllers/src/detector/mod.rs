@@ -42,6 +42,9 @@ struct Detector {
     /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
     /// pass should find its binding; so should a policy that changes now.
     written: Mutex<HashMap<ObjectKey, Arc<Object>>>,
+    /// Templates that were there when they were first seen, and have not been looked at since: as the process before this one
+    /// left them, most likely.
+    found: Waiting,
     /// Templates claimed a moment ago, whose claim has not come back yet.
     echoes: Mutex<HashMap<TemplateKey, Echo>>,
 }
@@ -63,6 +66,7 @@ pub(crate) async fn run(context: Context) {
         unbound: context.queue(),
         waiting: Waiting::default(),
         written: Mutex::default(),
+        found: Waiting::default(),
         echoes: Mutex::default(),
     });
     // Before anything is matched, all policies must be known: else objects would go to weaker ones first.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Involved, Next};
+use controller_runtime::{Involved, Next, Priority};
 use interpreter::Operation;
 use karmada_api::constants::{events, labels};
 use karmada_api::policy::v1alpha1::ActivationPreference;
@@ -23,6 +23,7 @@ use crate::templates;
 impl Detector {
     pub(super) async fn reconcile_template(&self, key: &TemplateKey) -> Result<Next> {
         let place = (key.resource.clone(), key.key.clone());
+        let is_found = self.found.lock().remove(&place);
         let Some(object) = templates::fetch(&self.context, &key.resource, &key.key).await? else {
             self.waiting.lock().remove(&place);
             self.echoes.lock().remove(key);
@@ -37,7 +38,7 @@ impl Detector {
         }
         let mut tree = decoded(&object, object.to_tree())?;
         if let Some(claim) = claim::claimed_by(Template(&tree)) {
-            return self.follow_claim(key, &object, &mut tree, &claim).await;
+            return self.follow_claim(key, &object, &mut tree, &claim, is_found).await;
         }
         // Into the waiting set first, then the look at the policies: a policy that comes meanwhile sees it there.
         self.waiting.lock().insert(place.clone());
@@ -47,7 +48,7 @@ impl Detector {
         let Some(policy) = best else { return Ok(Next::Done) };
         self.check_dependent_overrides(&policy)?;
         self.waiting.lock().remove(&place);
-        self.apply(key, &object, &mut tree, &policy).await
+        self.apply(key, &object, &mut tree, &policy, is_found).await
     }
 
     /// Whether a template looks as this detector's own claim left it, under the policy that was applied then. Asked once
@@ -77,7 +78,14 @@ impl Detector {
         namespaced.or_else(|| among(self.context.policies.of(None)))
     }
 
-    async fn follow_claim(&self, key: &TemplateKey, object: &Object, tree: &mut Value, claim: &Claim) -> Result<Next> {
+    async fn follow_claim(
+        &self,
+        key: &TemplateKey,
+        object: &Object,
+        tree: &mut Value,
+        claim: &Claim,
+        is_found: bool,
+    ) -> Result<Next> {
         let policy = match self.context.policies.get(&claim.policy) {
             Some(policy) => policy,
             None => {
@@ -102,7 +110,7 @@ impl Detector {
             return self.end_claim(key, tree, claim, &policy).await;
         }
         self.check_dependent_overrides(&policy)?;
-        self.apply(key, object, tree, &policy).await
+        self.apply(key, object, tree, &policy, is_found).await
     }
 
     /// A claim whose policy does not select the template any more is the policy's to release, unless the policy is another
@@ -128,7 +136,14 @@ impl Detector {
         if missing { Err(Error::Wait("waiting for dependent overrides".to_owned())) } else { Ok(()) }
     }
 
-    async fn apply(&self, key: &TemplateKey, object: &Object, tree: &mut Value, policy: &Policy) -> Result<Next> {
+    async fn apply(
+        &self,
+        key: &TemplateKey,
+        object: &Object,
+        tree: &mut Value,
+        policy: &Policy,
+        is_found: bool,
+    ) -> Result<Next> {
         let words = policy.scope.policy_words();
         let shown = match policy.scope {
             Scope::Namespaced => format!("{}/{}", policy.metadata.namespace, policy.metadata.name),
@@ -136,7 +151,7 @@ impl Detector {
         };
         let recorder = self.context.recorder.for_component("resource-detector");
         let started = tokio::time::Instant::now();
-        let outcome = self.try_apply(key, tree, policy).await;
+        let outcome = self.try_apply(key, tree, policy, is_found).await;
         let (metrics, result) = (&self.context.metrics, result(&outcome));
         metrics.apply_policy.took(&[result], started.elapsed());
         metrics.apply_attempts.increment(&[result]);
@@ -155,8 +170,8 @@ impl Detector {
         }
     }
 
-    /// Returns whether a binding was written.
-    async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy) -> Result<bool> {
+    /// Returns whether a binding was written. `is_found`: the template was there when it was first seen.
+    async fn try_apply(&self, key: &TemplateKey, tree: &mut Value, policy: &Policy, is_found: bool) -> Result<bool> {
         let mut echo = None;
         if let Some(edits) = claim::claim(policy, Template(tree)) {
             let claimed = self.edit(&key.resource, Template(tree), &edits).await?;
@@ -194,7 +209,7 @@ impl Detector {
                 return Err(error.into());
             }
         };
-        let written = self.write_binding(built).await?;
+        let written = self.write_binding(built, is_found).await?;
         let succeeded = match counted_by {
             // Upstream says so with every pass; here it says something new.
             _ if !written => None,
@@ -234,7 +249,7 @@ impl Detector {
         Ok(Some(i32::try_from(value).unwrap_or(i32::MAX)))
     }
 
-    async fn write_binding(&self, built: Binding) -> Result<bool> {
+    async fn write_binding(&self, built: Binding, is_found: bool) -> Result<bool> {
         let (scope, key) = (built.scope, built.key());
         let resource = Binding::api_resource(scope);
         let writing = || format!("writing {} {key}", resource.kind);
@@ -255,7 +270,17 @@ impl Detector {
                 Err(error) => return Err(error).during(writing),
             },
         };
-        let Some(merged) = binding::merge(&Binding::decode(&existing)?, built)? else { return Ok(false) };
+        let known = Binding::decode(&existing)?;
+        let Some(merged) = binding::merge(&known, built)? else { return Ok(false) };
+        // At the start most templates have another version than their bindings say, because of their status. A look at what
+        // is rendered of them is all that follows from that, and costs less than a write and what that brings about.
+        if is_found
+            && binding::differ_in_version(&known, &merged)
+            && let Some(queue) = self.context.rendering.get()
+        {
+            queue.add_with(key, Priority::Low);
+            return Ok(false);
+        }
         // Whatever comes of it, what was written before is no longer the newest.
         self.written.lock().remove(&key);
         let updated = self.context.client.update(&resource, &merged).await.during(writing)?;

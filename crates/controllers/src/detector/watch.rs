@@ -95,6 +95,12 @@ impl Detector {
             }
             Event::Updated { .. } => return,
         };
+        let place = (resource.clone(), object.key());
+        if matches!(event, Event::Added { initial: true, .. }) {
+            self.found.lock().insert(place);
+        } else {
+            self.found.lock().remove(&place);
+        }
         self.templates.add_with(TemplateKey { resource: resource.clone(), key: object.key(), by_us }, priority);
     }
 }
