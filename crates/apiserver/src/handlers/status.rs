@@ -52,7 +52,8 @@ impl Call<'_> {
         let old = Value::Object(old.into_iter().map(|old| ("status".to_owned(), old)).collect());
         let mut new = old.clone();
         merge_patch::apply(&mut new, &json!({ "status": change }));
-        let is_known = strict::prune(&mut new, &self.resource.info.schema).is_empty();
+        // Types are judged before defaults, which drop what is empty, whatever it is.
+        let is_known = strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&new).is_none();
         self.resource.strategy.default(&mut new);
         // The defaults of what is not there are nobody's concern.
         let status = new["status"].take();
@@ -60,9 +61,6 @@ impl Call<'_> {
             return Ok(None);
         }
         let new = json!({ "status": status });
-        if self.mistyped(&new).is_some() {
-            return Ok(None);
-        }
         let wrong = self.resource.strategy.validate_status(stored, &old, &new);
         Ok(wrong.is_some_and(|wrong| wrong.is_empty()).then_some((old, new)))
     }
