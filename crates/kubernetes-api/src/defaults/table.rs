@@ -207,7 +207,7 @@ mod tests {
                 for path in conditions.iter().map(|condition| &condition.path).chain([path]) {
                     let mut at = *schema;
                     for field in path {
-                        let property = at.properties.get(*field);
+                        let property = at.properties.get(field);
                         let property = property.unwrap_or_else(|| panic!("{name}: {path:?} leads nowhere"));
                         at = schemas.get(property.schema);
                     }

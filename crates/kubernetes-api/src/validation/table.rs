@@ -208,7 +208,7 @@ mod tests {
                 };
                 let mut at = *schema;
                 for field in &path {
-                    let property = at.properties.get(*field);
+                    let property = at.properties.get(field);
                     at = schemas.get(property.unwrap_or_else(|| panic!("{name}: {path:?} leads nowhere")).schema);
                 }
             }
