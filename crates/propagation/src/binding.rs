@@ -9,6 +9,7 @@ use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::{
     BindingSchedulePriority, BindingSuspension, ObjectReference, ResourceBindingSpec, WorkloadAffinityGroups,
 };
+use serde_json::Value;
 
 use crate::claim;
 use crate::server_side;
@@ -78,6 +79,7 @@ pub fn build(
     let namespaced = binding.scope == Scope::Namespaced;
     claim::marks(policy).apply_typed(&mut binding.metadata);
     server_side::carry(&policy.metadata.annotations, &mut binding.metadata.annotations);
+    binding.metadata.annotations.insert(CONTENT.to_owned(), content(template));
     binding.metadata.finalizers = vec![binding.scope.binding_finalizer().to_owned()];
     binding.metadata.owner_references = vec![owner(template)];
     let spec = &policy.spec;
@@ -114,6 +116,54 @@ pub fn build(
     Ok(binding)
 }
 
+/// The annotation with a digest of the template as it was looked at last, without its status and without what every write
+/// changes. A process that starts sees by it that nothing has happened to a template, though the versions differ because
+/// its status was written.
+pub const CONTENT: &str = "karmada-rs.io/template";
+
+fn content(template: Template<'_>) -> String {
+    let mut digest = Digest::default();
+    let fields = template.0.as_object().into_iter().flatten().filter(|(name, _)| *name != "status");
+    for (name, field) in fields {
+        let Some(metadata) = field.as_object().filter(|_| name == "metadata") else {
+            digest.add(name, field);
+            continue;
+        };
+        let bookkeeping = ["resourceVersion", "managedFields"];
+        metadata.iter().filter(|(name, _)| !bookkeeping.contains(&name.as_str())).for_each(|(n, f)| digest.add(n, f));
+    }
+    format!("{:016x}", digest.0)
+}
+
+/// FNV-1a of 64 bits over JSON; the same in every process and version.
+struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    fn add(&mut self, name: &str, field: &Value) {
+        // Encoding a tree into this cannot fail.
+        let _ = serde_json::to_writer(&mut *self, &(name, field));
+    }
+}
+
+impl std::io::Write for Digest {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// The binding goes with its template.
 pub fn owner(template: Template<'_>) -> OwnerReference {
     OwnerReference {
@@ -145,6 +195,8 @@ pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Erro
     if let Some(owner) = controller.filter(|owner| owner.uid != template) {
         return Err(Error::OtherOwner { key: existing.key(), owner: owner.uid.clone(), template: template.to_owned() });
     }
+    let is_same = existing.spec.resource.uid == template
+        && existing.metadata.annotations.get(CONTENT) == built.metadata.annotations.get(CONTENT);
     let mut merged = existing.clone();
     if built.metadata.labels.contains_key(Scope::Namespaced.policy_id_label()) {
         claim::clean(Scope::Cluster).apply_typed(&mut merged.metadata);
@@ -159,7 +211,11 @@ pub fn merge(existing: &Binding, built: Binding) -> Result<Option<Binding>, Erro
     }
     merged.metadata.owner_references = built.metadata.owner_references;
     let spec = &mut merged.spec;
-    spec.resource = built.spec.resource;
+    let seen = std::mem::replace(&mut spec.resource, built.spec.resource);
+    if is_same {
+        // A version that moved because of the status alone is no news.
+        spec.resource.resource_version = seen.resource_version;
+    }
     spec.replica_requirements = built.spec.replica_requirements;
     spec.replicas = built.spec.replicas;
     spec.components = built.spec.components;
@@ -196,7 +252,7 @@ fn suspension(existing: Option<BindingSuspension>, policy: Option<BindingSuspens
 #[cfg(test)]
 mod tests {
     use karmada_api::work::v1alpha2::TargetCluster;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -269,5 +325,34 @@ mod tests {
         assert!(matches!(merge(&existing, built.clone()), Err(Error::OtherOwner { .. })));
         existing.metadata.owner_references.clear();
         assert!(merge(&existing, built).unwrap().is_some(), "a binding without a controller is adopted");
+    }
+
+    #[test]
+    fn a_status_is_no_news() {
+        let built = |tree: &Value| {
+            build(&policy(json!({})), Template(tree), &Interpreter::default(), &Context::default()).unwrap()
+        };
+        let existing = built(&template());
+        for (pointer, value, news) in [
+            ("/status", json!({"replicas": 3}), false),
+            ("/metadata/managedFields", json!([{"manager": "x"}]), false),
+            ("/metadata/annotations", json!({"a": "b"}), true),
+            ("/metadata/labels", json!({"app": "y"}), true),
+            ("/metadata/generation", json!(2), true),
+            ("/metadata/uid", json!("u2"), true),
+            ("/spec/template/spec/containers", json!([{"image": "y"}]), true),
+            ("/data", json!({"a": "b"}), true),
+        ] {
+            let mut tree = template();
+            tree["metadata"]["resourceVersion"] = json!("8");
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            tree.pointer_mut(parent).unwrap()[field] = value;
+            let mut existing = existing.clone();
+            existing.metadata.owner_references.clear();
+            let mut now = built(&tree);
+            now.metadata.owner_references.clear();
+            let merged = merge(&existing, now).unwrap();
+            assert_eq!(merged.map(|it| it.spec.resource.resource_version), news.then(|| "8".to_owned()), "{pointer}");
+        }
     }
 }
