@@ -7,10 +7,11 @@ use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Override, Scope};
+use karmada_api::work::v1alpha1::Work;
 use propagation::namespaces;
 use propagation::template::Template;
 
-use crate::error::{Result, all, decoded};
+use crate::error::{During, Result, all, decoded};
 use crate::{Context, binding};
 
 fn resource() -> ApiResource {
@@ -90,16 +91,28 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
         return Ok(Next::Done);
     }
     let overrides = binding::overrides_for(context, Template(&tree));
+    let clusters = context.clusters.all();
+    let staying = clusters.iter().filter(|cluster| cluster.metadata.deletion_timestamp.is_none());
+    let rendered: Vec<_> = staying.map(|cluster| namespaces::work(Template(&tree), cluster, &overrides)).collect();
+    let is_new = |work: &Work| context.works.cache().get(&work.key()).is_none();
+    // A cache that lags has namespaces that are gone; their Works would be collected, and made here, again and again.
+    if rendered.iter().flatten().any(is_new) && !is_there(context, &object).await? {
+        return Ok(Next::Done);
+    }
     let mut errors = Vec::new();
-    for cluster in context.clusters.all() {
-        if cluster.metadata.deletion_timestamp.is_some() {
-            continue;
-        }
-        let written = match namespaces::work(Template(&tree), &cluster, &overrides) {
+    for work in rendered {
+        let written = match work {
             Ok(work) => binding::write_work(context, work).await.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         };
         errors.extend(written.err());
     }
     all(errors).map(|()| Next::Done)
+}
+
+/// Asks the server for the namespace that the cache has.
+async fn is_there(context: &Context, namespace: &Object) -> Result<bool> {
+    let key = namespace.key();
+    let live = context.client.get_opt(&resource(), &key).await.during(|| format!("reading namespace {key}"))?;
+    Ok(live.is_some_and(|live| live.uid() == namespace.uid() && !live.is_deleting()))
 }

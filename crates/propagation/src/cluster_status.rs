@@ -149,8 +149,12 @@ pub fn silence(signs: Signs<'_>, before: Option<&Heard>, graces: Graces, now: Ti
         message: message.to_owned(),
         ..Condition::default()
     };
-    let already = signs.ready.is_some_and(|it| it.status == unknown.status);
-    ((!already).then_some(unknown), heard)
+    if signs.ready.is_some_and(|it| it.status == unknown.status) {
+        return (None, heard);
+    }
+    // What an agent that comes back reports is a change, be it what it reported last.
+    let told = Some((unknown.status.clone(), unknown.reason.clone()));
+    (Some(unknown), Heard { ready: told, ..heard })
 }
 
 /// Sorts what a member serves as it is stored, and says whether it is all. `failed` tells that some group could not be
