@@ -215,10 +215,7 @@ pub fn validate_core_finalizers(meta: &Value, path: &Path) -> ErrorList {
 
 fn validate_core_finalizer(finalizer: &str, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
-    if is_qualified_name(finalizer).is_empty()
-        && !finalizer.contains('/')
-        && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes")
-    {
+    if !finalizer.contains('/') && !matches!(finalizer, "orphan" | "foregroundDeletion" | "kubernetes") {
         let detail = "name is neither a standard finalizer name nor is it fully qualified";
         errors.push(field::Error::invalid(path, finalizer, detail));
     }

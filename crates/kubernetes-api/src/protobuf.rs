@@ -222,7 +222,7 @@ fn one(type_: &Type, value: &wire::Value<'_>, depth: usize) -> Result<Value, Pro
         Type::String => value.text()?.into(),
         Type::Bool => (value.integer()? != 0).into(),
         Type::Int => value.integer()?.into(),
-        Type::Double => value.double()?.into(),
+        Type::Double => scalar::number(value.double()?),
         Type::Bytes => scalar::base64(value.bytes()?).into(),
         Type::Message(name) => {
             let mut object = Map::new();

@@ -28,6 +28,7 @@ pub(crate) mod status;
 mod table;
 mod update;
 mod volumes;
+mod windows;
 mod workloads;
 
 use at::At;

@@ -128,6 +128,15 @@ pub(super) fn is_unset(message: &str, name: &str, value: &Value) -> bool {
     }
 }
 
+/// A number as Go prints it, and as it is stored: what is whole has no fraction.
+pub(super) fn number(double: f64) -> Value {
+    // Up to 2^53 every whole number is exactly one integer.
+    if double.fract() == 0.0 && double.abs() <= 9_007_199_254_740_992.0 {
+        return (double as i64).into();
+    }
+    double.into()
+}
+
 /// The number of the field that holds the JSON of a message that is nothing but embedded JSON.
 pub(super) fn raw_field(message: &str) -> Option<u32> {
     let short = message.rsplit('.').next().unwrap_or(message);

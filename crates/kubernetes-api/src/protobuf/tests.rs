@@ -41,6 +41,17 @@ fn pointers_keep_their_zero_and_values_do_not() {
 }
 
 #[test]
+fn whole_numbers_have_no_fraction() {
+    // spec.versions[0].schema.openAPIV3Schema: minimum (11) and maximum (9).
+    let double = |field: u8, value: f64| [&[field << 3 | 1][..], &value.to_le_bytes()].concat();
+    let schema = [double(11, 0.0), double(9, 1.5)].concat();
+    let version = tagged(7, &tagged(4, &tagged(1, &schema)));
+    let decoded = decode(&envelope("apiextensions.k8s.io/v1", "CustomResourceDefinition", &tagged(2, &version)));
+    let schema = &decoded.expect("a definition")["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    assert_eq!(schema.to_string(), r#"{"maximum":1.5,"minimum":0}"#);
+}
+
+#[test]
 fn options_are_known_in_every_group_and_bad_bytes_are_refused() {
     let raw = tagged(4, b"Foreground");
     let decoded = decode(&envelope("apps/v1", "DeleteOptions", &raw)).expect("options");

@@ -9,7 +9,7 @@ use super::at::At;
 use super::checks::Check;
 use super::{
     Object, autoscaling, cluster, config, containers, events, machinery, network, placement, pods, rbac, resources,
-    services, update, volumes, workloads,
+    services, update, volumes, windows, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -167,6 +167,7 @@ fn function(name: &str) -> Option<Function> {
         placement::FUNCTIONS,
         pods::FUNCTIONS,
         volumes::FUNCTIONS,
+        windows::FUNCTIONS,
         workloads::FUNCTIONS,
         resources::FUNCTIONS,
         services::FUNCTIONS,

@@ -8,6 +8,14 @@ use super::pods;
 fn containers_in_detail() {
     for (part, expected) in [
         (
+            "securityContext: {windowsOptions: {gmsaCredentialSpecName: A_b, gmsaCredentialSpec: '', runAsUserName: 'a:b'}}",
+            expect![[r#"
+                spec.containers[0].securityContext.windowsOptions.gmsaCredentialSpecName: Invalid value: "A_b": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.containers[0].securityContext.windowsOptions.gmsaCredentialSpec: Invalid value: "": gmsaCredentialSpec cannot be an empty string
+                spec.containers[0].securityContext.windowsOptions.runAsUserName: Invalid value: "a:b": runAsUserName's User cannot contain the following characters: "/\:;|=,+*?<>@[]
+            "#]],
+        ),
+        (
             "securityContext: {privileged: true, allowPrivilegeEscalation: false, procMount: X}",
             expect![[r#"
                 spec.containers[0].securityContext.procMount: Unsupported value: "X": supported values: "Default", "Unmasked"

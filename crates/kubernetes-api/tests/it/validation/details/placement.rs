@@ -97,6 +97,7 @@ fn placement() {
             "securityContext: {seccompProfile: {type: Localhost}, windowsOptions: {runAsUserName: ''}}",
             expect![[r#"
             spec.securityContext.seccompProfile.localhostProfile: Required value: must be set when seccomp type is Localhost
+            spec.securityContext.windowsOptions.runAsUserName: Invalid value: "": runAsUserName cannot be an empty string
         "#]],
         ),
         (
