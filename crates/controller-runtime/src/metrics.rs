@@ -3,11 +3,15 @@
 //! [`observed`] says where: workers that start inside such a future count in its registry, others nowhere. So a
 //! controller does not hand a registry from function to function only for the sake of its numbers.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use metrics::{Buckets, Counters, Description, Gauges, Histograms, Registry};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::WorkQueue;
 
@@ -99,6 +103,65 @@ tokio::task_local! {
 /// Runs `future`; workers it starts count in `registry`.
 pub async fn observed<F: Future>(registry: Registry, future: F) -> F::Output {
     REGISTRY.scope(registry, future).await
+}
+
+/// What a queue counts that is no [`WorkQueue`]: who owns it tells of each step.
+pub struct Steps {
+    name: &'static str,
+    adds: Counters,
+    retries: Counters,
+    waited: Histograms,
+    work: Histograms,
+    running: Arc<Mutex<BTreeMap<u64, Instant>>>,
+    begun: AtomicU64,
+}
+
+impl Steps {
+    /// `depth` is how many keys wait, `None` when the queue is gone.
+    pub fn new(
+        registry: &Registry,
+        name: &'static str,
+        depth: impl Fn() -> Option<usize> + Send + Sync + 'static,
+    ) -> Self {
+        let running: Arc<Mutex<BTreeMap<u64, Instant>>> = Arc::default();
+        let seen = running.clone();
+        registry.collect(move |samples| {
+            let Some(depth) = depth() else { return false };
+            samples.gauge(&DEPTH, &[name, name, ""], f64::from(u32::try_from(depth).unwrap_or(u32::MAX)));
+            let lasted: Vec<f64> = seen.lock().values().map(|begun| begun.elapsed().as_secs_f64()).collect();
+            samples.gauge(&UNFINISHED, &[name, name], lasted.iter().sum());
+            samples.gauge(&LONGEST, &[name, name], lasted.into_iter().fold(0.0, f64::max));
+            true
+        });
+        let (adds, retries) = (registry.counters(&ADDS), registry.counters(&RETRIES));
+        for family in [&adds, &retries] {
+            family.add(&[name, name], 0);
+        }
+        let (waited, work) = (registry.histograms(&QUEUE_DURATION), registry.histograms(&WORK_DURATION));
+        Self { name, adds, retries, waited, work, running, begun: AtomicU64::new(0) }
+    }
+
+    pub fn added(&self) {
+        self.adds.increment(&[self.name, self.name]);
+    }
+
+    pub fn retried(&self) {
+        self.retries.increment(&[self.name, self.name]);
+    }
+
+    /// A key is taken up that waited for this long; the caller owes an [`Steps::end`] with the answer.
+    pub fn begin(&self, waited: Duration) -> u64 {
+        self.waited.took(&[self.name, self.name], waited);
+        let turn = self.begun.fetch_add(1, Ordering::Relaxed);
+        self.running.lock().insert(turn, Instant::now());
+        turn
+    }
+
+    pub fn end(&self, turn: u64) {
+        if let Some(begun) = self.running.lock().remove(&turn) {
+            self.work.took(&[self.name, self.name], begun.elapsed());
+        }
+    }
 }
 
 /// What the passes of one controller count, if anybody counts.

@@ -196,6 +196,7 @@ fn descheduler(
     stop: &CancellationToken,
 ) -> anyhow::Result<Option<JoinHandle<()>>> {
     let Some(own) = options.descheduler.clone() else { return Ok(None) };
+    let own = DeschedulerOptions { metrics: opened.server.shared().metrics.clone(), ..own };
     // Without estimators of other processes it still looks at the members that are followed here.
     let estimators = match &options.estimators {
         Some(settings) => estimators(opened, context, options, settings)?,

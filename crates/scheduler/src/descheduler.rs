@@ -3,16 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use apimachinery::Object;
 use client::Client;
-use controller_runtime::{EventRecorder, InformerSet};
+use controller_runtime::metrics::Steps;
+use controller_runtime::{EventRecorder, Informer, InformerSet};
 use estimator::wire::ObjectReference;
 use estimator::{Answer, Ask, Estimators, Question};
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
+use metrics::Registry;
 use scheduling::descheduling::{self, Moved};
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
@@ -28,11 +33,18 @@ pub struct DeschedulerOptions {
     pub threshold: Duration,
     /// Replicas that may move in one interval, over all bindings: a lost zone must not empty a fleet at once.
     pub budget: i64,
+    /// Where the descheduler counts.
+    pub metrics: Registry,
 }
 
 impl Default for DeschedulerOptions {
     fn default() -> Self {
-        Self { interval: Duration::from_secs(120), threshold: Duration::from_secs(300), budget: 1000 }
+        Self {
+            interval: Duration::from_secs(120),
+            threshold: Duration::from_secs(300),
+            budget: 1000,
+            metrics: Registry::default(),
+        }
     }
 }
 
@@ -52,12 +64,19 @@ pub async fn deschedule(
     }
     let mut ticks = tokio::time::interval(options.interval.max(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    // The bindings of a round are its queue.
+    let waiting: Arc<AtomicUsize> = Arc::default();
+    let depth = Arc::downgrade(&waiting);
+    let steps = Steps::new(&options.metrics, "descheduler", move || Some(depth.upgrade()?.load(Ordering::Relaxed)));
     while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let mut left = options.budget;
-        for object in bindings.cache().list(None) {
-            let Ok(binding) = Binding::decode(&object) else { continue };
-            let concerned = descheduling::concerns(&binding) && descheduling::is_settled(&binding, DEFAULT_SCHEDULER);
-            if !concerned || left <= 0 {
+        let (began, mut left) = (Instant::now(), options.budget);
+        let round: Vec<(Arc<Object>, Binding)> = concerned(&bindings);
+        waiting.store(round.len(), Ordering::Relaxed);
+        round.iter().for_each(|_| steps.added());
+        for (object, binding) in round {
+            waiting.fetch_sub(1, Ordering::Relaxed);
+            let _turn = Turn(&steps, steps.begin(began.elapsed()));
+            if left <= 0 {
                 continue;
             }
             let Some(moved) = look(&binding, &estimators, &options, left).await else { continue };
@@ -74,6 +93,26 @@ pub async fn deschedule(
             }
         }
     }
+}
+
+/// Ends a step of the queue, however it is left.
+struct Turn<'a>(&'a Steps, u64);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.end(self.1);
+    }
+}
+
+/// The bindings that may have replicas to take back.
+fn concerned(bindings: &Informer) -> Vec<(Arc<Object>, Binding)> {
+    let decoded = bindings.cache().list(None).into_iter().filter_map(|object| {
+        let binding = Binding::decode(&object).ok()?;
+        Some((object, binding))
+    });
+    let may =
+        |binding: &Binding| descheduling::concerns(binding) && descheduling::is_settled(binding, DEFAULT_SCHEDULER);
+    decoded.filter(|(_, binding)| may(binding)).collect()
 }
 
 /// What to take back, as far as the estimators know.

@@ -39,6 +39,8 @@ pub struct Taken<K> {
     pub priority: i32,
     /// This one included; starts again at 1 when something happened to the key.
     pub attempts: u32,
+    /// How long it was active.
+    pub waited: Moment,
 }
 
 /// How many keys are where.
@@ -88,7 +90,7 @@ struct Item {
 
 #[derive(Clone, Debug)]
 enum Place {
-    Active { arrival: u64 },
+    Active { arrival: u64, since: Moment },
     Backoff { until: Moment },
     Parked { until: Option<Moment>, backoff: Moment },
     Processing { again: Option<Again>, woken: bool, gone: bool },
@@ -116,7 +118,7 @@ impl<K> Queue<K> {
 
 impl<K: Ord + Clone> Queue<K> {
     /// Something happened to the key that must be looked at; `version` is the state of the binding that says so.
-    pub fn push(&mut self, key: K, priority: i32, version: u64) {
+    pub fn push(&mut self, key: K, priority: i32, version: u64, now: Moment) {
         let attempts = match self.items.get_mut(&key) {
             Some(Item { place: Place::Processing { again, gone, .. }, .. }) => {
                 *gone = false;
@@ -125,7 +127,7 @@ impl<K: Ord + Clone> Queue<K> {
                 return;
             }
             Some(item) if matches!(item.place, Place::Active { .. }) => {
-                let Place::Active { arrival } = item.place else { return };
+                let Place::Active { arrival, .. } = item.place else { return };
                 let before = std::mem::replace(&mut item.priority, priority);
                 if before != priority {
                     self.active.remove(&(Reverse(before), arrival, key.clone()));
@@ -135,7 +137,7 @@ impl<K: Ord + Clone> Queue<K> {
             }
             _ => 0,
         };
-        self.activate(key, priority, attempts);
+        self.activate(key, priority, attempts, now);
     }
 
     /// Something changed that may let a failed key succeed. A key that did not fail is left alone; pauses between
@@ -150,7 +152,7 @@ impl<K: Ord + Clone> Queue<K> {
                     self.due.remove(&(until, key.clone()));
                 }
                 if backoff <= now {
-                    self.activate(key.clone(), priority, attempts);
+                    self.activate(key.clone(), priority, attempts, now);
                 } else {
                     item.place = Place::Backoff { until: backoff };
                     self.due.insert((backoff, key.clone()));
@@ -166,8 +168,12 @@ impl<K: Ord + Clone> Queue<K> {
         let (_, _, key) = self.active.pop_first()?;
         let item = self.items.get_mut(&key)?;
         item.attempts = item.attempts.saturating_add(1);
+        let waited = match item.place {
+            Place::Active { since, .. } => now.saturating_sub(since),
+            _ => Moment::ZERO,
+        };
         item.place = Place::Processing { again: None, woken: false, gone: false };
-        Some(Taken { priority: item.priority, attempts: item.attempts, key })
+        Some(Taken { priority: item.priority, attempts: item.attempts, key, waited })
     }
 
     /// Ends a pass that has dealt with everything up to `version`. What happened later brings the key back at once.
@@ -179,7 +185,7 @@ impl<K: Ord + Clone> Queue<K> {
             return;
         }
         if let Some(again) = again.filter(|again| again.version > version) {
-            return self.activate(key.clone(), again.priority, 0);
+            return self.activate(key.clone(), again.priority, 0, now);
         }
         let backoff = now + self.pacing.pause(item.attempts);
         let outcome = match outcome {
@@ -255,24 +261,24 @@ impl<K: Ord + Clone> Queue<K> {
             }
         }
         ready.sort();
-        for (Reverse(priority), _, attempts, key) in ready {
-            self.activate(key, priority, attempts);
+        for (Reverse(priority), at, attempts, key) in ready {
+            self.activate(key, priority, attempts, at);
         }
     }
 
-    fn activate(&mut self, key: K, priority: i32, attempts: u32) {
+    fn activate(&mut self, key: K, priority: i32, attempts: u32, since: Moment) {
         self.take_out(&key);
         self.arrivals += 1;
         let arrival = self.arrivals;
         self.active.insert((Reverse(priority), arrival, key.clone()));
-        self.items.insert(key, Item { priority, attempts, place: Place::Active { arrival } });
+        self.items.insert(key, Item { priority, attempts, place: Place::Active { arrival, since } });
     }
 
     /// Removes a key from the ordered sets.
     fn take_out(&mut self, key: &K) {
         let Some(item) = self.items.get(key) else { return };
         match item.place {
-            Place::Active { arrival } => {
+            Place::Active { arrival, .. } => {
                 self.active.remove(&(Reverse(item.priority), arrival, key.clone()));
             }
             Place::Backoff { until } | Place::Parked { until: Some(until), .. } => {
@@ -292,7 +298,7 @@ mod tests {
         let words: Vec<&str> = command.split(' ').collect();
         let number = |at: usize| words.get(at).map_or(0, |word| word.parse().expect("a number"));
         match words[0] {
-            "push" => queue.push(words[1].into(), number(2), u64::try_from(number(3)).expect("a version")),
+            "push" => queue.push(words[1].into(), number(2), u64::try_from(number(3)).expect("a version"), now),
             "wake" => queue.wake(&words[1].into(), now),
             "remove" => queue.remove(&words[1].into()),
             "pop" => {
@@ -408,7 +414,7 @@ mod tests {
         let mut queue = Queue::default();
         let now = Duration::ZERO;
         for key in ["a", "b", "c", "d"] {
-            queue.push(key, 0, 1);
+            queue.push(key, 0, 1, Moment::ZERO);
         }
         for outcome in [Outcome::Retry, Outcome::Unschedulable] {
             let key = queue.pop(now).expect("a key").key;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use apimachinery::{Object, ObjectKey};
 use client::Client;
+use controller_runtime::metrics::Steps;
 use controller_runtime::{Event, EventRecorder, Informer, InformerSet};
 use estimator::Estimators;
 use futures::FutureExt;
@@ -72,6 +73,9 @@ impl Default for Options {
     }
 }
 
+/// The queue's name in upstream's metrics.
+const QUEUE: &str = "scheduler-queue";
+
 /// A change of a cluster looks at the binding again, whatever the binding's version.
 const ANY_VERSION: u64 = u64::MAX;
 
@@ -85,6 +89,8 @@ pub(crate) struct Shared {
     pub world: World,
     pub recorder: EventRecorder,
     pub counted: Counted,
+    /// What the queue counts; set once the queue is there.
+    steps: OnceLock<Steps>,
     pub roster: Mutex<Roster>,
     pub clusters: Mutex<Clusters>,
     pub assumptions: Mutex<Assumptions>,
@@ -109,6 +115,7 @@ pub fn start(
         recorder: EventRecorder::start(client.clone(), world.clone(), options.name.as_str(), stop.clone()),
         client: client.clone(),
         counted: Counted::new(&options.metrics),
+        steps: OnceLock::new(),
         world,
         roster: Mutex::new(Roster::new(options.name.as_str(), options.by_priority)),
         clusters: Mutex::default(),
@@ -129,6 +136,9 @@ pub fn start(
         }
         true
     });
+    let counted = Arc::downgrade(&shared);
+    let depth = move || counted.upgrade().map(|shared| shared.queue.depths().active);
+    let _ = shared.steps.set(Steps::new(&shared.options.metrics, QUEUE, depth));
     if shared.options.gates.workload_affinity {
         for (_, informer) in &shared.bindings {
             peers::index(informer.cache());
@@ -193,7 +203,11 @@ impl Shared {
             let Some(taken) = stop.run_until_cancelled(self.queue.next()).await else { break };
             let shared = self.clone();
             tokio::spawn(async move {
+                let turn = shared.steps.get().map(|steps| steps.begin(taken.waited));
                 shared.pass(&taken.key).await;
+                if let (Some(steps), Some(turn)) = (shared.steps.get(), turn) {
+                    steps.end(turn);
+                }
                 drop(slot);
             });
         }
@@ -212,6 +226,7 @@ impl Shared {
         self.roster.lock().handled(key, ended.version, ended.lacks);
         if ended.outcome != Outcome::Done {
             self.counted.queued("ScheduleAttemptFailure");
+            self.steps.get().iter().for_each(|steps| steps.retried());
         }
         self.queue.done(key, ended.outcome, ended.version);
     }
@@ -233,6 +248,7 @@ impl Shared {
                 // What has its place already is a backlog at the start; whoever wants something now goes first.
                 let backlog = matches!(event, Event::Added { initial: true, .. }) && triggers::was_placed(new);
                 let priority = if backlog { priority.saturating_sub(i32::MAX) } else { priority };
+                self.steps.get().iter().for_each(|steps| steps.added());
                 self.queue.push(new.key(), priority, version);
             }
             Step::Remove => self.queue.remove(&new.key()),

@@ -24,7 +24,8 @@ impl<K: Ord + Clone> WaitingQueue<K> {
     }
 
     pub fn push(&self, key: K, priority: i32, version: u64) {
-        self.state.lock().push(key, priority, version);
+        let now = self.now();
+        self.state.lock().push(key, priority, version, now);
         self.changed.notify_one();
     }
 

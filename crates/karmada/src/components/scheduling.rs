@@ -42,6 +42,7 @@ pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
         let estimators = estimators(around, settings)?;
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let (client, world, stop) = (around.client.clone(), around.world.clone(), around.stop.clone());
+        let options = scheduler::DeschedulerOptions { metrics: around.registry.clone(), ..options };
         let task = tokio::spawn(async move {
             scheduler::deschedule(&informers, &client, world, estimators, options, stop).await;
         });

@@ -199,6 +199,8 @@ async fn our_scheduler_asks_our_estimator() {
     assert!(told.contains(counted), "{told}");
     assert!(page(scheduler.told("health on "), "/healthz").await.ends_with("\r\nok"));
     let told = page(scheduler.told("metrics on "), "/metrics").await;
+    let waited = "workqueue_queue_duration_seconds_sum{name=\"scheduler-queue\",controller=\"scheduler-queue\"} ";
+    assert!(told.contains(waited), "{told}");
     assert!(told.contains("karmada_scheduler_schedule_attempts_total{result=\"scheduled\""), "{told}");
 
     // Without the estimator there is the cluster's own word.
@@ -299,6 +301,16 @@ async fn our_descheduler_takes_back_what_no_node_takes() {
     let lease_key = ObjectKey::namespaced("karmada-system", "karmada-descheduler");
     assert!(control.get(&lease, &lease_key).await.is_ok());
     assert!(page(descheduler.told("health on "), "/healthz").await.ends_with("\r\nok"));
+    // What upstream's own suite looks for in a descheduler that leads.
+    let text = page(descheduler.told("metrics on "), "/metrics").await;
+    for expected in [
+        "leader_election_master_status{name=\"karmada-descheduler\"} 1\n",
+        "workqueue_queue_duration_seconds_sum{name=\"descheduler\",controller=\"descheduler\"} ",
+        "workqueue_work_duration_seconds_count{name=\"descheduler\",controller=\"descheduler\"} ",
+        "workqueue_depth{name=\"descheduler\",controller=\"descheduler\",priority=\"\"} 0\n",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
     // The scheduler has not looked at this result yet, so nothing more is taken.
     assert!(descheduler.terminate());
     assert!(estimator.terminate());
