@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use apimachinery::field::Path;
+use apimachinery::status::StatusDetails;
 use apimachinery::{Object, ObjectKey, Status, StatusReason, names};
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -117,7 +118,25 @@ impl Call<'_> {
         Ok((self.served(object.shared())?, warnings))
     }
 
+    /// Of a kind whose definition is being deleted nothing new comes: else who puts back what is deleted would hold the
+    /// definition for ever.
+    fn refuse_of_terminating_kind(&self) -> Result<(), Status> {
+        let info = &self.resource.info;
+        let named = &info.resource;
+        let definition = ObjectKey::cluster(format!("{}.{}", named.plural, named.group));
+        let place = keys::group_resource("apiextensions.k8s.io", "customresourcedefinitions");
+        let stored = || self.server.cache.resource(&place).get(&definition);
+        if !info.custom || !stored().is_some_and(|definition| definition.is_deleting()) {
+            return Ok(());
+        }
+        let message = "create not allowed while custom resource definition is terminating";
+        let details =
+            StatusDetails { group: named.group.clone(), kind: named.plural.clone(), ..StatusDetails::default() };
+        Err(Status::failure(StatusReason::MethodNotAllowed, message).with_details(details))
+    }
+
     async fn store_new(&self, key: &ObjectKey, encoded: &bytes::Bytes) -> Result<Object, Status> {
+        self.refuse_of_terminating_kind()?;
         let place = keys::object_key(&self.resource.info.resource, key);
         let lease = self.lease().await?;
         for _ in 0..NAMESPACE_TRIES {

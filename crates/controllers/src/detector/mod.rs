@@ -17,7 +17,7 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use parking_lot::Mutex;
 
 use crate::Context;
-use crate::error::Result;
+use crate::error::{During, Result};
 use crate::execution::asks_anew;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
@@ -151,7 +151,11 @@ impl Detector {
         };
         // Usually it is the template that was deleted.
         let informer = self.context.control.existing(&resource);
-        if informer.is_some_and(|informer| informer.cache().get(&key).is_some()) {
+        let Some(cached) = informer.and_then(|informer| informer.cache().get(&key)) else { return Ok(Next::Done) };
+        // A cache that lags has templates that are gone; their bindings would be collected, and made, again and again.
+        let live = self.context.client.get_opt(&resource, &key).await;
+        let live = live.during(|| format!("reading {} {key}", resource.kind))?;
+        if live.is_some_and(|live| live.uid() == cached.uid()) {
             self.templates.add(TemplateKey { resource, key, by_us: false });
         }
         Ok(Next::Done)
