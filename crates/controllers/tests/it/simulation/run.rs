@@ -70,16 +70,7 @@ async fn made(client: &Client, resource: &ApiResource, object: Value) -> Option<
     let what = format!("{} {}", resource.kind, name(&object));
     match get(client, resource, &ObjectKey::cluster(name(&object))).await {
         Some(found) if lives(&found) => None,
-        Some(found) => {
-            let left = all(client, &Kind::Widget.resource(), None).await;
-            let mut says = Vec::new();
-            for object in &left {
-                let key = ObjectKey::namespaced(text(object, "/metadata/namespace"), name(object));
-                let deleted = client.delete(&Kind::Widget.resource(), &key, &DeleteOptions::background()).await;
-                says.push(format!("{key} {} {deleted:?}", object["metadata"]));
-            }
-            Some(format!("{what} does not go: {} {says:?}", found["status"]["conditions"]))
-        }
+        Some(found) => Some(format!("{what} does not go: {}", found["status"]["conditions"])),
         None => {
             drop(client.create(resource, &object).await);
             Some(format!("{what} has just been made"))
