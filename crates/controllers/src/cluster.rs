@@ -76,6 +76,11 @@ async fn ensure_namespace(context: &Context, cluster: &str, object: &Object) -> 
     if context.control.informer(&namespaces()).cache().get(&ObjectKey::cluster(name.as_str())).is_some() {
         return Ok(());
     }
+    // A cache that lags has clusters that leave: what is made for them goes again, which this process would take for a
+    // namespace that is missing.
+    if !live(context, object).await?.is_some_and(|live| !live.is_deleting()) {
+        return Ok(());
+    }
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {labels::SYSTEM: "true"}},
     });
@@ -142,7 +147,7 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
             if !existing.is_deleting() {
                 // A cluster that joined under this name since has a namespace of its own: one that was read before the
                 // leaving Cluster was seen to be there is not that.
-                if !is_leaving_still(context, object).await? {
+                if !live(context, object).await?.is_some_and(|live| live.is_deleting()) {
                     return Ok(Next::Done);
                 }
                 let options = DeleteOptions::default().only_uid(existing.uid());
@@ -169,12 +174,11 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     Ok(Next::Done)
 }
 
-/// Asks the server, for the cache may tell of a Cluster that is long gone.
-async fn is_leaving_still(context: &Context, object: &Object) -> Result<bool> {
+/// The Cluster as the server has it, if it is the same: the cache may tell of one that is long gone.
+async fn live(context: &Context, object: &Object) -> Result<Option<Arc<Object>>> {
     let key = object.key();
-    let live =
-        context.client.get_opt(&Cluster::api_resource(), &key).await.during(|| format!("reading cluster {key}"))?;
-    Ok(live.is_some_and(|live| live.uid() == object.uid() && live.is_deleting()))
+    let live = context.client.get_opt(&Cluster::api_resource(), &key).await;
+    Ok(live.during(|| format!("reading cluster {key}"))?.filter(|live| live.uid() == object.uid()))
 }
 
 /// Whether any binding still goes there; the scheduler takes a leaving cluster out of them.
