@@ -78,7 +78,7 @@ async fn ensure_namespace(context: &Context, cluster: &str, object: &Object) -> 
     }
     // A cache that lags has clusters that leave: what is made for them goes again, which this process would take for a
     // namespace that is missing.
-    if !live(context, object).await?.is_some_and(|live| !live.is_deleting()) {
+    if live(context, object).await?.is_none_or(|live| live.is_deleting()) {
         return Ok(());
     }
     let namespace = json!({
