@@ -212,6 +212,19 @@ mod tests {
         json!({"metadata": {"namespace": "ns", "name": "q"}, "spec": {"overall": {"cpu": limit}}, "status": {"overallUsed": {"cpu": used}}})
     }
 
+    fn request(old: Option<&Value>) -> Request<'_> {
+        Request {
+            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            group: "work.karmada.io",
+            kind: "ResourceBinding",
+            namespace: "ns",
+            old,
+            uuid: "",
+            customizations: &[],
+            options: Options::default(),
+        }
+    }
+
     #[test]
     fn what_needs_no_quota() {
         let named = |mut binding: Value| {
@@ -230,18 +243,8 @@ mod tests {
             (None, binding("1", &[2, -3]), Err("total replicas in clusters cannot be negative for RB ns/b: -1")),
             (None, binding("-1", &[2]), Err("resource request for cpu in RB ns/b has a negative value: -1")),
         ] {
-            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
             let old = old.map(named);
-            let request = Request {
-                operation,
-                group: "work.karmada.io",
-                kind: "ResourceBinding",
-                namespace: "ns",
-                old: old.as_ref(),
-                uuid: "",
-                customizations: &[],
-                options: Options::default(),
-            };
+            let request = request(old.as_ref());
             let found = unaffected(&request, &named(new)).map_err(|denied| denied.to_string());
             assert_eq!(found, expected.map_err(str::to_owned));
         }
@@ -280,17 +283,7 @@ mod tests {
             ),
             ("back to nothing", Some(binding("1", &[4])), binding("1", &[0]), quota("2", "4"), Ok(Some(""))),
         ] {
-            let operation = if old.is_some() { Operation::Update } else { Operation::Create };
-            let request = Request {
-                operation,
-                group: "work.karmada.io",
-                kind: "ResourceBinding",
-                namespace: "ns",
-                old: old.as_ref(),
-                uuid: "",
-                customizations: &[],
-                options: Options::default(),
-            };
+            let request = request(old.as_ref());
             let found = charge(&request, &new, &[quota]);
             let found = found.map(|charges| charges.first().map(|it| text(&it.overall_used, "cpu").to_owned()));
             let found = found.map_err(|denied| denied.to_string());

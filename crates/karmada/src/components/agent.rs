@@ -5,24 +5,20 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use client::Client;
-use controllers::{CONTROLLERS, Context, Place, Settings};
+use controllers::{CONTROLLERS, Context, Controller, Place, Settings};
 use karmada_api::constants::leases;
 use karmadactl::agent::{Registration, register, skips_verification};
 
+use super::reconciling::selection;
 use super::{Begun, limited, run_over};
 use crate::flags::Given;
 
 /// Keys of upstream's `--controllers` whose controllers are not here.
 const ELSEWHERE: &[&str] = &["certRotation", "endpointsliceCollect", "serviceExport"];
 
-/// What `--controllers` selects of those that are here. As upstream, words that no controller has are passed over.
-fn selection(given: &[&str]) -> anyhow::Result<Vec<String>> {
-    if let Some(missing) = given.iter().find(|word| ELSEWHERE.contains(*word)) {
-        anyhow::bail!("--controllers: {missing} is a controller of upstream's that is not part of this version");
-    }
-    let is_here = |name: &str| CONTROLLERS.iter().any(|it| it.place == Place::Both && it.name == name);
-    let known = |word: &&&str| **word == "*" || is_here(word.trim_start_matches('-'));
-    Ok(given.iter().filter(known).map(|word| (*word).to_owned()).collect())
+/// Whether an agent runs it.
+fn is_of_agents(controller: &Controller) -> bool {
+    controller.place == Place::Both
 }
 
 /// `--karmada-kubeconfig` and `--karmada-context`.
@@ -76,7 +72,7 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
 
 pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
     // What can be said without asking anybody first.
-    let selection = selection(&given.list("controllers"))?;
+    let selection = selection(&given.list("controllers"), ELSEWHERE, is_of_agents)?;
     registration(given, false)?;
     let control = control_plane(given).await?;
     let (member, insecure) = member(given).await?;
@@ -91,7 +87,7 @@ pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> 
         let tasks = controllers::start(&context, &selection).context("--controllers")?;
         anyhow::ensure!(context.synced().await, "the agent ended before it knew what there is");
         let names: Vec<&str> =
-            CONTROLLERS.iter().filter(|it| it.place == Place::Both).map(|controller| controller.name).collect();
+            CONTROLLERS.iter().filter(|it| is_of_agents(it)).map(|controller| controller.name).collect();
         let told = format!("The agent of cluster {name} is ready ({} of {})", tasks.len(), names.join(", "));
         Ok(Begun { told, tasks })
     })
@@ -112,7 +108,7 @@ mod tests {
                 Err("--controllers: certRotation is a controller of upstream's that is not part of this version"),
             ),
         ] {
-            let found = selection(&given).map_err(|error| error.to_string());
+            let found = selection(&given, ELSEWHERE, is_of_agents).map_err(|error| error.to_string());
             let expected = expected.map(|words: Vec<&str>| words.into_iter().map(str::to_owned).collect::<Vec<_>>());
             assert_eq!(found, expected.map_err(str::to_owned));
         }

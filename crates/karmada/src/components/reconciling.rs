@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use controllers::{CONTROLLERS, Context, Settings};
+use controllers::{CONTROLLERS, Context, Controller, Settings};
 
 use super::{Begun, run};
 use crate::flags::Given;
@@ -27,11 +27,15 @@ const ELSEWHERE: &[&str] = &[
     "workloadRebalancer",
 ];
 
-/// What `--controllers` selects of those that are here. As upstream, words that no controller has are passed over; those
-/// of a controller that is not here are an error unless they leave it out.
-fn selection(given: &[&str]) -> anyhow::Result<Vec<String>> {
-    let is_here = |name: &str| CONTROLLERS.iter().any(|controller| controller.name == name);
-    let missing = given.iter().find(|word| ELSEWHERE.contains(*word) && !is_here(word));
+/// What `--controllers` selects of those that are `here`. As upstream, words that no controller has are passed over; those
+/// of a controller that is only `elsewhere` are an error unless they leave it out.
+pub(super) fn selection(
+    given: &[&str],
+    elsewhere: &[&str],
+    here: impl Fn(&Controller) -> bool,
+) -> anyhow::Result<Vec<String>> {
+    let is_here = |name: &str| CONTROLLERS.iter().any(|controller| controller.name == name && here(controller));
+    let missing = given.iter().find(|word| elsewhere.contains(*word) && !is_here(word));
     if let Some(missing) = missing {
         anyhow::bail!("--controllers: {missing} is a controller of upstream's that is not part of this version");
     }
@@ -40,7 +44,7 @@ fn selection(given: &[&str]) -> anyhow::Result<Vec<String>> {
 }
 
 pub async fn controller_manager(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
-    let selection = selection(&given.list("controllers"))?;
+    let selection = selection(&given.list("controllers"), ELSEWHERE, |_| true)?;
     run("karmada-controller-manager", given, Some("karmada-controller-manager"), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
         // No member is of this process.
@@ -74,7 +78,7 @@ mod tests {
                 ),
             ),
         ] {
-            let found = selection(&given).map_err(|error| error.to_string());
+            let found = selection(&given, ELSEWHERE, |_| true).map_err(|error| error.to_string());
             let found: Result<Vec<&str>, &str> =
                 found.as_ref().map(|words| words.iter().map(String::as_str).collect()).map_err(String::as_str);
             assert_eq!(found, expected);
