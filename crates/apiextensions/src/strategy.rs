@@ -184,6 +184,15 @@ impl CustomStrategy {
     }
 }
 
+impl CustomStrategy {
+    /// Whether a stored object is in this version, which is the stored one, and was written under this schema.
+    fn is_as_written(&self, stored: &Object) -> bool {
+        stored.api_version() == self.api_version
+            && self.version == self.storage
+            && stored.resource_version().parse::<u64>().is_ok_and(|written| written >= self.schema_revision)
+    }
+}
+
 /// The fields whose change raises the generation.
 fn counted(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &Value)> {
     let fields = object.as_object().into_iter().flatten();
@@ -229,13 +238,13 @@ impl Strategy for CustomStrategy {
         self.validator.validate_update(old, object)
     }
 
+    /// A schema can say of metadata only which names there may be.
+    fn leaves_metadata_alone(&self, stored: &Object) -> bool {
+        self.is_as_written(stored)
+    }
+
     fn validate_status(&self, stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {
-        let written = stored.resource_version().parse::<u64>().ok()?;
-        let as_is = stored.api_version() == self.api_version
-            && self.version == self.storage
-            && self.has_status
-            && written >= self.schema_revision;
-        if as_is { self.validator.validate_member("status", old, new) } else { None }
+        if self.has_status && self.is_as_written(stored) { self.validator.validate_member("status", old, new) } else { None }
     }
 
     fn deprecation(&self) -> Option<&str> {

@@ -151,6 +151,12 @@ pub trait Strategy: Send + Sync {
         None
     }
 
+    /// Whether labels, annotations and finalizers of a stored object can change without a look at the rest: neither defaults
+    /// nor validation look at both, and the rest stays as it is in a write.
+    fn leaves_metadata_alone(&self, _stored: &Object) -> bool {
+        false
+    }
+
     /// Which names objects may have.
     fn name_rule(&self) -> names::NameRule {
         names::subdomain_rule

@@ -61,6 +61,11 @@ pub trait Admission: Send + Sync + 'static {
         self.concerns(group, plural)
     }
 
+    /// Whether it has anything to say about a write of these fields of the metadata of such a resource, and of nothing else.
+    fn concerns_metadata(&self, group: &str, plural: &str, _fields: &[&str]) -> bool {
+        self.concerns(group, plural)
+    }
+
     /// Names of plugins the server has by itself that are to be off.
     fn switches_off(&self) -> &[&'static str] {
         &[]

@@ -8,7 +8,7 @@ use apimachinery::gvk::ApiResource;
 use apimachinery::managed_fields::Owners;
 use apimachinery::{Object, ObjectKey, raw_json};
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use storage::Revision;
 
 pub const ROOT: &str = "/registry/";
@@ -64,7 +64,6 @@ pub fn encode(object: &Value) -> Result<Bytes, serde_json::Error> {
 
 /// [`encode`] with the field owners of an object whose tree has no list of them.
 pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json::Error> {
-    const LIST: &str = "managedFields";
     let mut out = Vec::with_capacity(4096);
     out.push(b'{');
     for field in ["apiVersion", "kind"] {
@@ -73,24 +72,14 @@ pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json:
         serde_json::to_writer(&mut out, &object[field])?;
         out.push(b',');
     }
-    out.extend_from_slice(METADATA);
-    let mut first = true;
-    let (mut before, mut after) = (Vec::new(), Vec::new());
-    for member in object["metadata"].as_object().into_iter().flatten().filter(|(key, _)| *key != "resourceVersion") {
-        if member.0.as_str() <= LIST { before.push(member) } else { after.push(member) }
-    }
-    for (key, value) in before {
-        entry(&mut out, &mut first, key, value)?;
-    }
+    let empty = Map::new();
+    let mut list = Vec::new();
     if !owners.is_empty() {
-        name(&mut out, &mut first, LIST)?;
-        owners.write(&mut out);
+        owners.write(&mut list);
     }
-    for (key, value) in after {
-        entry(&mut out, &mut first, key, value)?;
-    }
-    out.push(b'}');
-    first = false;
+    out.extend_from_slice(b"\"metadata\":");
+    members_with(&mut out, object["metadata"].as_object().unwrap_or(&empty), &list)?;
+    let mut first = false;
     for (key, value) in object.as_object().into_iter().flatten() {
         if !matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
             entry(&mut out, &mut first, key, value)?;
@@ -98,6 +87,42 @@ pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json:
     }
     out.push(b'}');
     Ok(out.into())
+}
+
+/// Appends metadata as it is stored, with the owners (encoded; empty: none) in their place.
+fn members_with(out: &mut Vec<u8>, metadata: &Map<String, Value>, owners: &[u8]) -> Result<(), serde_json::Error> {
+    const LIST: &str = "managedFields";
+    out.push(b'{');
+    let (mut first, mut written) = (true, owners.is_empty());
+    for (key, value) in metadata.iter().filter(|(key, _)| *key != "resourceVersion") {
+        if key.as_str() > LIST && !std::mem::replace(&mut written, true) {
+            name(out, &mut first, LIST)?;
+            out.extend_from_slice(owners);
+        }
+        entry(out, &mut first, key, value)?;
+    }
+    if !written {
+        name(out, &mut first, LIST)?;
+        out.extend_from_slice(owners);
+    }
+    out.push(b'}');
+    Ok(())
+}
+
+/// The stored form of an object as clients see it, with another metadata (whose own revision does not count) and other field
+/// owners (encoded; empty: none). `None` when it does not begin as [`encode_with`] begins.
+pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Value>) -> Option<Bytes> {
+    let json = &object.json()[..];
+    let mut members = raw_json::members(json);
+    let ((first, _), (second, _), (third, span)) = (members.next()?, members.next()?, members.next()?);
+    if (first, second, third) != (b"apiVersion", b"kind", b"metadata") {
+        return None;
+    }
+    let mut out = Vec::with_capacity(json.len() + owners.len() + 256);
+    out.extend_from_slice(&json[..span.start]);
+    members_with(&mut out, metadata, owners).ok()?;
+    out.extend_from_slice(&json[span.end..]);
+    Some(out.into())
 }
 
 /// The stored form of an object as clients see it, with another status and other field owners (encoded; empty: none). `None`

@@ -1,6 +1,6 @@
 //! What the server serves: a snapshot of resources that custom resource definitions change at run time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use apimachinery::resource::Resource;
@@ -15,13 +15,18 @@ type Name = (String, String, String);
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     resources: BTreeMap<Name, Resource>,
+    /// By plural alone, which few share: every request looks here, and builds no key for it.
+    by_plural: HashMap<String, Vec<Resource>>,
     /// Grows with every change.
     pub generation: u64,
 }
 
 impl Served {
     pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Resource> {
-        self.resources.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+        self.by_plural.get(plural)?.iter().find(|resource| {
+            let named = &resource.info.resource;
+            named.version == version && named.group == group
+        })
     }
 
     /// By group, version and plural.
@@ -58,6 +63,9 @@ impl Registry {
         let _one_at_a_time = self.writer.lock();
         let mut served = Served::clone(&self.served.load());
         served.resources.retain(|(g, _, p), _| g != group || p != plural);
+        if let Some(others) = served.by_plural.get_mut(plural) {
+            others.retain(|resource| resource.info.resource.group != group);
+        }
         served.insert(resources);
         served.generation += 1;
         let generation = served.generation;
@@ -75,7 +83,11 @@ impl Served {
     fn insert(&mut self, resources: impl IntoIterator<Item = Resource>) {
         for resource in resources {
             let named = &resource.info.resource;
-            self.resources.insert((named.group.clone(), named.version.clone(), named.plural.clone()), resource);
+            let name = (named.group.clone(), named.version.clone(), named.plural.clone());
+            let same = self.by_plural.entry(name.2.clone()).or_default();
+            same.retain(|known| (&known.info.resource.group, &known.info.resource.version) != (&name.0, &name.1));
+            same.push(resource.clone());
+            self.resources.insert(name, resource);
         }
     }
 }

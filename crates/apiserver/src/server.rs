@@ -339,6 +339,12 @@ impl Shared {
         !self.admission.iter().any(|plugin| plugin.concerns_status(&named.group, &named.plural))
     }
 
+    /// Whether a write of these fields of its metadata is nobody's business but the resource's.
+    pub(crate) fn leaves_metadata_alone(&self, info: &apimachinery::resource::ResourceInfo, fields: &[&str]) -> bool {
+        let named = &info.resource;
+        !self.admission.iter().any(|plugin| plugin.concerns_metadata(&named.group, &named.plural, fields))
+    }
+
     /// Whether a plugin the server has by itself is on.
     pub(crate) fn has(&self, plugin: &str) -> bool {
         !self.admission.iter().any(|switch| switch.switches_off().contains(&plugin))

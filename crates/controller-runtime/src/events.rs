@@ -1,7 +1,7 @@
 //! Kubernetes Events about objects, written in the background. Recording never waits and never fails a reconcile:
 //! what cannot be written is dropped and counted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -147,18 +147,20 @@ struct Seen {
 /// What was written lately; pure.
 #[derive(Default)]
 struct Memory {
-    seen: HashMap<MemoryKey, Seen>,
-    order: VecDeque<MemoryKey>,
+    seen: HashMap<Arc<MemoryKey>, Seen>,
+    order: VecDeque<Arc<MemoryKey>>,
     tokens: HashMap<(String, Arc<str>), (f64, Instant)>,
+    /// So many buckets are worth looking for full ones.
+    sweep_at: usize,
 }
 
 impl Memory {
     /// Whether the event is a repeat, which is then counted.
-    fn repeat(&mut self, entry: &Entry) -> bool {
-        match self.seen.get_mut(&memory_key(entry)) {
+    fn repeat(&mut self, memory: &MemoryKey, at: jiff::Timestamp) -> bool {
+        match self.seen.get_mut(memory) {
             Some(seen) => {
                 seen.count += 1;
-                seen.last = entry.at;
+                seen.last = at;
                 seen.unwritten = true;
                 true
             }
@@ -166,21 +168,24 @@ impl Memory {
         }
     }
 
-    fn remember(&mut self, entry: &Entry, key: ObjectKey) {
+    fn remember(&mut self, memory: MemoryKey, at: jiff::Timestamp, key: ObjectKey) {
         if self.order.len() >= REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.seen.remove(&oldest);
         }
-        let memory = memory_key(entry);
+        let memory = Arc::new(memory);
         self.order.push_back(memory.clone());
-        self.seen.insert(memory, Seen { key, count: 1, last: entry.at, unwritten: false });
+        self.seen.insert(memory, Seen { key, count: 1, last: at, unwritten: false });
     }
 
     /// Takes a token of the object's bucket.
     fn allow(&mut self, entry: &Entry, now: Instant) -> bool {
-        if self.tokens.len() >= REMEMBERED {
+        // Looking through all of them costs a share of each event only: next time there are twice as many as are left. 100
+        // events a second leave 30,000 within the five minutes it takes to refill one.
+        if self.tokens.len() >= self.sweep_at.max(REMEMBERED) {
             self.tokens.retain(|_, (tokens, at)| refilled(*tokens, *at, now) < OBJECT_BURST);
+            self.sweep_at = 2 * self.tokens.len();
         }
         let bucket =
             self.tokens.entry((entry.involved.uid.clone(), entry.component.clone())).or_insert((OBJECT_BURST, now));
@@ -237,32 +242,35 @@ impl Writer {
     async fn write(&mut self, entries: impl Iterator<Item = Entry>) {
         // Those that repeat one of the same batch wait until it is written.
         let (mut chosen, mut repeats) = (Vec::new(), Vec::new());
+        let mut in_batch = HashSet::new();
         for entry in entries {
-            if chosen.iter().any(|(other, _)| memory_key(other) == memory_key(&entry)) {
-                repeats.push(entry);
-            } else if !self.memory.repeat(&entry) && self.memory.allow(&entry, Instant::now()) {
+            let memory = memory_key(&entry);
+            if in_batch.contains(&memory) {
+                repeats.push((memory, entry.at));
+            } else if !self.memory.repeat(&memory, entry.at) && self.memory.allow(&entry, Instant::now()) {
                 let namespace = if entry.involved.namespace.is_empty() { "default" } else { &entry.involved.namespace };
                 let name = format!("{}.{:x}", entry.involved.name, self.world.random_u64());
                 let key = ObjectKey::namespaced(namespace, name);
-                chosen.push((entry, key));
+                in_batch.insert(memory.clone());
+                chosen.push((entry, memory, key));
             }
         }
         let (resource, client) = (resource(), &self.client);
-        let writes = chosen.iter().map(|(entry, key)| {
+        let writes = chosen.iter().map(|(entry, _, key)| {
             let document = document(entry, key);
             let resource = &resource;
             async move { client.create(resource, &document).await }
         });
         let written = futures::future::join_all(writes).await;
-        for ((entry, key), written) in chosen.into_iter().zip(written) {
+        for ((entry, memory, key), written) in chosen.into_iter().zip(written) {
             match written {
-                Ok(_) => self.memory.remember(&entry, key),
+                Ok(_) => self.memory.remember(memory, entry.at, key),
                 // A namespace that is going away takes no events; that is nobody's fault.
                 Err(error) => tracing::debug!(%error, reason = entry.reason, "an event could not be written"),
             }
         }
-        for entry in repeats {
-            self.memory.repeat(&entry);
+        for (memory, at) in repeats {
+            self.memory.repeat(&memory, at);
         }
     }
 
@@ -316,10 +324,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repeats_are_counted_and_a_talkative_object_is_silenced() {
         let mut memory = Memory::default();
-        assert!(!memory.repeat(&entry("a")));
-        memory.remember(&entry("a"), ObjectKey::cluster("n.1"));
+        let repeat = |memory: &mut Memory, entry: &Entry| memory.repeat(&memory_key(entry), entry.at);
+        assert!(!repeat(&mut memory, &entry("a")));
+        memory.remember(memory_key(&entry("a")), entry("a").at, ObjectKey::cluster("n.1"));
         let newer = Entry { involved: Involved { resource_version: "9".into(), ..entry("a").involved }, ..entry("a") };
-        assert!(memory.repeat(&newer) && !memory.repeat(&entry("b")));
+        assert!(repeat(&mut memory, &newer) && !repeat(&mut memory, &entry("b")));
         let allowed = (0..40).filter(|_| memory.allow(&entry("x"), Instant::now())).count();
         assert_eq!(allowed, 25);
         tokio::time::advance(Duration::from_secs(301)).await;

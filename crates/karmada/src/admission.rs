@@ -43,6 +43,11 @@ impl Admission for KarmadaAdmission {
         false
     }
 
+    /// No rule is about finalizers, and what is stored has been through those about the rest.
+    fn concerns_metadata(&self, group: &str, plural: &str, fields: &[&str]) -> bool {
+        fields != ["finalizers"] && admission::webhooks::judges_updates(group, plural)
+    }
+
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let Some(object) = request.object.as_deref_mut() else { return Box::pin(std::future::ready(Ok(()))) };
         // Out of the request while the rules look at the rest of it; most kinds have none, and nothing is copied.

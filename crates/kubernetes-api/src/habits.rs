@@ -89,6 +89,12 @@ pub(crate) fn has_status_alone(group: &str, kind: &str) -> bool {
     )
 }
 
+/// Kinds whose labels, annotations and finalizers mean nothing to the rest of their objects: neither defaults nor validation
+/// look at both.
+pub(crate) fn has_metadata_alone(group: &str, kind: &str) -> bool {
+    matches!((group, kind), ("apps", "Deployment" | "StatefulSet" | "ReplicaSet") | ("", "ConfigMap" | "Secret"))
+}
+
 /// Which metadata a write to `/status` may change besides the status.
 pub(crate) fn status_metadata(group: &str, kind: &str) -> &'static [&'static str] {
     match (group, kind) {

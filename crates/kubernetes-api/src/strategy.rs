@@ -107,6 +107,10 @@ impl Strategy for BuiltIn {
         is_judged_alone.then(|| validation::status::update(&self.group, &self.kind, old, new))
     }
 
+    fn leaves_metadata_alone(&self, _stored: &Object) -> bool {
+        self.conversion.is_none() && self.prepare_update.is_none() && habits::has_metadata_alone(&self.group, &self.kind)
+    }
+
     fn status_metadata(&self) -> &'static [&'static str] {
         habits::status_metadata(&self.group, &self.kind)
     }

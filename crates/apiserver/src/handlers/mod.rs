@@ -4,6 +4,7 @@ pub(crate) mod body;
 mod create;
 mod delete;
 mod frames;
+mod metadata;
 mod options;
 mod ownership;
 mod patch;

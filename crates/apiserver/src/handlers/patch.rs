@@ -1,10 +1,12 @@
 //! patch: JSON, merge and strategic merge patches, and server-side apply. The server works on the newest object and
 //! writes if nobody wrote in between.
 
+use std::sync::Arc;
+
 use apimachinery::go_print::GoPrint;
 use apimachinery::json_patch::{self, JsonPatch};
 use apimachinery::schema::TypeOf;
-use apimachinery::{Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
+use apimachinery::{Object, Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
 use serde_json::{Value, json};
 use transport::{Body, Response};
@@ -82,7 +84,7 @@ impl Call<'_> {
         if let Document::Merge(document) = &patch.document
             && patch.duplicates.is_empty()
             && !options.dry_run
-            && let Some(changed) = self.patch_status(document).await?
+            && let Some(changed) = self.patch_part(document).await?
         {
             return self.reply(StatusCode::OK, &changed);
         }
@@ -106,6 +108,14 @@ impl Call<'_> {
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
         respond::warn(&mut response, &findings);
         Ok(response)
+    }
+
+    /// Carries out a patch that concerns a part of the object alone; `None` when it takes the whole object.
+    async fn patch_part(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
+        match self.patch_status(patch).await? {
+            Some(changed) => Ok(Some(changed)),
+            None => self.patch_metadata(patch).await,
+        }
     }
 
     /// What the patch makes of an object, and what the client is told of unknown and duplicate fields. Strict validation

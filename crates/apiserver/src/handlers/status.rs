@@ -89,7 +89,7 @@ fn parts(patch: &Value) -> Option<(Option<&Map<String, Value>>, &Value)> {
 }
 
 /// Whether a patch names the version it is for; `None` when it is for another object or version.
-fn named(metadata: Option<&Map<String, Value>>, stored: &Object) -> Option<bool> {
+pub(super) fn named(metadata: Option<&Map<String, Value>>, stored: &Object) -> Option<bool> {
     let text = |name| match metadata.and_then(|metadata| metadata.get(name)) {
         Some(value) => value.as_str(),
         None => Some(""),

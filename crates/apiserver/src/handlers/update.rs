@@ -45,7 +45,15 @@ impl Call<'_> {
             return Ok(response);
         }
         self.require_version(&object)?;
-        let changed = self.modify(&self.key(), dry_run, |_| Ok(object.clone().into())).await?;
+        // With a version it is tried once; without one, as often as it takes.
+        let has_version = object["metadata"]["resourceVersion"].as_str().is_some_and(|text| !matches!(text, "" | "0"));
+        let object = parking_lot::Mutex::new(object);
+        let proposal = |_: &Live<'_>| {
+            let mut object = object.lock();
+            let object = if has_version { object.take() } else { object.clone() };
+            Ok(Proposal::from(object))
+        };
+        let changed = self.modify(&self.key(), dry_run, proposal).await?;
         warnings.extend(changed.warnings);
         let mut response = self.reply(StatusCode::OK, &changed.object)?;
         respond::warn(&mut response, &warnings);
@@ -239,7 +247,7 @@ impl Call<'_> {
     }
 
     /// What is wrong with the metadata of an updated object, as often as upstream looks at it.
-    fn metadata_errors(&self, old: &Value, new: &Value) -> apimachinery::field::ErrorList {
+    pub(super) fn metadata_errors(&self, old: &Value, new: &Value) -> apimachinery::field::ErrorList {
         let (path, namespaced) = (Path::new("metadata"), self.resource.info.resource.namespaced);
         let again = self.resource.strategy.metadata_checks();
         // The name does not change; it was judged when the object was created.
@@ -319,7 +327,7 @@ impl Call<'_> {
     }
 
     /// Whether a deleted object has nothing left to wait for.
-    fn is_finished(&self, object: &Value) -> bool {
+    pub(super) fn is_finished(&self, object: &Value) -> bool {
         let metadata = &object["metadata"];
         let none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
         metadata["deletionTimestamp"].is_string()

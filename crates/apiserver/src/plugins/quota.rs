@@ -117,6 +117,10 @@ impl Admission for ResourceQuotas {
         false
     }
 
+    fn concerns_metadata(&self, _: &str, _: &str, _: &[&str]) -> bool {
+        false
+    }
+
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let names = self.names(request);
         if names.is_empty() {

@@ -1,4 +1,4 @@
-//! The status of custom resources: writing it alone, and writing it with the whole object, come to the same.
+//! The status and the metadata of objects: writing them alone, and writing them with the whole object, come to the same.
 
 use std::sync::Arc;
 
@@ -40,10 +40,15 @@ fn lasting(object: &Object) -> Value {
     tree
 }
 
-/// The outcome of a patch of the status as it can be compared, and the version afterwards.
-async fn patched(client: &Client, resource: &ApiResource, name: &str, patch: &Value) -> (Result<Value, String>, u64) {
+/// The outcome of a patch as it can be compared, and the version afterwards.
+async fn patched(
+    client: &Client,
+    resource: &ApiResource,
+    (name, options): (&str, &PatchOptions),
+    patch: &Value,
+) -> (Result<Value, String>, u64) {
     let key = ObjectKey::namespaced("default", name);
-    let patched = client.patch(resource, &key, &Patch::Merge(patch.clone()), &PatchOptions::status()).await;
+    let patched = client.patch(resource, &key, &Patch::Merge(patch.clone()), options).await;
     let stored = client.get(resource, &key).await.expect("it stays");
     if let Ok(patched) = &patched {
         assert_eq!(patched.json(), stored.json(), "the answer is what is stored");
@@ -57,9 +62,9 @@ async fn patched(client: &Client, resource: &ApiResource, name: &str, patch: &Va
     (outcome.map_err(why), stored.revision())
 }
 
-/// Patches two objects alike, one of them with more than the status; each step is the writer, the patch, and whether it is
+/// Patches two objects alike, one of them with more than the part; each step is the writer, the patch, and whether it is
 /// accepted.
-async fn compare(resource: &ApiResource, document: &Value, steps: &[(&str, Value, bool)]) {
+async fn compare(resource: &ApiResource, document: &Value, options: &PatchOptions, steps: &[(&str, Value, bool)]) {
     let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
     let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
@@ -72,12 +77,12 @@ async fn compare(resource: &ApiResource, document: &Value, steps: &[(&str, Value
     for (manager, patch, accepted) in steps {
         let client = client.with_user_agent(manager);
         let mut whole = patch.clone();
-        // What says nothing new makes it a patch of more than the status.
+        // What says nothing new makes it a patch of more than the part.
         whole["kind"] = json!(resource.kind);
         let before =
             client.get(resource, &ObjectKey::namespaced("default", "alone")).await.expect("it is there").revision();
-        let (one, version) = patched(&client, resource, "alone", patch).await;
-        let (other, _) = patched(&client, resource, "whole", &whole).await;
+        let (one, version) = patched(&client, resource, ("alone", options), patch).await;
+        let (other, _) = patched(&client, resource, ("whole", options), &whole).await;
         assert_eq!(one, other, "{patch}");
         assert_eq!(one.is_ok(), *accepted, "{patch}: {one:?}");
         assert!(*accepted || version == before, "{patch}");
@@ -109,7 +114,7 @@ async fn a_status_is_written_alone_as_with_its_object() {
         ("three", json!({"status": {}}), true),
     ];
     let gauge = json!({"apiVersion": "g.example/v1", "kind": "Gauge", "spec": {"size": 4}});
-    compare(&gauges(), &gauge, &steps).await;
+    compare(&gauges(), &gauge, &PatchOptions::status(), &steps).await;
 }
 
 #[tokio::test]
@@ -132,11 +137,75 @@ async fn a_built_in_status_is_written_alone_as_with_its_object() {
         ("two", json!({"status": {"collisionCount": null}}), false),
         ("two", json!({"status": null}), false),
     ];
+    compare(&deployments(), &deployment(), &PatchOptions::status(), &steps).await;
+}
+
+fn deployments() -> ApiResource {
+    ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
+}
+
+fn deployment() -> Value {
     let container = json!({"name": "c", "image": "i"});
     let template = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}});
     let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": template});
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec});
-    compare(&ApiResource::namespaced("apps", "v1", "Deployment", "deployments"), &deployment, &steps).await;
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec})
+}
+
+#[tokio::test]
+async fn metadata_is_written_alone_as_with_its_object() {
+    let steps = [
+        ("one", json!({"metadata": {"labels": {"c": "d"}, "annotations": {"x": "{\"y\": 1}"}}}), true),
+        ("one", json!({"metadata": {"labels": {"c": "d"}}}), true),
+        ("two", json!({"metadata": {"labels": {"c": "e", "a": null}}}), true),
+        ("two", json!({"metadata": {"annotations": {"x": null}}}), true),
+        ("one", json!({"metadata": {"annotations": null, "labels": {}}}), true),
+        ("one", json!({"metadata": {"labels": {"c": 1}}}), false),
+        ("one", json!({"metadata": {"labels": {"c d": "1"}}}), false),
+        ("one", json!({"metadata": {"labels": ["c"]}}), false),
+        ("one", json!({"metadata": {"finalizers": ["g.example/f", "g.example/g"]}}), true),
+        ("one", json!({"metadata": {"finalizers": "f"}}), false),
+        ("one", json!({"metadata": {"finalizers": ["a/b/c"]}}), false),
+        ("two", json!({"metadata": {"finalizers": []}}), true),
+        ("one", json!({"metadata": {"finalizers": null, "labels": null}}), true),
+        ("one", json!({"metadata": {"uid": "another", "labels": {"c": "d"}}}), false),
+        ("one", json!({"metadata": {"resourceVersion": "1", "labels": {"c": "d"}}}), false),
+        ("one", json!({"metadata": {"resourceVersion": "x", "labels": {"c": "d"}}}), false),
+        ("two", json!({"metadata": {"labels": {"c": "d"}, "generation": 7, "name": null}}), true),
+        ("two", json!({"metadata": {"labels": {"f": "g"}}, "status": {"level": 1}}), true),
+        ("three", json!({"metadata": {"annotations": {"\u{e4}/\u{e4}": "1"}}}), false),
+        ("three", json!({"metadata": {"annotations": {"e": "\u{e4}"}}}), true),
+    ];
+    let gauge = json!({"apiVersion": "g.example/v1", "kind": "Gauge", "spec": {"size": 4}});
+    compare(&gauges(), &gauge, &PatchOptions::default(), &steps).await;
+    compare(&deployments(), &deployment(), &PatchOptions::default(), &steps).await;
+}
+
+#[tokio::test]
+async fn the_last_finalizer_takes_a_deleted_object_along() {
+    let (server, client) = start(&Arc::new(MemoryStore::new()), vec![definition()]).await.expect("an empty store");
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    client.create(&namespaces, &json!({"metadata": {"name": "default"}})).await.expect("a namespace");
+    let key = ObjectKey::namespaced("default", "a");
+    for more in [json!({}), json!({"kind": "Gauge"})] {
+        let finalizers = json!(["g.example/f", "g.example/g"]);
+        let gauge = json!({"metadata": {"name": "a", "namespace": "default", "finalizers": finalizers}});
+        let gauge = merged(&gauge, &json!({"apiVersion": "g.example/v1", "kind": "Gauge"}));
+        client.create(&gauges(), &gauge).await.expect("a gauge");
+        client.delete(&gauges(), &key, &client::DeleteOptions::default()).await.expect("marked");
+        for (left, accepted) in [(json!(["g.example/g"]), true), (json!(["g.example/h"]), false), (json!([]), true)] {
+            let patch = merged(&json!({"metadata": {"finalizers": left}}), &more);
+            let patched = client.patch(&gauges(), &key, &Patch::Merge(patch), &PatchOptions::default()).await;
+            assert_eq!(patched.is_ok(), accepted, "{left}: {patched:?}");
+        }
+        assert!(client.get_opt(&gauges(), &key).await.expect("an answer").is_none());
+    }
+    server.shutdown();
+}
+
+fn merged(one: &Value, other: &Value) -> Value {
+    let mut merged = one.clone();
+    merged.as_object_mut().expect("an object").extend(other.as_object().expect("an object").clone());
+    merged
 }
 
 #[tokio::test]

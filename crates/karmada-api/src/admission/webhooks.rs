@@ -114,6 +114,12 @@ pub fn webhook(mutating: bool, operation: Operation, group: &str, kind: &str) ->
     })
 }
 
+/// Whether any webhook is asked about changes of a resource.
+pub fn judges_updates(group: &str, plural: &str) -> bool {
+    let is_asked = |it: &Webhook| it.group == "*" || (it.group == group && it.plural == plural);
+    WEBHOOKS.iter().any(|it| it.operations.contains(&Operation::Update) && is_asked(it))
+}
+
 /// The webhook that is served at a path.
 pub fn served_at(path: &str) -> Option<&'static Webhook> {
     WEBHOOKS.iter().find(|it| it.path == path)

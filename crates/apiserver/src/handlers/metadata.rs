@@ -1,0 +1,108 @@
+//! Labels, annotations and finalizers of an object, written without the rest of it where its kind allows that: neither
+//! decoded, judged nor encoded, the rest stays byte by byte as it is. For callers in this process, whose claims and
+//! finalizers are many; whoever may be told of warnings about the rest goes the way all other writes go, and so does whatever
+//! is out of the ordinary.
+
+use std::sync::Arc;
+
+use apimachinery::field::Path;
+use apimachinery::{Object, Status, managed_fields, merge_patch, names, raw_json, strict};
+use serde_json::{Map, Value, json};
+use storage::{Guard, Op, Txn, TxnOutcome};
+
+use super::Call;
+use super::status::named;
+use crate::{errors, keys};
+
+/// What of the metadata can be changed without the rest.
+const FIELDS: [&str; 3] = ["annotations", "finalizers", "labels"];
+
+impl Call<'_> {
+    /// Carries out a merge patch of the metadata; `None` when that takes the whole object, and then nothing was done.
+    pub(super) async fn patch_metadata(&self, patch: &Value) -> Result<Option<Arc<Object>>, Status> {
+        let info = &self.resource.info;
+        let Some((metadata, fields)) = parts(patch) else { return Ok(None) };
+        if !self.shared || !self.info.subresource.is_empty() || !self.server.leaves_metadata_alone(info, &fields) {
+            return Ok(None);
+        }
+        self.server.cache.catch_up().await?;
+        let key = self.key();
+        let Some(stored) = self.cache().get(&key) else { return Ok(None) };
+        if !self.resource.strategy.leaves_metadata_alone(&stored) {
+            return Ok(None);
+        }
+        let Some(is_version_named) = named(Some(metadata), &stored) else { return Ok(None) };
+        let Some((old, new)) = self.metadatas(&stored, metadata, &fields)? else { return Ok(None) };
+        if old == new {
+            return Ok(Some(stored));
+        }
+        let Some(encoded) = self.with_metadata(&stored, &old, &new) else { return Ok(None) };
+        let place = keys::object_key(&info.resource, &key);
+        // The last finalizer of a deleted object takes the object with it; the client still sees what it wrote.
+        let op = if self.is_finished(&new) {
+            Op::Delete { key: place.clone() }
+        } else {
+            Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
+        };
+        let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
+        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+            TxnOutcome::Committed { revision } => {
+                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
+                Ok(Some(object.shared()))
+            }
+            TxnOutcome::Failed { .. } if is_version_named => Err(self.conflict(&key)),
+            TxnOutcome::Failed { .. } => Ok(None),
+        }
+    }
+
+    /// The metadata as it is and as it will be, each in an object of its own and without owners; `None` unless all is well
+    /// with it.
+    fn metadatas(
+        &self,
+        stored: &Object,
+        change: &Map<String, Value>,
+        fields: &[&str],
+    ) -> Result<Option<(Value, Value)>, Status> {
+        let Some(span) = raw_json::member(stored.json(), "metadata") else { return Ok(None) };
+        let mut old: Value = serde_json::from_slice(&stored.json()[span]).map_err(errors::document)?;
+        let Some(members) = old.as_object_mut() else { return Ok(None) };
+        members.remove("managedFields");
+        let mut new = old.clone();
+        for field in fields {
+            merge_patch::apply(&mut new, &json!({ *field: change[*field] }));
+        }
+        let (old, mut new) = (json!({ "metadata": old }), json!({ "metadata": new }));
+        let is_known = strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&new).is_none();
+        if let Some(members) = new["metadata"].as_object_mut() {
+            let is_empty = |value: &Value| match value {
+                Value::Object(map) => map.is_empty(),
+                Value::Array(list) => list.is_empty(),
+                other => other.is_null(),
+            };
+            members.retain(|name, value| !FIELDS.contains(&name.as_str()) || !is_empty(value));
+        }
+        let mut wrong = self.metadata_errors(&old, &new);
+        if self.has_core_metadata() {
+            wrong.extend(names::validate_core_finalizers(&new["metadata"], &Path::new("metadata")));
+        }
+        let raises = self.resource.strategy.raises_generation(&old, &new);
+        Ok((is_known && wrong.is_empty() && !raises).then_some((old, new)))
+    }
+
+    /// The stored form of the object with its new metadata.
+    fn with_metadata(&self, stored: &Object, old: &Value, new: &Value) -> Option<bytes::Bytes> {
+        let (list, schema) = (stored.managed_fields_json(), &self.resource.info.schema);
+        let owners =
+            self.as_manager(|context| managed_fields::track_member(list, "metadata", (old, new), context, schema));
+        keys::with_metadata(stored, &owners?, new["metadata"].as_object()?)
+    }
+}
+
+/// The metadata of a patch, and which of its fields change; `None` if the patch is about anything else.
+fn parts(patch: &Value) -> Option<(&Map<String, Value>, Vec<&'static str>)> {
+    let patch = patch.as_object()?;
+    let metadata = patch.get("metadata").filter(|_| patch.len() == 1)?.as_object()?;
+    let fields: Vec<&'static str> = FIELDS.into_iter().filter(|field| metadata.contains_key(*field)).collect();
+    let is_ours = |name: &String| matches!(name.as_str(), "uid" | "resourceVersion") || FIELDS.contains(&name.as_str());
+    (!fields.is_empty() && metadata.keys().all(is_ours)).then_some((metadata, fields))
+}
