@@ -244,7 +244,11 @@ impl Strategy for CustomStrategy {
     }
 
     fn validate_status(&self, stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {
-        if self.has_status && self.is_as_written(stored) { self.validator.validate_member("status", old, new) } else { None }
+        if self.has_status && self.is_as_written(stored) {
+            self.validator.validate_member("status", old, new)
+        } else {
+            None
+        }
     }
 
     fn deprecation(&self) -> Option<&str> {

@@ -108,7 +108,9 @@ impl Strategy for BuiltIn {
     }
 
     fn leaves_metadata_alone(&self, _stored: &Object) -> bool {
-        self.conversion.is_none() && self.prepare_update.is_none() && habits::has_metadata_alone(&self.group, &self.kind)
+        self.conversion.is_none()
+            && self.prepare_update.is_none()
+            && habits::has_metadata_alone(&self.group, &self.kind)
     }
 
     fn status_metadata(&self) -> &'static [&'static str] {
