@@ -1,6 +1,6 @@
 //! The dependencies distributor: what templates need follows them. The decisions are `propagation::dependencies`'.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use apimachinery::object::Labels;
@@ -32,6 +32,8 @@ struct Distributor {
     queue: Arc<WorkQueue<ObjectKey>>,
     /// Kinds ever seen as dependencies.
     followed: Mutex<HashSet<ApiResource>>,
+    /// What those that require an attached binding disagree about, as it was told last; no more entries than conflicts.
+    conflicts: Mutex<HashMap<ObjectKey, String>>,
 }
 
 pub(crate) async fn run(context: Context) {
@@ -85,7 +87,12 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    let distributor = Arc::new(Distributor { context, queue: queue.clone(), followed: Mutex::default() });
+    let distributor = Arc::new(Distributor {
+        context,
+        queue: queue.clone(),
+        followed: Mutex::default(),
+        conflicts: Mutex::default(),
+    });
     run_workers("dependencies-distributor", queue, workers, stop, move |key| {
         let distributor = distributor.clone();
         async move { distributor.reconcile(&key).await }
@@ -260,17 +267,34 @@ impl Distributor {
         let existing = Binding::decode(&existing)?;
         let mut merged = attach(&existing, built).map_err(|error| Error::Wait(error.to_string()))?;
         let conflict = self.settled(&mut merged, Some(independent))?;
-        if merged == existing {
-            return Ok(());
+        let changed = merged != existing;
+        if changed {
+            self.update(&merged).await?;
         }
-        self.update(&merged).await?;
-        if let Some(conflict) = conflict {
-            let recorder = self.context.recorder.for_component("dependencies-distributor");
-            if let Some(object) = self.context.bindings(Scope::Namespaced).cache().get(&key) {
-                recorder.warning(&*object, events::DEPENDENCY_POLICY_CONFLICT, conflict);
-            }
-        }
+        self.tell(&key, conflict, changed);
         Ok(())
+    }
+
+    /// Another disagreement is news also when it is settled as the last one was, which leaves the binding as it is.
+    fn tell(&self, attached: &ObjectKey, conflict: Option<String>, changed: bool) {
+        let Some(conflict) = conflict else {
+            self.conflicts.lock().remove(attached);
+            return;
+        };
+        let bindings = self.context.bindings(Scope::Namespaced);
+        let mut conflicts = self.conflicts.lock();
+        let told = conflicts.insert(attached.clone(), conflict.clone());
+        if told.is_none() {
+            conflicts.retain(|key, _| bindings.cache().get(key).is_some());
+        }
+        drop(conflicts);
+        if !changed && told.as_ref() == Some(&conflict) {
+            return;
+        }
+        let recorder = self.context.recorder.for_component("dependencies-distributor");
+        if let Some(object) = bindings.cache().get(attached) {
+            recorder.warning(&*object, events::DEPENDENCY_POLICY_CONFLICT, conflict);
+        }
     }
 
     /// Decides the policy of an attached binding by those that require it; `known` is newer than the cache.
@@ -318,7 +342,11 @@ impl Distributor {
         for existing in self.attached_to(independent)?.into_iter().filter(|binding| wanted(&binding.key())) {
             let mut left = detach(&existing, &independent.key());
             let detached = match self.settled(&mut left, None) {
-                Ok(_) => match self.update(&left).await {
+                Ok(conflict) => match self.update(&left).await {
+                    Ok(()) if conflict.is_none() => {
+                        self.conflicts.lock().remove(&existing.key());
+                        Ok(())
+                    }
                     Err(Error::Api { source, .. }) if source.is_not_found() => Ok(()),
                     other => other,
                 },
