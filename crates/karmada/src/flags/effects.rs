@@ -271,7 +271,6 @@ pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
 /// Gates that change something in upstream, but nothing here yet, and the commands whose counterparts read them. Other
 /// commands take them, as upstream's do, where they change nothing.
 pub(super) const NOT_YET: &[(&str, &[&str])] = &[
-    (gates::FAILOVER, &["up", "controller-manager"]),
     (gates::GRACEFUL_EVICTION, &["up", "controller-manager"]),
     (gates::MULTI_CLUSTER_SERVICE, &["up", "controller-manager", "agent"]),
     (gates::STATEFUL_FAILOVER_INJECTION, &["up", "controller-manager"]),

@@ -324,10 +324,13 @@ fn what_is_missing_is_named() {
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
         (&["descheduler", "--enable-pprof"], "--enable-pprof=true cannot be carried out in this version"),
         (&["search", "--etcd-servers=https://etcd:2379"], "this version keeps nothing in etcd, but in --data-dir"),
-        (&["controller-manager", "--feature-gates=Failover=true"], "feature gate Failover=true has no effect"),
+        (
+            &["controller-manager", "--feature-gates=GracefulEviction=false"],
+            "feature gate GracefulEviction=false has no effect",
+        ),
         (
             &["controller-manager", "--feature-gates=AllAlpha=true,AllBeta=true"],
-            "notice: feature gate Failover=true has no effect in this version",
+            "notice: feature gate StatefulFailoverInjection=true has no effect in this version",
         ),
         (&["webhook", "--feature-gates=Failover=true"], "--kubeconfig or KUBECONFIG must name the API server"),
         (&["scheduler", "--logtostderr=false"], "--logtostderr=false: logs go to standard error"),
