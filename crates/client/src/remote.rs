@@ -1,6 +1,7 @@
 //! Connections over a socket. Kubeconfigs, credentials and TLS are read by `kube`; the HTTP stack is [`dial`]'s.
 
 mod dial;
+mod verify;
 
 use std::path::Path;
 

@@ -3,19 +3,23 @@
 //!
 //! Nothing is repeated here: queues back off by themselves, and a hidden repeat would not be counted.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, Uri};
 use http_body_util::BodyExt;
 use hyper::rt::{Read, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::ConfigExt;
+use rustls_pki_types::InvalidDnsNameError;
 use tower::{ServiceBuilder, ServiceExt};
 use transport::{Body, BoxError};
 
 use super::Service;
+use super::verify::Verifier;
 use crate::{Error, Result};
 
 /// For TCP, the proxy and TLS together. A member further away than this is as good as gone.
@@ -104,7 +108,19 @@ impl<T> Connect for T where
 }
 
 fn tls(config: &kube::Config, connector: impl Connect) -> Result<impl Connect> {
-    config.rustls_https_connector_with_connector(connector).map_err(|e| Error::Config(e.to_string()))
+    let bad = |e: &dyn std::fmt::Display| Error::Config(e.to_string());
+    let mut tls = config.rustls_client_config().map_err(|e| bad(&e))?;
+    // A bundle in a file is read again from time to time by a verifier of its own.
+    let bundle = config.root_cert.as_ref().filter(|_| !config.accept_invalid_certs && config.root_cert_file.is_none());
+    if let Some(verifier) = bundle.and_then(|bundle| Verifier::of(bundle)) {
+        tls.dangerous().set_certificate_verifier(Arc::new(verifier));
+    }
+    let mut builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    if let Some(name) = &config.tls_server_name {
+        let name = name.clone().try_into().map_err(|e: InvalidDnsNameError| bad(&e))?;
+        builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
+    }
+    Ok(builder.enable_http1().wrap_connector(connector))
 }
 
 fn over(config: &kube::Config, connector: impl Connect) -> Result<Service> {
