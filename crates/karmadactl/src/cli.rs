@@ -144,7 +144,11 @@ enum Command {
         interpret: Box<interpret::InterpretArgs>,
     },
     /// Print the version information.
-    Version,
+    Version {
+        /// Every command takes it, also one that asks no server.
+        #[arg(long, hide = true)]
+        kubeconfig: Option<PathBuf>,
+    },
 }
 
 #[derive(Args)]
@@ -160,7 +164,7 @@ struct Cordon {
 /// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
 /// `karmadactl` or `kubectl karmada`.
 pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args = command_first(args.into_iter().collect());
     if args.len() < 2 {
         // As upstream: nothing asked for is a question how to ask.
         Context::default().print(&Cli::command().name(program).render_help().to_string());
@@ -178,6 +182,26 @@ pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>
             1
         }
     }
+}
+
+/// Moves the command before flags that stand in front of it: `karmadactl -n web get pods` is what people write who are
+/// used to kubectl. Which flag takes the next word as its value is not known before the command is; as cobra does, every
+/// flag of more than a letter without `=` is taken to have one, and so is every letter.
+fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        if !word.starts_with('-') {
+            args[1..=at].rotate_right(1);
+            break;
+        }
+        // What these ask for needs no command.
+        if matches!(word, "--" | "-h" | "--help" | "-V" | "--version") {
+            break;
+        }
+        let has_value = !word.contains('=') && (word.starts_with("--") || word.len() == 2);
+        at += if has_value { 2 } else { 1 };
+    }
+    args
 }
 
 /// Says what is wrong with a command line, in cobra's words where scripts know them.
@@ -256,7 +280,7 @@ async fn execute(program: &str, command: Command) -> Result<(), Error> {
         Command::Interpret { control_plane, interpret } => {
             interpret::execute_command(&context(control_plane), &interpret, &world::World::system()).await
         }
-        Command::Version => {
+        Command::Version { .. } => {
             Context::default().print(&version::line(program));
             Ok(())
         }
@@ -272,4 +296,31 @@ fn duration(text: &str) -> Result<Duration, Error> {
     let parsed: apimachinery::duration::Duration =
         text.parse().map_err(|e| Error::message(format!("invalid argument {text:?} for \"--wait\" flag: {e}")))?;
     Ok(parsed.to_std().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_may_stand_before_the_command() {
+        for (given, expected) in [
+            ("get pods -n a", "get pods -n a"),
+            ("-n a get pods", "get -n a pods"),
+            (
+                "--kubeconfig=/x --karmada-context y --namespace=a get pods",
+                "get --kubeconfig=/x --karmada-context y --namespace=a pods",
+            ),
+            ("--kubeconfig /x version", "version --kubeconfig /x"),
+            ("-na get pods", "get -na pods"),
+            ("--help get", "--help get"),
+            ("-n a", "-n a"),
+            ("-n", "-n"),
+            ("--nosuch get", "--nosuch get"),
+        ] {
+            let words =
+                |text: &str| ["karmadactl"].into_iter().chain(text.split(' ')).map(OsString::from).collect::<Vec<_>>();
+            assert_eq!(command_first(words(given)), words(expected), "{given}");
+        }
+    }
 }

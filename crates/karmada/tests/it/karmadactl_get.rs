@@ -231,6 +231,16 @@ async fn failures_name_the_cluster_and_hide_nothing() {
     "#]],
     )
     .await;
+    // Flags may stand before the command. A namespace that is not there is the better reason.
+    check(
+        &fleet,
+        "-n nosuch get cm shared -s members -C member1",
+        &expect![[r#"
+        E|error: cluster(member1): namespaces "nosuch" not found
+        rc=1
+    "#]],
+    )
+    .await;
     check(
         &fleet,
         "get cm -s bogus",

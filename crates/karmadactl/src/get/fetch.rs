@@ -113,10 +113,27 @@ async fn named(
         match document(&server.client, &path, &options.output).await {
             Ok(document) => documents.push(document),
             Err(error) if error.is_not_found() && options.ignore_not_found => {}
-            Err(error) => answer.failures.push(server.error(reason(&error))),
+            Err(error) => {
+                let error = match key.namespace() {
+                    Some(namespace) if error.is_not_found() => {
+                        missing(&server.client, namespace).await.unwrap_or(error)
+                    }
+                    _ => error,
+                };
+                answer.failures.push(server.error(reason(&error)));
+            }
         }
     }
     answer.found.push(Found { resource: resource.clone(), named: true, documents });
+}
+
+/// Why nothing is in a namespace that does not exist, as kubectl says it; nothing if it is there or cannot be asked for.
+async fn missing(client: &Client, namespace: &str) -> Option<client::Error> {
+    if namespace == "default" {
+        return None;
+    }
+    let path = format!("/api/v1/namespaces/{namespace}");
+    client.document(&path, JSON).await.err().filter(client::Error::is_not_found)
 }
 
 pub fn list_options(options: &Options) -> ListOptions {
