@@ -117,6 +117,7 @@ impl Definitions {
     pub async fn run(self: Arc<Self>, mut subscription: Subscription, stop: CancellationToken) {
         loop {
             let event = tokio::select! {
+                biased;
                 event = subscription.events.recv() => event,
                 () = stop.cancelled() => return,
             };

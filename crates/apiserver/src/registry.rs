@@ -6,7 +6,6 @@ use std::sync::Arc;
 use apimachinery::resource::Resource;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 /// Group, version and plural.
 type Name = (String, String, String);
@@ -44,14 +43,13 @@ impl Served {
 pub struct Registry {
     served: ArcSwap<Served>,
     writer: Mutex<()>,
-    changed: watch::Sender<u64>,
 }
 
 impl Registry {
     pub fn new(resources: impl IntoIterator<Item = Resource>) -> Self {
         let mut served = Served::default();
         served.insert(resources);
-        Self { served: ArcSwap::from_pointee(served), writer: Mutex::default(), changed: watch::Sender::new(0) }
+        Self { served: ArcSwap::from_pointee(served), writer: Mutex::default() }
     }
 
     pub fn snapshot(&self) -> Arc<Served> {
@@ -68,14 +66,7 @@ impl Registry {
         }
         served.insert(resources);
         served.generation += 1;
-        let generation = served.generation;
         self.served.store(Arc::new(served));
-        self.changed.send_replace(generation);
-    }
-
-    /// Tells of every change after this call.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
     }
 }
 

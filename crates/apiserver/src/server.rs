@@ -145,6 +145,7 @@ impl ApiServer {
         let stopped = stop.clone().cancelled_owned();
         tokio::spawn(async move {
             tokio::select! {
+                biased;
                 // The store tells no more.
                 () = follower.run() => store.set(false),
                 () = stopped => {}

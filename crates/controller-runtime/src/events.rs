@@ -220,14 +220,16 @@ impl Writer {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             tokio::select! {
-                entry = entries.recv() => match entry {
-                    Some(entry) => batch.push(entry),
-                    None => return,
-                },
+                biased;
+                // First, for it is due seldom: a flood of events would leave it no turn.
                 _ = flush.tick() => {
                     self.flush().await;
                     continue;
                 }
+                entry = entries.recv() => match entry {
+                    Some(entry) => batch.push(entry),
+                    None => return,
+                },
             }
             tokio::time::sleep(GATHER).await;
             while batch.len() < BATCH

@@ -8,15 +8,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object};
+use apimachinery::{ApiResource, Object, Status};
 use client::{Client, ListOptions, WatchOptions};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use transport::WatchEvent;
-use world::World;
+use world::{Level, World};
 
 use crate::{Backoff, Cache};
 
@@ -79,7 +78,7 @@ struct Inner {
     cache: Cache,
     /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
     handlers: Mutex<Vec<Handler>>,
-    synced: watch::Sender<bool>,
+    synced: Level<bool>,
     /// Why the server cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
     stop: CancellationToken,
@@ -94,6 +93,9 @@ const HEALTHY_WATCH: Duration = Duration::from_secs(5);
 
 /// Objects in one page of a list over a socket.
 const PAGE: usize = 500;
+
+/// A server that lists more objects of one kind is broken, or wants to fill our memory: Kubernetes is made for 150,000 pods.
+const MOST: usize = 1_000_000;
 
 impl Informer {
     /// Starts a task that runs until `stop`.
@@ -111,7 +113,7 @@ impl Informer {
             world,
             cache: Cache::default(),
             handlers: Mutex::default(),
-            synced: watch::Sender::new(false),
+            synced: Level::new(false),
             trouble: Mutex::default(),
             stop: stop.clone(),
         }));
@@ -130,16 +132,15 @@ impl Informer {
 
     /// Whether the cache has held everything at least once.
     pub fn has_synced(&self) -> bool {
-        *self.0.synced.borrow()
+        self.0.synced.get()
     }
 
     /// Waits for the first complete list; returns false when the informer was stopped before.
     pub async fn synced(&self) -> bool {
-        let mut synced = self.0.synced.subscribe();
-        let stopped = self.0.stop.cancelled();
         tokio::select! {
-            done = synced.wait_for(|synced| *synced) => done.is_ok(),
-            () = stopped => self.has_synced(),
+            biased;
+            _ = self.0.synced.wait_for(|synced| *synced) => true,
+            () = self.0.stop.cancelled() => self.has_synced(),
         }
     }
 
@@ -235,8 +236,14 @@ impl Informer {
         let mut items = Vec::new();
         loop {
             let page = self.0.client.list(&self.0.resource, selection.namespace.as_deref(), &options).await?;
+            let more = page.items.len();
             items.extend(page.items);
-            if page.continue_token.is_empty() {
+            let ends = page.continue_token.is_empty();
+            if !ends && (more == 0 || items.len() > MOST) {
+                let why = format!("a list of {} has no end", self.0.resource.plural);
+                return Err(client::Error::Status(Box::new(Status::internal(why))));
+            }
+            if ends {
                 self.replace(items);
                 return Ok(page.resource_version);
             }
@@ -258,7 +265,7 @@ impl Informer {
         for object in items {
             self.put(object, initial);
         }
-        self.0.synced.send_replace(true);
+        self.0.synced.set(true);
     }
 
     fn put(&self, object: Arc<Object>, initial: bool) {

@@ -1,7 +1,7 @@
 //! Connections to member clusters: one client each, with its own caches and rate limit, so that one member's trouble is
 //! its own.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
@@ -50,7 +50,7 @@ pub struct Member {
     /// Caches of those of its objects that are ours, without their field owners.
     pub(crate) managed: InformerSet,
     endpoint: Endpoint,
-    watched: Mutex<HashSet<ApiResource>>,
+    watched: Mutex<BTreeSet<ApiResource>>,
 }
 
 impl Member {

@@ -24,7 +24,7 @@ pub type OnTheWay = BTreeMap<String, Assumed>;
 /// Bounded by the results of the bindings there are.
 #[derive(Debug, Default)]
 pub struct Assumptions {
-    bindings: HashMap<ObjectKey, OnTheWay>,
+    bindings: BTreeMap<ObjectKey, OnTheWay>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

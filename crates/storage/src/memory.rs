@@ -184,6 +184,7 @@ async fn expire(store: Weak<Inner>, changed: Arc<Notify>) {
     loop {
         let Some(deadline) = store.upgrade().and_then(|store| store.end_expired()) else { return };
         tokio::select! {
+            biased;
             () = tokio::time::sleep_until(deadline) => {}
             () = changed.notified() => {}
         }

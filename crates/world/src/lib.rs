@@ -1,11 +1,15 @@
 //! Where time and randomness come from. `Instant::now`, `SystemTime::now` and thread-local randomness appear in this
 //! crate only; everything else is handed a [`World`], which tests make virtual.
 
+mod level;
+
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+
+pub use level::Level;
 
 /// A clock and a source of randomness, shared by cloning. Sleeping is `tokio::time`'s business: a paused runtime and a
 /// virtual world move together.

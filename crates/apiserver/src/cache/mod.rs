@@ -14,8 +14,9 @@ use apimachinery::{Status, StatusReason};
 use futures::StreamExt;
 use parking_lot::{Mutex, RwLock};
 use storage::{KeyRange, RangeRequest, Revision, Store};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use transport::Change;
+use world::Level;
 
 use crate::keys;
 use resource::LAG;
@@ -33,7 +34,7 @@ pub type Observer = Box<dyn Fn(&str, &Event) + Send + Sync>;
 pub struct Cache {
     store: Arc<dyn Store>,
     resources: RwLock<HashMap<Arc<str>, Arc<ResourceCache>>>,
-    progress: watch::Sender<Revision>,
+    progress: Arc<Level<Revision>>,
     observers: Vec<Observer>,
     /// Those who follow every resource. Held while a change is taken in, so that nobody begins in the middle of one.
     followers: Mutex<Vec<mpsc::Sender<Change>>>,
@@ -48,7 +49,7 @@ impl Cache {
         let cache = Arc::new(Self {
             store: Arc::clone(&store),
             resources: RwLock::default(),
-            progress: watch::Sender::new(0),
+            progress: Arc::default(),
             observers,
             followers: Mutex::default(),
         });
@@ -62,7 +63,7 @@ impl Cache {
             }
             cache.resource(&place).load(objects.into_iter(), loaded.revision);
         }
-        cache.progress.send_replace(loaded.revision);
+        cache.progress.set(loaded.revision);
         Ok((Arc::clone(&cache), Follower { cache, stream }))
     }
 
@@ -111,13 +112,13 @@ impl Cache {
             return Arc::clone(found);
         }
         let mut resources = self.resources.write();
-        let fresh = || Arc::new(ResourceCache::new(*self.progress.borrow()));
+        let fresh = || Arc::new(ResourceCache::new(self.progress.get()));
         Arc::clone(resources.entry(place.into()).or_insert_with(fresh))
     }
 
     /// The revision up to which everything has been absorbed.
     pub fn revision(&self) -> Revision {
-        *self.progress.borrow()
+        self.progress.get()
     }
 
     /// Waits until the cache holds everything that was acknowledged before this call; answers its revision.
@@ -127,14 +128,12 @@ impl Cache {
             // The newest revision may concern none of our keys; then only a progress report tells.
             self.store.request_progress().await.map_err(crate::errors::store)?;
         }
-        self.reach(newest).await
+        Ok(self.reach(newest).await)
     }
 
     /// Waits for a revision that some write is known to have got.
-    pub async fn reach(&self, revision: Revision) -> Result<Revision, Status> {
-        let mut progress = self.progress.subscribe();
-        let reached = progress.wait_for(|now| *now >= revision).await;
-        reached.map(|now| *now).map_err(|_| crate::errors::store(storage::Error::Closed))
+    pub async fn reach(&self, revision: Revision) -> Revision {
+        self.progress.wait_for(|now| *now >= revision).await
     }
 
     /// Waits a little for a revision a client named; it may never come.
@@ -144,7 +143,7 @@ impl Cache {
             return Ok(current);
         }
         match tokio::time::timeout(FUTURE_WAIT, self.reach(revision)).await {
-            Ok(reached) => reached,
+            Ok(reached) => Ok(reached),
             Err(_) => Err(too_large(revision, self.revision())),
         }
     }
@@ -161,8 +160,8 @@ impl Cache {
         &self.store
     }
 
-    pub(crate) fn progress(&self) -> watch::Receiver<Revision> {
-        self.progress.subscribe()
+    pub(crate) fn progress(&self) -> Arc<Level<Revision>> {
+        Arc::clone(&self.progress)
     }
 }
 
@@ -264,7 +263,7 @@ impl Follower {
 
 impl Cache {
     fn advance(&self, revision: Revision) {
-        self.progress.send_if_modified(|now| {
+        self.progress.change(|now| {
             let advanced = revision > *now;
             *now = revision.max(*now);
             advanced

@@ -35,7 +35,7 @@ impl Definitions {
                 return Ok(());
             }
             if let Some(revision) = self.write_all(writes).await? {
-                self.server.cache.reach(revision).await.map_err(InstallError::Cache)?;
+                self.server.cache.reach(revision).await;
                 return Ok(());
             }
             self.server.cache.catch_up().await.map_err(InstallError::Cache)?;

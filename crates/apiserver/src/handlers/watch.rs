@@ -8,10 +8,11 @@ use apimachinery::resource::Resource;
 use apimachinery::{Object, Status, StatusReason};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use transport::{Payload, Response, WatchEvent, WatchStream};
+use world::Level;
 
 use super::Call;
 use super::frames::{self, Frames};
@@ -151,7 +152,7 @@ struct Watcher {
     start: u64,
     end_mark: bool,
     bookmarks: bool,
-    progress: watch::Receiver<u64>,
+    progress: Arc<Level<u64>>,
     next_bookmark: Pin<Box<Sleep>>,
     deadline: Pin<Box<Sleep>>,
     /// The server shuts down: the stream ends after a whole event, and the client goes elsewhere.
@@ -199,7 +200,7 @@ impl Watcher {
                     let next = bookmark_after(Instant::now(), self.deadline.deadline());
                     self.next_bookmark.as_mut().reset(next);
                     // The progress is read first: whatever happened up to it is in the channel by now.
-                    let reached = *self.progress.borrow();
+                    let reached = self.progress.get();
                     match self.events.try_recv() {
                         Ok(event) => event,
                         Err(_) => return Some(WatchEvent::Bookmark { resource_version: reached, initial_end: false }),

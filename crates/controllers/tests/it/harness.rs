@@ -110,23 +110,24 @@ impl Route for DiscoveryRoute {
 }
 
 /// What our definitions serve, compiled once for all control planes of this process: that takes half a second.
-async fn karmada_resources() -> Vec<Resource> {
-    static COMPILED: tokio::sync::OnceCell<Vec<Resource>> = tokio::sync::OnceCell::const_new();
-    let compiled = COMPILED.get_or_init(|| async {
+static KARMADA: LazyLock<Vec<Resource>> = LazyLock::new(|| {
+    let compiling = async {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 0);
         let server = start(&world, Serves::EVERYTHING, Vec::new(), Vec::new(), karmada_api::crds()).await;
         let custom = server.shared().registry.snapshot().iter().filter(|it| it.info.custom).cloned().collect();
         server.shutdown();
         custom
-    });
-    compiled.await.clone()
-}
+    };
+    // In a runtime of its own, so that it is the same for whoever is first.
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    std::thread::scope(|scope| scope.spawn(|| runtime().block_on(compiling)).join().expect("our definitions compile"))
+});
 
 async fn server(world: &World, karmada: bool, serves: Serves) -> ApiServer {
     if !karmada {
         return start(world, serves, Vec::new(), Vec::new(), Vec::new()).await;
     }
-    let mut resources = karmada_resources().await;
+    let mut resources = KARMADA.clone();
     resources.extend(karmada_api::cluster::resources(None));
     start(world, serves, resources, vec![Arc::new(KarmadaAdmission(world.clone()))], Vec::new()).await
 }

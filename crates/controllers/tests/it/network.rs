@@ -13,8 +13,9 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use http::{Method, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::time::Instant;
 use transport::{ApiService, Payload, Request, Response};
+use world::Level;
 
 /// The server that the members are joined to.
 pub const CONTROL: &str = "control";
@@ -44,7 +45,7 @@ type Answer = BoxFuture<'static, Result<Response, Infallible>>;
 
 #[derive(Default)]
 pub struct Network {
-    cut: watch::Sender<BTreeSet<String>>,
+    cut: Level<BTreeSet<String>>,
     weather: Mutex<Option<Weather>>,
     repeats: Mutex<HashMap<u64, u64>>,
     guard: Mutex<Option<Guard>>,
@@ -52,6 +53,13 @@ pub struct Network {
     services: Mutex<HashMap<String, ApiService>>,
     writes: Mutex<BTreeMap<String, u64>>,
     mute: AtomicBool,
+    record: Mutex<Option<Record>>,
+}
+
+/// All that was asked, and when.
+struct Record {
+    since: Instant,
+    lines: Vec<String>,
 }
 
 enum Fate {
@@ -63,15 +71,15 @@ enum Fate {
 impl Network {
     /// Cuts a server off: requests are refused, and watches end.
     pub fn cut(&self, server: &str) {
-        self.cut.send_if_modified(|cut| cut.insert(server.to_owned()));
+        self.cut.change(|cut| cut.insert(server.to_owned()));
     }
 
     pub fn heal(&self, server: &str) {
-        self.cut.send_if_modified(|cut| cut.remove(server));
+        self.cut.change(|cut| cut.remove(server));
     }
 
     pub fn is_cut(&self, server: &str) -> bool {
-        self.cut.borrow().contains(server)
+        self.cut.get().contains(server)
     }
 
     pub fn set_weather(&self, weather: Option<Weather>) {
@@ -91,6 +99,22 @@ impl Network {
     /// Takes events and keeps none: they are a good part of all writes, and nothing follows from them.
     pub fn mute_events(&self) {
         self.mute.store(true, Ordering::Relaxed);
+    }
+
+    /// From here on every request and its answer's status are written down.
+    pub fn record(&self) {
+        *self.record.lock() = Some(Record { since: Instant::now(), lines: Vec::new() });
+    }
+
+    pub fn recorded(&self) -> Vec<String> {
+        self.record.lock().take().map(|record| record.lines).unwrap_or_default()
+    }
+
+    fn write_down(&self, asked: &Asked, what: &str) {
+        if let Some(record) = &mut *self.record.lock() {
+            let Asked { server, method, path } = asked;
+            record.lines.push(format!("{:?} {server} {method} {path} {what}", record.since.elapsed()));
+        }
     }
 
     pub fn set_guard(&self, guard: Guard) {
@@ -126,6 +150,7 @@ impl Network {
     /// `answer` is not asked for before it is awaited.
     async fn carry(self: &Arc<Self>, asked: Asked, answer: Answer) -> Response {
         let server = &asked.server;
+        self.write_down(&asked, "asked");
         let fate = self.delay(&asked).await;
         if self.is_cut(server) || matches!(fate, Fate::Refused) {
             return unavailable();
@@ -137,6 +162,7 @@ impl Network {
             }
         }
         let Ok(mut response) = answer.await;
+        self.write_down(&asked, response.status().as_str());
         let beats = asked.path.ends_with("/status") && asked.path.contains("/clusters/");
         let is_write = asked.method != Method::GET && response.status().is_success();
         if is_write && !beats && !asked.path.contains("/events") && !asked.path.contains("/leases") {
@@ -149,8 +175,8 @@ impl Network {
         if let Some(Payload::Watch(stream)) = response.extensions().get::<Payload>() {
             let stream = stream.lock().take();
             if let Some(stream) = stream {
-                let (mut cut, server) = (self.cut.subscribe(), server.to_owned());
-                let end = async move { drop(cut.wait_for(|cut| cut.contains(&server)).await) };
+                let (network, server) = (self.clone(), server.to_owned());
+                let end = async move { drop(network.cut.wait_for(|cut| cut.contains(&server)).await) };
                 let network = self.clone();
                 let stream = stream.then(move |event| {
                     let lag = network.weather.lock().map(|weather| weather.lag).filter(|lag| !lag.is_zero());

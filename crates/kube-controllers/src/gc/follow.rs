@@ -152,7 +152,7 @@ impl Collector {
     /// From here on the graph is whole.
     fn open(&self) {
         let pending = self.graph.lock().pending();
-        self.whole.send_replace(true);
+        self.whole.set(true);
         pending.into_iter().for_each(|uid| self.queue.add(uid));
     }
 
@@ -165,7 +165,7 @@ impl Collector {
             (None, Some(object)) => self.graph.lock().remove(object),
             (None, None) => return,
         };
-        if *self.whole.borrow() {
+        if self.whole.get() {
             concerned.into_iter().for_each(|uid| self.queue.add(uid));
         }
     }

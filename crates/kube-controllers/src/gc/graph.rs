@@ -110,8 +110,8 @@ impl Graph {
         concerned
     }
 
-    /// Everyone worth a look, once everything there is has been put.
-    pub fn pending(&self) -> Vec<Uid> {
+    /// Everyone worth a look, once everything there is has been put; in an order that is always the same.
+    pub fn pending(&self) -> BTreeSet<Uid> {
         let pending = |uid: &&Uid| {
             let waits = self.nodes.get(*uid).is_some_and(|node| is_waiting(node) || orphans_dependents(&node.object));
             waits || self.may_have_lost_an_owner(**uid)
@@ -205,8 +205,7 @@ mod tests {
         for text in ["dependent<owner", "lost<nobody", "owner", "waiting~", "held<waiting", "leaving^"] {
             graph.put(&resource, &object(text));
         }
-        let pending: BTreeSet<_> = graph.pending().into_iter().collect();
-        assert_eq!(pending, ["lost", "waiting", "held", "leaving"].map(uid).into());
+        assert_eq!(graph.pending(), ["lost", "waiting", "held", "leaving"].map(uid).into());
         assert_eq!(graph.dependents(uid("owner")).count(), 1);
         assert!(graph.node(uid("owner")).is_none(), "nothing is kept of an object without owners");
     }

@@ -18,13 +18,13 @@ use client::{DeleteOptions, Preconditions};
 use controller_runtime::{Next, WorkQueue, run_workers};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 
 use crate::context::Context;
 use crate::error::{Error, Result};
 use crate::running::Starting;
 use graph::{FOREGROUND, Graph, Node, ORPHAN, Uid, awaits_dependents, orphans_dependents, uid};
 use verdict::{Owner, Verdict, verdict};
+use world::Level;
 
 /// Dependents that are orphaned at once.
 const ORPHANED_AT_ONCE: usize = 16;
@@ -34,7 +34,7 @@ struct Collector {
     graph: Mutex<Graph>,
     queue: Arc<WorkQueue<Uid>>,
     /// Whether the graph has held everything there is once.
-    whole: watch::Sender<bool>,
+    whole: Level<bool>,
 }
 
 pub(crate) async fn run(context: Context, starting: Starting) {

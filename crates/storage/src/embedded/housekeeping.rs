@@ -23,6 +23,7 @@ pub(super) async fn run(store: Weak<Inner>, wake: Arc<Notify>) {
     loop {
         let Some(deadline) = turn(&store, &mut history).await else { return };
         tokio::select! {
+            biased;
             () = sleep_until(deadline) => {}
             () = wake.notified() => {}
         }

@@ -66,6 +66,24 @@ fn histories_end_well() {
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
 }
 
+/// A history is the same each time, or a failing seed would say nothing. Each thread has hash maps of an order of its own.
+#[test]
+fn a_history_repeats() {
+    for seed in variable("SEED").map_or(0..4, |seed| seed..seed + 1) {
+        let [once, again] = [(), ()].map(|()| std::thread::spawn(move || recorded(seed)));
+        let [once, again] = [once, again].map(|run| run.join().expect("no panic"));
+        let differs = once.iter().zip(&again).position(|(once, again)| once != again);
+        if let Some(at) = differs.or((once.len() != again.len()).then(|| once.len().min(again.len()))) {
+            let around = |run: &[String]| run[at.saturating_sub(5)..(at + 5).min(run.len())].join("\n");
+            panic!("seed {seed} differs after {at} lines:\n{}\nagain:\n{}", around(&once), around(&again));
+        }
+    }
+}
+
+fn recorded(seed: u64) -> Vec<String> {
+    runtime().block_on(run::record(seed, &history::draw(seed)))
+}
+
 /// Runs a history on a thread of its own, which is left behind when it does not end: that, and a panic, are failures of
 /// the seed like others.
 fn watched(seed: u64) -> Option<String> {
@@ -92,8 +110,12 @@ fn watched(seed: u64) -> Option<String> {
 
 /// Runs a history in a runtime of its own, so that nothing of it outlives it.
 fn wrong_with(seed: u64) -> Vec<String> {
+    runtime().block_on(run::run(seed, &history::draw(seed)))
+}
+
+fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
-    runtime.expect("a runtime").block_on(run::run(seed, &history::draw(seed)))
+    runtime.expect("a runtime")
 }
 
 /// What a panic said.

@@ -28,9 +28,18 @@ use crate::harness::{Plane, Serves, get, namespaces};
 pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
     let mut simulation = Simulation::start(seed).await;
     let wrong = simulation.history(history).await;
-    simulation.stop.cancel();
-    simulation.plane.shutdown().await;
+    simulation.end().await;
     wrong
+}
+
+/// All that was asked of the servers in a history.
+pub async fn record(seed: u64, history: &[Action]) -> Vec<String> {
+    let mut simulation = Simulation::start(seed).await;
+    simulation.plane.network.record();
+    simulation.history(history).await;
+    let recorded = simulation.plane.network.recorded();
+    simulation.end().await;
+    recorded
 }
 
 /// What histories and controllers need; a history would have as many watches again for every other resource.
@@ -132,6 +141,11 @@ impl Simulation {
         simulation.serve().await;
         assert_eq!(simulation.calm().await, [""; 0]);
         simulation
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.plane.shutdown().await;
     }
 
     async fn history(&mut self, history: &[Action]) -> Vec<String> {
