@@ -54,12 +54,23 @@ pub(crate) fn parse(json: &str, owners: bool) -> Result<Arc<Object>, serde_json:
     Object::parse_valid(cut.unwrap_or_else(|| json.as_bytes().to_vec())).map(Arc::new)
 }
 
-pub(crate) fn object(attempt: &str, bytes: Bytes) -> Result<Arc<Object>, Error> {
-    Object::parse(bytes).map(Arc::new).map_err(|e| Error::decode(attempt, e))
+pub(crate) fn object(attempt: &str, resource: &ApiResource, bytes: Bytes) -> Result<Arc<Object>, Error> {
+    let object = Object::parse(bytes).map_err(|e| Error::decode(attempt, e))?;
+    if object.kind() != resource.kind {
+        return Err(wrong_kind(attempt, object.kind(), &resource.kind));
+    }
+    Ok(object.shared())
+}
+
+fn wrong_kind(attempt: &str, is: &str, wanted: &str) -> Error {
+    let is: String = is.chars().take(64).collect();
+    Error::decode(attempt, format_args!("its kind is {is:?}, not {wanted:?}"))
 }
 
 #[derive(Deserialize)]
 struct WireList<'a> {
+    #[serde(default)]
+    kind: String,
     #[serde(default)]
     metadata: WireListMeta,
     #[serde(borrow, default)]
@@ -78,6 +89,10 @@ struct WireListMeta {
 /// Splits a list into objects of their own, so that one that is kept does not keep the whole answer in memory.
 pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8], owners: bool) -> Result<ObjectList, Error> {
     let list: WireList<'_> = serde_json::from_slice(bytes).map_err(|e| Error::decode(attempt, e))?;
+    // Nothing may be taken for an empty list that is none: what is missing from a list is gone.
+    if !list.kind.ends_with("List") {
+        return Err(wrong_kind(attempt, &list.kind, &format!("{}List", resource.kind)));
+    }
     let items = list.items.unwrap_or_default();
     let items = items.into_iter().map(|raw| item(resource, raw.get(), owners));
     Ok(ObjectList {
@@ -166,7 +181,8 @@ mod tests {
             list.items.iter().map(|i| format!("{} {} {}", i.api_version(), i.kind(), i.key())).collect();
         assert_eq!(names, ["v1 Pod n/a", "v1 Pod b", "v1 Pod "]);
         assert!(list.items.iter().all(|i| i.to_value().is_ok()));
-        let empty = super::list("GET /", &pods, br#"{"items":null,"metadata":{}}"#, true).expect("an empty list");
+        let empty = super::list("GET /", &pods, br#"{"kind":"PodList","items":null,"metadata":{}}"#, true)
+            .expect("an empty list");
         assert!(empty.items.is_empty() && empty.resource_version == 0);
     }
 

@@ -18,7 +18,11 @@ impl Client {
     pub async fn get(&self, resource: &ApiResource, key: &ObjectKey) -> Result<Arc<Object>> {
         self.0.counts.add("get", resource);
         let path = resource.object_path(key);
-        self.one(codec::request(Method::GET, &path, bytes::Bytes::new(), "")?).await
+        let object = self.one(codec::request(Method::GET, &path, bytes::Bytes::new(), "")?, resource).await?;
+        match object.name() == key.name {
+            true => Ok(object),
+            false => Err(Error::unexpected(&format!("GET {path}"), "an object of another name")),
+        }
     }
 
     /// `None` instead of NotFound.
@@ -125,7 +129,7 @@ impl Client {
     ) -> Result<Arc<Object>> {
         self.0.counts.add("create", resource);
         let path = options.query().after(&resource.collection_path(object.namespace()));
-        self.one(codec::request(Method::POST, &path, object.json().clone(), "application/json")?).await
+        self.one(codec::request(Method::POST, &path, object.json().clone(), "application/json")?, resource).await
     }
 
     pub async fn update_object(
@@ -137,7 +141,7 @@ impl Client {
     ) -> Result<Arc<Object>> {
         self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
         let path = options.query().after(&with_subresource(resource.object_path(&object.key()), subresource));
-        self.one(codec::request(Method::PUT, &path, object.json().clone(), "application/json")?).await
+        self.one(codec::request(Method::PUT, &path, object.json().clone(), "application/json")?, resource).await
     }
 
     pub async fn patch(
@@ -154,7 +158,7 @@ impl Client {
         if options.with_status {
             request.extensions_mut().insert(WithStatus);
         }
-        self.one(request).await
+        self.one(request, resource).await
     }
 
     /// Returns once the server accepted; finalizers may keep the object for longer.
@@ -181,12 +185,13 @@ impl Client {
         self.answer(request, MAX_LIST_BYTES).await.map(|_| ())
     }
 
-    async fn one(&self, request: transport::Request) -> Result<Arc<Object>> {
+    /// What comes over a socket may be anything; what is taken for an object of the resource must be one.
+    async fn one(&self, request: transport::Request, resource: &ApiResource) -> Result<Arc<Object>> {
         let attempt = codec::attempt(&request);
         match self.answer(request, MAX_OBJECT_BYTES).await? {
             Answer::Payload(Payload::Object(object)) => Ok(object),
             Answer::Payload(_) => Err(Error::unexpected(&attempt, "no object")),
-            Answer::Bytes(bytes) => codec::object(&attempt, bytes),
+            Answer::Bytes(bytes) => codec::object(&attempt, resource, bytes),
         }
     }
 }
