@@ -5,7 +5,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
 use apiserver::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig, StartError};
-use client::{Client, DeleteOptions, ListOptions};
+use client::{Client, DeleteOptions, ListOptions, Patch, PatchOptions};
 use futures::StreamExt;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -169,6 +169,29 @@ async fn a_definition_is_served_from_creation_to_deletion() {
     until(&client, "widgets.g.example", is("Established", "True")).await;
     let left = client.list(&widgets("v1"), None, &ListOptions::default()).await.expect("list");
     assert!(left.items.is_empty(), "instances went with their definition");
+}
+
+#[tokio::test]
+async fn nothing_new_comes_of_a_kind_whose_definition_goes() {
+    let (_server, client) = server(vec![widget_definition()]).await;
+    let mut held = widget("held", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.io/hold"]);
+    client.create(&widgets("v1"), &held).await.expect("create");
+    let (definition, key) = (ObjectKey::cluster("widgets.g.example"), ObjectKey::namespaced("default", "held"));
+    client.delete(&definitions(), &definition, &DeleteOptions::default()).await.expect("delete");
+    until(&client, "widgets.g.example", is("Terminating", "True")).await;
+
+    let refused = client.create(&widgets("v1"), &widget("new", &json!({}))).await;
+    let client::Error::Status(status) = refused.expect_err("it would hold the definition") else { panic!("a Status") };
+    assert_eq!((status.code, status.reason()), (405, Some(StatusReason::MethodNotAllowed)));
+    assert_eq!(status.message, "create not allowed while custom resource definition is terminating");
+    // What is there is served as before, and may change.
+    let patch = Patch::Merge(json!({"spec": {"color": "red"}}));
+    client.patch(&widgets("v1"), &key, &patch, &PatchOptions::default()).await.expect("the patch");
+
+    let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    client.patch(&widgets("v1"), &key, &release, &PatchOptions::default()).await.expect("the patch");
+    until(&client, "widgets.g.example", |crd| crd.is_none()).await;
 }
 
 #[tokio::test]
