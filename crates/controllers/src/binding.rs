@@ -160,10 +160,8 @@ pub(crate) fn works_of(context: &Context, binding: &Binding) -> Vec<Arc<Object>>
 
 /// Whether the server has the binding as it was decided about.
 async fn is_newest(context: &Context, known: &Object) -> Result<bool> {
-    let key = known.key();
-    let resource = Binding::api_resource(Scope::of(&key));
-    let live = context.client.get_opt(&resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
-    Ok(live.is_some_and(|live| live.uid() == known.uid() && live.generation() == known.generation()))
+    let live = context.live(&Binding::api_resource(Scope::of(&known.key())), known).await?;
+    Ok(live.is_some_and(|live| live.generation() == known.generation()))
 }
 
 /// Deletes these Works, and none that took their names since.

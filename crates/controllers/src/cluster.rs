@@ -78,7 +78,7 @@ async fn ensure_namespace(context: &Context, cluster: &str, object: &Object) -> 
     }
     // A cache that lags has clusters that leave: what is made for them goes again, which this process would take for a
     // namespace that is missing.
-    if live(context, object).await?.is_none_or(|live| live.is_deleting()) {
+    if context.live(&Cluster::api_resource(), object).await?.is_none_or(|live| live.is_deleting()) {
         return Ok(());
     }
     let namespace = json!({
@@ -147,7 +147,8 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
             if !existing.is_deleting() {
                 // A cluster that joined under this name since has a namespace of its own: one that was read before the
                 // leaving Cluster was seen to be there is not that.
-                if !live(context, object).await?.is_some_and(|live| live.is_deleting()) {
+                let live = context.live(&Cluster::api_resource(), object).await?;
+                if !live.is_some_and(|live| live.is_deleting()) {
                     return Ok(Next::Done);
                 }
                 let options = DeleteOptions::default().only_uid(existing.uid());
@@ -172,13 +173,6 @@ async fn leave(context: &Context, cluster: &Cluster, object: &Object) -> Result<
     let patch = json!({"metadata": {"finalizers": left, "resourceVersion": object.resource_version()}});
     write(context, cluster, patch).await?;
     Ok(Next::Done)
-}
-
-/// The Cluster as the server has it, if it is the same: the cache may tell of one that is long gone.
-async fn live(context: &Context, object: &Object) -> Result<Option<Arc<Object>>> {
-    let key = object.key();
-    let live = context.client.get_opt(&Cluster::api_resource(), &key).await;
-    Ok(live.during(|| format!("reading cluster {key}"))?.filter(|live| live.uid() == object.uid()))
 }
 
 /// Whether any binding still goes there; the scheduler takes a leaving cluster out of them.

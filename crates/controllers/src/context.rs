@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Client, Mapper};
 use controller_runtime::{EventRecorder, Informer, InformerSet, Selection, WorkQueue};
 use karmada_api::ApiType;
@@ -17,6 +17,7 @@ use propagation::cluster_status::Thresholds;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::error::{During, Result};
 use crate::execution::Engine;
 use crate::gates::Gates;
 use crate::interpreting::Interpreting;
@@ -243,6 +244,14 @@ impl Context {
         apimachinery::meta::Time::new(self.world.now())
     }
 
+    /// An object of a cache as the server has it now, if it is still the same one: a cache that lags has objects that are
+    /// long gone, and others that bear their names must not suffer for it.
+    pub(crate) async fn live(&self, resource: &ApiResource, cached: &Object) -> Result<Option<Arc<Object>>> {
+        let key = cached.key();
+        let live = self.client.get_opt(resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
+        Ok(live.filter(|live| live.uid() == cached.uid()))
+    }
+
     pub fn members(&self) -> &Members {
         &self.0.members
     }
@@ -279,6 +288,6 @@ impl Context {
     }
 }
 
-pub(crate) fn decode_cluster(object: &apimachinery::Object) -> Result<Cluster, DecodeError> {
+pub(crate) fn decode_cluster(object: &Object) -> std::result::Result<Cluster, DecodeError> {
     object.decode().map_err(|source| DecodeError { kind: "Cluster".into(), key: object.key(), source })
 }

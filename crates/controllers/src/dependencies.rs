@@ -1,6 +1,7 @@
 //! The dependencies distributor: what templates need follows them. The decisions are `propagation::dependencies`'.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
 use std::sync::Arc;
 
 use apimachinery::object::Labels;
@@ -31,7 +32,7 @@ struct Distributor {
     context: Context,
     queue: Arc<WorkQueue<ObjectKey>>,
     /// Kinds ever seen as dependencies.
-    followed: Mutex<HashSet<ApiResource>>,
+    followed: Mutex<BTreeSet<ApiResource>>,
     /// What those that require an attached binding disagree about, as it was told last; no more entries than conflicts.
     conflicts: Mutex<HashMap<ObjectKey, String>>,
 }
@@ -195,7 +196,7 @@ impl Distributor {
 
     async fn distribute(self: &Arc<Self>, independent: &Binding, found: &[DependentObjectReference]) -> Result<()> {
         let mut errors = Vec::new();
-        let mut orphans = HashSet::new();
+        let mut orphans = BTreeSet::new();
         for binding in self.attached_to(independent)? {
             let resource = &binding.spec.resource;
             let template = templates::referenced(&self.context, resource).await?;
@@ -229,7 +230,8 @@ impl Distributor {
         }
         for object in objects.into_iter().filter(|object| !object.is_deleting()) {
             let tree = decoded(&object, object.to_tree())?;
-            self.write(attached(independent, Template(&tree)), independent).await?;
+            let is_there = || self.is_there(&resource, &object);
+            self.write(attached(independent, Template(&tree)), independent, is_there).await?;
         }
         Ok(())
     }
@@ -248,14 +250,26 @@ impl Distributor {
         Ok(objects)
     }
 
-    /// Creates an attached binding, or brings the existing one up to it.
-    async fn write(&self, built: Binding, independent: &Binding) -> Result<()> {
+    /// Whether the server has an object that is known, too. A cache that lags has objects that are gone: their bindings would
+    /// be collected, and made here, again and again.
+    async fn is_there(&self, resource: &ApiResource, object: &Object) -> Result<bool> {
+        Ok(self.context.live(resource, object).await?.is_some_and(|live| !live.is_deleting()))
+    }
+
+    /// Creates an attached binding, if its object `is_there`, or brings the existing one up to it.
+    async fn write<F: Future<Output = Result<bool>>>(
+        &self,
+        built: Binding,
+        independent: &Binding,
+        is_there: impl FnOnce() -> F,
+    ) -> Result<()> {
         let resource = Binding::api_resource(Scope::Namespaced);
         let key = built.key();
         let writing = || format!("writing ResourceBinding {key} of a dependency");
         let cached = self.context.bindings(Scope::Namespaced).cache().get(&key);
         let existing = match cached {
             Some(existing) => existing,
+            None if !is_there().await? => return Ok(()),
             None => match self.context.client.create(&resource, &built).await {
                 Ok(_) => return Ok(()),
                 Err(error) if error.is_already_exists() => {

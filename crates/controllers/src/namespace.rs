@@ -11,7 +11,7 @@ use karmada_api::work::v1alpha1::Work;
 use propagation::namespaces;
 use propagation::template::Template;
 
-use crate::error::{During, Result, all, decoded};
+use crate::error::{Result, all, decoded};
 use crate::{Context, binding};
 
 fn resource() -> ApiResource {
@@ -96,7 +96,9 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     let rendered: Vec<_> = staying.map(|cluster| namespaces::work(Template(&tree), cluster, &overrides)).collect();
     let is_new = |work: &Work| context.works.cache().get(&work.key()).is_none();
     // A cache that lags has namespaces that are gone; their Works would be collected, and made here, again and again.
-    if rendered.iter().flatten().any(is_new) && !is_there(context, &object).await? {
+    if rendered.iter().flatten().any(is_new)
+        && context.live(&resource(), &object).await?.is_none_or(|live| live.is_deleting())
+    {
         return Ok(Next::Done);
     }
     let mut errors = Vec::new();
@@ -108,11 +110,4 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
         errors.extend(written.err());
     }
     all(errors).map(|()| Next::Done)
-}
-
-/// Asks the server for the namespace that the cache has.
-async fn is_there(context: &Context, namespace: &Object) -> Result<bool> {
-    let key = namespace.key();
-    let live = context.client.get_opt(&resource(), &key).await.during(|| format!("reading namespace {key}"))?;
-    Ok(live.is_some_and(|live| live.uid() == namespace.uid() && !live.is_deleting()))
 }

@@ -7,7 +7,7 @@ mod watch;
 
 pub(crate) use watch::is_change;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
@@ -17,7 +17,7 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use parking_lot::Mutex;
 
 use crate::Context;
-use crate::error::{During, Result};
+use crate::error::Result;
 use crate::execution::asks_anew;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
@@ -41,7 +41,7 @@ struct Detector {
     waiting: Waiting,
     /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
     /// pass should find its binding; so should a policy that changes now.
-    written: Mutex<HashMap<ObjectKey, Arc<Object>>>,
+    written: Mutex<BTreeMap<ObjectKey, Arc<Object>>>,
     /// Templates that were there when they were first seen, and have not been looked at since: as the process before this one
     /// left them, most likely.
     found: Waiting,
@@ -153,9 +153,7 @@ impl Detector {
         let informer = self.context.control.existing(&resource);
         let Some(cached) = informer.and_then(|informer| informer.cache().get(&key)) else { return Ok(Next::Done) };
         // A cache that lags has templates that are gone; their bindings would be collected, and made, again and again.
-        let live = self.context.client.get_opt(&resource, &key).await;
-        let live = live.during(|| format!("reading {} {key}", resource.kind))?;
-        if live.is_some_and(|live| live.uid() == cached.uid()) {
+        if self.context.live(&resource, &cached).await?.is_some() {
             self.templates.add(TemplateKey { resource, key, by_us: false });
         }
         Ok(Next::Done)

@@ -51,7 +51,10 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
     let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster, unsure };
     let dispatches = context.engine.dispatches.load(Ordering::Relaxed);
     if object.is_deleting() {
-        if dispatches && let End::Finished = end(context, &work, &cluster).await? {
+        if dispatches
+            && pass.is_held().await?
+            && let End::Finished = end(context, &work, &cluster).await?
+        {
             pass.remove_finalizer().await?;
         }
         return Ok(Next::Done);
@@ -354,6 +357,13 @@ impl Pass<'_> {
                 recorder.warning(&**self.object, events::SYNC_FAILED, message);
             }
         }
+    }
+
+    /// Whether the deletion of the Work waits for us still. The cache may have a Work whose end is long over; what it names
+    /// may be another Work's by now, which wrote nothing, for it found all as it wants it.
+    async fn is_held(&self) -> Result<bool> {
+        let live = self.context.live(&Work::api_resource(), self.object).await?;
+        Ok(live.is_some_and(|live| live.finalizers().iter().any(|held| **held == *finalizers::EXECUTION)))
     }
 
     async fn remove_finalizer(&self) -> Result<()> {
