@@ -1,6 +1,8 @@
 //! Connections over a socket. Kubeconfigs, credentials and TLS are read by `kube`; the HTTP stack is [`dial`]'s.
 
 mod dial;
+#[cfg(test)]
+mod hostile;
 mod verify;
 
 use std::path::Path;

@@ -1,0 +1,192 @@
+//! What a server far away may answer, by mistake or on purpose: it is cut off, and never taken for what it is not.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use futures::StreamExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use transport::WatchEvent;
+
+use crate::{Client, DeleteOptions, Endpoint, Error, ListOptions, Result, WatchOptions};
+
+/// What is said after the head of every request.
+enum Says {
+    /// This, and then nothing more.
+    Once(String),
+    /// The first, and then the second for ever.
+    Endless(&'static str, String),
+    /// A byte now and then.
+    Dribble(&'static str),
+    Nothing,
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+
+fn body(text: &str) -> Says {
+    Says::Once(format!("{OK}content-length: {}\r\n\r\n{text}", text.len()))
+}
+
+/// A server that says the same to everybody, and how often it was asked.
+async fn server(says: Says) -> (String, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let (counted, says) = (asked.clone(), Arc::new(says));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            tokio::spawn(answer(stream, says.clone()));
+        }
+    });
+    (address, asked)
+}
+
+/// Until the other side has had enough.
+async fn answer(mut stream: TcpStream, says: Arc<Says>) -> std::io::Result<()> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    match &*says {
+        Says::Once(text) => stream.write_all(text.as_bytes()).await?,
+        Says::Endless(begin, more) => {
+            stream.write_all(begin.as_bytes()).await?;
+            loop {
+                stream.write_all(more.as_bytes()).await?;
+            }
+        }
+        Says::Dribble(begin) => {
+            stream.write_all(begin.as_bytes()).await?;
+            loop {
+                stream.write_all(b"1\r\n \r\n").await?;
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+        Says::Nothing => {}
+    }
+    if let Says::Once(text) = &*says
+        && text.contains("connection: close")
+    {
+        return stream.shutdown().await;
+    }
+    std::future::pending().await
+}
+
+fn client(server: &str) -> Client {
+    let endpoint = Endpoint { server: server.to_owned(), ..Endpoint::default() };
+    Client::from_endpoint(&endpoint).expect("a client").with_timeout(Duration::from_millis(700))
+}
+
+fn pods() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Pod", "pods")
+}
+
+fn why<T>(result: Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("that was no answer"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A chunk of `count` times the same text.
+fn chunk(text: &str, count: usize) -> String {
+    format!("{:x}\r\n{}\r\n", text.len() * count, text.repeat(count))
+}
+
+#[tokio::test]
+async fn answers_that_are_none_are_errors() {
+    let named = |kind: &str, name: &str| body(&format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}"}}}}"#));
+    for (says, wanted) in [
+        (body("<html>"), "expected value"),
+        (body("[]"), "cannot understand the answer"),
+        (body("{\"kind\":\"Pod\",\"metadata\":7}"), "cannot understand the answer"),
+        (body(&"[".repeat(100_000)), "cannot understand the answer"),
+        (body("{\"kind\":\"Pod\""), "EOF while parsing"),
+        (body(""), "EOF while parsing"),
+        (body("{}"), r#"its kind is "", not "Pod""#),
+        (named("Status", "a"), r#"its kind is "Status", not "Pod""#),
+        (named(&"x".repeat(100_000), "a"), "not \"Pod\""),
+        (named("Pod", "b"), "an object of another name"),
+        (Says::Once("HTTP/1.1 204 No Content\r\n\r\n".into()), "EOF while parsing"),
+        (Says::Once("HTTP/1.1 500 Oops\r\ncontent-length: 3\r\n\r\n{}\n".into()), "the server answered 500"),
+        (Says::Once("SSH-2.0-OpenSSH_9.6\r\n".into()), "GET /api/v1/namespaces/n/pods/a"),
+        (Says::Once(format!("{OK}content-length: 900000000000000000\r\n\r\n{{")), "no answer within"),
+        (Says::Nothing, "no answer within"),
+        (Says::Dribble(CHUNKED), "no answer within"),
+        (Says::Endless(CHUNKED, chunk("{\"a\":", 10_000)), "length limit exceeded"),
+        (Says::Endless("HTTP/1.1 200 OK\r\n", "a: b\r\n".repeat(1000)), "GET /api/v1/namespaces/n/pods/a"),
+    ] {
+        let (address, _) = server(says).await;
+        let got = why(client(&address).get(&pods(), &ObjectKey::namespaced("n", "a")).await);
+        assert!(got.contains(wanted) && got.len() < 1000, "{wanted:?} in {got:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_sent_elsewhere() {
+    let (elsewhere, asked) = server(body(r#"{"kind":"Pod","metadata":{"name":"a"}}"#)).await;
+    for code in [301, 302, 303, 307, 308] {
+        let head =
+            format!("HTTP/1.1 {code} Go\r\nlocation: {elsewhere}/x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        let (address, _) = server(Says::Once(head)).await;
+        let (client, key) = (client(&address), ObjectKey::namespaced("n", "a"));
+        for got in [
+            why(client.get(&pods(), &key).await),
+            why(client.delete(&pods(), &key, &DeleteOptions::default()).await),
+            why(client.list(&pods(), None, &ListOptions::default()).await),
+            why(client.watch(&pods(), None, &WatchOptions::default()).await),
+        ] {
+            assert!(got.contains(&format!("the server answered {code}")), "{got}");
+        }
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 0);
+}
+
+/// What is missing from a list counts as gone, so a list must be one.
+#[tokio::test]
+async fn lists_that_are_none_are_errors() {
+    for (text, wanted) in [
+        ("{}", "not \"PodList\""),
+        (r#"{"kind":"Status","status":"Success"}"#, "not \"PodList\""),
+        (r#"{"kind":"Pod","metadata":{"name":"a"}}"#, "not \"PodList\""),
+        (r#"{"kind":"PodList","items":{"a":1}}"#, "cannot understand"),
+        (r#"{"kind":"PodList","items":[1,2]}"#, "cannot understand"),
+        (r#"{"kind":"PodList","items":[],"metadata":{"resourceVersion":"soon"}}"#, "not an integer"),
+    ] {
+        let (address, _) = server(body(text)).await;
+        let got = why(client(&address).list(&pods(), None, &ListOptions::default()).await);
+        assert!(got.contains(wanted), "{wanted:?} in {got:?}");
+    }
+}
+
+#[tokio::test]
+async fn watches_end_with_the_first_nonsense() {
+    let pod = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}"#;
+    for (line, wanted) in [
+        ("<html>\n".to_owned(), "cannot be understood"),
+        (format!("{}\n", "[".repeat(100_000)), "cannot be understood"),
+        ("{\"type\":\"GROWN\",\"object\":{}}\n".to_owned(), "unknown type"),
+        ("{\"type\":\"ERROR\",\"object\":7}\n".to_owned(), "cannot be understood"),
+    ] {
+        let text = format!("{pod}\n{line}");
+        let says = Says::Once(format!("{CHUNKED}{}", chunk(&text, 1)));
+        let (address, _) = server(says).await;
+        let mut events = client(&address).watch(&pods(), None, &WatchOptions::default()).await.expect("it begins");
+        assert!(matches!(events.next().await, Some(WatchEvent::Added(_))), "{line}");
+        let Some(WatchEvent::Error(status)) = events.next().await else { panic!("{line} is nonsense") };
+        assert!(status.message.contains(wanted), "{wanted:?} in {}", status.message);
+    }
+    let (address, _) = server(Says::Endless(CHUNKED, chunk("x", 1 << 20))).await;
+    let mut events = client(&address).watch(&pods(), None, &WatchOptions::default()).await.expect("it begins");
+    let Some(WatchEvent::Error(status)) = events.next().await else { panic!("no line is that long") };
+    assert!(status.message.contains("larger than") && events.next().await.is_none(), "{}", status.message);
+    // One that does not even begin.
+    let (address, _) = server(Says::Nothing).await;
+    let Err(Error::Timeout { .. }) = client(&address).watch(&pods(), None, &WatchOptions::default()).await else {
+        panic!("nobody waits for ever");
+    };
+}
