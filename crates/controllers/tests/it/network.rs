@@ -60,6 +60,7 @@ pub struct Network {
 struct Record {
     since: Instant,
     lines: Vec<String>,
+    shown: bool,
 }
 
 enum Fate {
@@ -101,19 +102,33 @@ impl Network {
         self.mute.store(true, Ordering::Relaxed);
     }
 
-    /// From here on every request and its answer's status are written down.
-    pub fn record(&self) {
-        *self.record.lock() = Some(Record { since: Instant::now(), lines: Vec::new() });
+    /// From here on every request and its answer's status are written down, or shown as they come.
+    pub fn record(&self, shown: bool) {
+        *self.record.lock() = Some(Record { since: Instant::now(), lines: Vec::new(), shown });
     }
 
     pub fn recorded(&self) -> Vec<String> {
         self.record.lock().take().map(|record| record.lines).unwrap_or_default()
     }
 
+    /// A step, among what is shown.
+    pub fn note(&self, step: &impl std::fmt::Debug) {
+        if let Some(record) = &*self.record.lock()
+            && record.shown
+        {
+            eprintln!("{:?} {step:?}", record.since.elapsed());
+        }
+    }
+
     fn write_down(&self, asked: &Asked, what: &str) {
         if let Some(record) = &mut *self.record.lock() {
             let Asked { server, method, path } = asked;
-            record.lines.push(format!("{:?} {server} {method} {path} {what}", record.since.elapsed()));
+            let line = format!("{:?} {server} {method} {path} {what}", record.since.elapsed());
+            if record.shown {
+                eprintln!("{line}");
+            } else {
+                record.lines.push(line);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! deleted or overwritten that no decision asked for, and once they stop, members are what the control plane says.
 //!
 //! `SEED=7 cargo test -p controllers --test it simulation` runs one history alone; `SEEDS=20000` runs that many, and
-//! `FROM=5000` those from there on.
+//! `FROM=5000` those from there on. `SEED=7 TRACE=1` shows the steps and every request between them.
 
 mod history;
 mod kinds;

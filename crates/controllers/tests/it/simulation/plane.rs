@@ -190,10 +190,11 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
         return Some(format!("binding {} says it is applied in {is:?}, its Works {wanted:?}", name(binding)));
     }
     let there: BTreeSet<&String> = wanted.iter().map(|(member, _)| member).collect();
-    let due = targets(binding);
+    let mut due: BTreeSet<String> = targets(binding).into_keys().collect();
+    due.extend(leaving(binding).map(str::to_owned));
     let full = !due.is_empty()
         && wanted.iter().all(|(_, applied)| *applied)
-        && due.keys().chain(&leaving(binding).map(str::to_owned).collect::<Vec<_>>()).all(|it| there.contains(it));
+        && due.iter().all(|cluster| there.contains(cluster));
     let said = super::read::condition(binding, "FullyApplied");
     (!wanted.is_empty() && (said == "True") != full)
         .then(|| format!("binding {}: FullyApplied is {said:?} with {wanted:?} of {due:?}", name(binding)))

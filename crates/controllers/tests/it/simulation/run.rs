@@ -27,6 +27,9 @@ use crate::harness::{Plane, Serves, get, namespaces};
 /// What went wrong in a history.
 pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
     let mut simulation = Simulation::start(seed).await;
+    if std::env::var_os("TRACE").is_some() {
+        simulation.plane.network.record(true);
+    }
     let wrong = simulation.history(history).await;
     simulation.end().await;
     wrong
@@ -35,7 +38,7 @@ pub async fn run(seed: u64, history: &[Action]) -> Vec<String> {
 /// All that was asked of the servers in a history.
 pub async fn record(seed: u64, history: &[Action]) -> Vec<String> {
     let mut simulation = Simulation::start(seed).await;
-    simulation.plane.network.record();
+    simulation.plane.network.record(false);
     simulation.history(history).await;
     let recorded = simulation.plane.network.recorded();
     simulation.end().await;
@@ -150,6 +153,7 @@ impl Simulation {
 
     async fn history(&mut self, history: &[Action]) -> Vec<String> {
         for action in history {
+            self.plane.network.note(action);
             action.perform(&mut self.plane).await;
             self.remember(action).await;
         }
