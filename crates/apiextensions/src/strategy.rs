@@ -42,15 +42,15 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 
 /// The resources of a definition, one for each served version, under its accepted names.
 pub fn resources(crd: &CustomResourceDefinition, compilation: &Compilation<'_>) -> Vec<Resource> {
-    let Some(storage) = crd.storage_version().map(|version| version.name.clone()) else { return Vec::new() };
+    let Some(storage) = crd.storage_version() else { return Vec::new() };
     let served = crd.spec.versions.iter().filter(|version| version.served);
-    served.map(|version| resource(crd, version, &storage, compilation)).collect()
+    served.map(|version| resource(crd, version, storage, compilation)).collect()
 }
 
 fn resource(
     crd: &CustomResourceDefinition,
     version: &Version,
-    storage: &str,
+    storage: &Version,
     compilation: &Compilation<'_>,
 ) -> Resource {
     let names = served_names(crd);
@@ -76,7 +76,8 @@ fn resource(
     let strategy = CustomStrategy {
         group: crd.spec.group.clone(),
         version: version.name.clone(),
-        storage: storage.to_owned(),
+        storage: storage.name.clone(),
+        storage_is_served: storage.served,
         api_version: format!("{}/{}", crd.spec.group, version.name),
         has_status: version.has_status(),
         has_defaults: defaulting::has_defaults(&schema),
@@ -162,6 +163,7 @@ struct CustomStrategy {
     group: String,
     version: String,
     storage: String,
+    storage_is_served: bool,
     api_version: String,
     has_status: bool,
     has_defaults: bool,
@@ -203,6 +205,10 @@ impl Strategy for CustomStrategy {
     fn default(&self, object: &mut Value) {
         pruning::drop_unspecified(object, self.validator.type_of());
         defaulting::default(object, self.validator.type_of());
+    }
+
+    fn storage_version(&self) -> Option<&str> {
+        self.storage_is_served.then_some(self.storage.as_str())
     }
 
     /// An object that is in this version and was written under this schema is served as stored, without decoding.

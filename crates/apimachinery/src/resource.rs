@@ -121,6 +121,12 @@ pub trait Strategy: Send + Sync {
         Ok(None)
     }
 
+    /// The version that custom resources are stored in, while it is served: discovery tells clients by its digest when
+    /// it changes. What built-in kinds are stored in is known elsewhere.
+    fn storage_version(&self) -> Option<&str> {
+        None
+    }
+
     /// The last step before a write: turns the served form into the stored one.
     ///
     /// # Errors

@@ -167,7 +167,8 @@ fn retain_keys(live: &mut Map<String, Value>, patch: &Map<String, Value>) -> Res
     let Some(keys) = patch.get(RETAIN_KEYS) else { return Ok(()) };
     let keys = keys.as_array().ok_or(PatchError::Format("retainKeys"))?;
     let listed = |key: &str| keys.iter().any(|listed| listed.as_str() == Some(key));
-    if patch.keys().any(|key| !key.starts_with('$') && !listed(key)) {
+    // What is only taken away need not be listed: kubectl's patches say both.
+    if patch.iter().any(|(key, value)| !value.is_null() && !key.starts_with('$') && !listed(key)) {
         return Err(PatchError::Format("retainKeys"));
     }
     live.retain(|key, _| listed(key));

@@ -63,17 +63,17 @@ impl Discovery {
                 let Some(Form::Aggregated(version)) = form else { return None };
                 return Some(self.aggregated(segments[0] == "api", version, headers));
             }
-            ["api"] => legacy::api_versions(&self.groups, host),
-            ["apis"] => legacy::group_list(&self.groups),
-            ["api", version] => legacy::resource_list("", self.version("", version)?),
-            ["apis", group] => legacy::group(self.group(group)?),
+            ["api"] => line(&legacy::api_versions(&self.groups, host)),
+            ["apis"] => line(&legacy::group_list(&self.groups)),
+            ["api", version] => line(&legacy::resource_list("", self.version("", version)?)),
+            ["apis", group] => line(&legacy::group(self.group(group)?)),
             ["apis", group, version] if !group.is_empty() => {
-                legacy::resource_list(group, self.version(group, version)?)
+                line(&legacy::resource_list(group, self.version(group, version)?))
             }
             _ => return None,
         };
         Some(match form {
-            Some(Form::Legacy(encoding)) => crate::respond::document(StatusCode::OK, line(&legacy), encoding),
+            Some(Form::Legacy(encoding)) => crate::respond::document(StatusCode::OK, legacy, encoding),
             _ => not_acceptable(),
         })
     }
@@ -121,9 +121,9 @@ fn group(resources: impl IntoIterator<Item = Resource>) -> Vec<Group> {
     groups
 }
 
-fn line(value: &serde_json::Value) -> Bytes {
-    let mut text = value.to_string();
-    text.push('\n');
+fn line(document: &impl serde::Serialize) -> Bytes {
+    let mut text = serde_json::to_vec(document).expect("strings, flags and lists of them are JSON");
+    text.push(b'\n');
     text.into()
 }
 

@@ -62,6 +62,15 @@ fn patches() {
             spec("volumes", json!([{"name": "v", "configMap": {"name": "c"}}])),
         ),
         (
+            spec("volumes", json!([{"name": "v", "emptyDir": {}}])),
+            spec(
+                "volumes",
+                json!([{"name": "v", "emptyDir": null, "configMap": {"name": "c"},
+                "$retainKeys": ["configMap", "name"]}]),
+            ),
+            spec("volumes", json!([{"name": "v", "configMap": {"name": "c"}}])),
+        ),
+        (
             json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}),
             json!({"spec": {"strategy": {"type": "Recreate", "$retainKeys": ["type"]}}}),
             json!({"spec": {"strategy": {"type": "Recreate"}}}),

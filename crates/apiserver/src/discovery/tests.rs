@@ -33,6 +33,41 @@ async fn groups_come_in_the_order_that_settles_ambiguous_names() {
 }
 
 #[tokio::test]
+async fn documents_read_as_kube_apiserver_writes_them() {
+    let discovery = Discovery::new(kubernetes_api::resources());
+    let text = async |path: &str| -> String {
+        let response = discovery.get(path, Some("api.example"), &HeaderMap::new()).expect("served");
+        let body = response.into_body().collect().await.expect("held in memory").to_bytes();
+        String::from_utf8(body.to_vec()).expect("text")
+    };
+    let verbs = r#"["create","delete","deletecollection","get","list","patch","update","watch"]"#;
+    for (path, part) in [
+        (
+            "/api",
+            r#"{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"api.example"}]}"#.to_owned(),
+        ),
+        (
+            "/apis/apps",
+            r#"{"kind":"APIGroup","apiVersion":"v1","name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}],"preferredVersion":{"#.into(),
+        ),
+        ("/api/v1", r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"bindings","#.into()),
+        (
+            "/api/v1",
+            format!(
+                r#"{{"name":"configmaps","singularName":"configmap","namespaced":true,"kind":"ConfigMap","verbs":{verbs},"shortNames":["cm"],"storageVersionHash":"#
+            ),
+        ),
+        (
+            "/apis/apps/v1",
+            r#"{"name":"deployments/scale","singularName":"","namespaced":true,"group":"autoscaling","version":"v1","kind":"Scale","verbs":["#.into(),
+        ),
+    ] {
+        let whole = text(path).await;
+        assert!(whole.contains(&part), "{path}: {part} is not in {whole}");
+    }
+}
+
+#[tokio::test]
 async fn subresources_name_their_own_kind() {
     let discovery = Discovery::new(kubernetes_api::resources());
     let list = json(discovery.get("/apis/apps/v1", None, &HeaderMap::new()).expect("served")).await;

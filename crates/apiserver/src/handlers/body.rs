@@ -135,14 +135,15 @@ impl Call<'_> {
             Some(Misfit::OtherKind(status)) => return Err(status),
         }
         self.stamp(&mut object);
-        if let Some(wrong) = self.mistyped(&object) {
+        if let Some(wrong) = self.mistyped(&mut object) {
             return Err(unusable(kind, &self.info.version, &wrong.decoder));
         }
         Ok((object, self.field_findings(findings, validation)?))
     }
 
-    /// The first value of a built-in kind, or of the metadata of a custom one, that has the wrong type.
-    pub(super) fn mistyped(&self, object: &Value) -> Option<super::types::Mismatch> {
+    /// The first value of a built-in kind, or of the metadata of a custom one, that has the wrong type. Where there is
+    /// none, nulls in lists and maps become zeros, as Go's decoder makes them.
+    pub(super) fn mistyped(&self, object: &mut Value) -> Option<super::types::Mismatch> {
         let info = &self.resource.info;
         if info.custom {
             return super::types::metadata_mismatch(object, &info.schema);

@@ -3,6 +3,7 @@
 pub(crate) mod body;
 mod create;
 mod delete;
+mod elements;
 mod frames;
 mod metadata;
 mod options;

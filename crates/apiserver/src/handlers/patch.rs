@@ -178,7 +178,7 @@ impl Call<'_> {
             }
         }
         self.stamp(&mut new);
-        if let Some(wrong) = self.mistyped(&new) {
+        if let Some(wrong) = self.mistyped(&mut new) {
             return Err(refuse(&new, Wrong::Type(wrong)));
         }
         self.check_name(&mut new)?;
@@ -247,6 +247,9 @@ impl Call<'_> {
             }
             self.refuse_foreign_uid(&patch)?;
             let (mut object, owners) = merge(None)?;
+            if let Some(wrong) = self.mistyped(&mut object) {
+                return Err(Wrong::Type(wrong).invalid(&object));
+            }
             if let Some(metadata) = object["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");
             }

@@ -53,7 +53,8 @@ impl Call<'_> {
         let mut new = old.clone();
         merge_patch::apply(&mut new, &json!({ "status": change }));
         // Types are judged before defaults, which drop what is empty, whatever it is.
-        let is_known = strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&new).is_none();
+        let is_known =
+            strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
         self.resource.strategy.default(&mut new);
         // The defaults of what is not there are nobody's concern.
         let status = new["status"].take();

@@ -1,6 +1,8 @@
 //! Whether the values of a built-in kind have the types its schema states. Custom resources are validated in depth
 //! elsewhere; here the question is only what Go's decoder would refuse.
 
+use std::cell::Cell;
+
 use apimachinery::quantity::Quantity;
 use apimachinery::schema::{Schema, Schemas, Type, TypeOf};
 use base64::{DecodeError, Engine as _};
@@ -15,23 +17,31 @@ pub(super) struct Mismatch {
     pub converter: String,
 }
 
-/// The first value of a wrong type.
-pub(super) fn mismatch(kind: &str, object: &Value, type_: &TypeOf) -> Option<Mismatch> {
-    let mut path = String::new();
-    let schemas = &type_.schemas;
-    below(object, type_.node(), &Struct { name: kind, schemas }, &mut path)
+/// The first value of a wrong type. Where there is none, nulls in lists and maps become zeros.
+pub(super) fn mismatch(kind: &str, object: &mut Value, type_: &TypeOf) -> Option<Mismatch> {
+    judge(kind, object, type_.node(), &type_.schemas)
 }
 
-/// The first value of a wrong type in the metadata of a custom resource, which is read as of every other kind.
-pub(super) fn metadata_mismatch(object: &Value, type_: &TypeOf) -> Option<Mismatch> {
-    let metadata = object.get("metadata")?;
+/// The same for the metadata of a custom resource, which is read as of every other kind.
+pub(super) fn metadata_mismatch(object: &mut Value, type_: &TypeOf) -> Option<Mismatch> {
+    let metadata = object.get_mut("metadata")?;
     if !metadata.is_object() {
         let decoder = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", name_of(metadata));
         return Some(Mismatch { converter: decoder.clone(), decoder });
     }
     let schemas = &type_.schemas;
     let schema = schemas.get(type_.node().properties.get("metadata")?.schema);
-    below(metadata, schema, &Struct { name: "ObjectMeta", schemas }, &mut String::new())
+    judge("ObjectMeta", metadata, schema, schemas)
+}
+
+fn judge(name: &str, value: &mut Value, schema: &Schema, schemas: &Schemas) -> Option<Mismatch> {
+    let null_elements = Cell::new(false);
+    let inside = Struct { name, schemas, null_elements: &null_elements };
+    let found = below(value, schema, &inside, &mut String::new());
+    if found.is_none() && null_elements.get() {
+        super::elements::fill(value, schema, schemas);
+    }
+    found
 }
 
 /// The innermost struct on the way to a value: Go names it, and then the whole path.
@@ -39,6 +49,8 @@ pub(super) fn metadata_mismatch(object: &Value, type_: &TypeOf) -> Option<Mismat
 struct Struct<'s> {
     name: &'s str,
     schemas: &'s Schemas,
+    /// Whether a list or a map has been seen to hold a null.
+    null_elements: &'s Cell<bool>,
 }
 
 fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String) -> Option<Mismatch> {
@@ -64,6 +76,7 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
                     Some(property) => (property.schema, true),
                     None => (schema.additional_properties?, false),
                 };
+                inside.null_elements.set(inside.null_elements.get() || (value.is_null() && !named));
                 let length = path.len();
                 if named {
                     path.push_str(if length == 0 { "" } else { "." });
@@ -76,6 +89,7 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
         }
         Value::Array(items) => {
             let schema = inside.schemas.get(schema.items?);
+            inside.null_elements.set(inside.null_elements.get() || items.iter().any(Value::is_null));
             items.iter().find_map(|item| below(item, schema, inside, path))
         }
         _ => None,
@@ -186,7 +200,11 @@ mod tests {
 
     fn check(group: &str, kind: &str, object: Value, expected: Option<&str>) {
         let type_ = kubernetes_api::schema_for(&GroupVersionKind::new(group, "v1", kind)).expect("a built-in kind");
-        assert_eq!(mismatch(kind, &object, &type_).map(|wrong| wrong.decoder).as_deref(), expected, "{object}");
+        assert_eq!(
+            mismatch(kind, &mut object.clone(), &type_).map(|wrong| wrong.decoder).as_deref(),
+            expected,
+            "{object}"
+        );
     }
 
     #[test]
@@ -199,7 +217,7 @@ mod tests {
         let labels = json!({"metadata": {"labels": ["a"]}});
         check("", "ConfigMap", labels, Some(&refused("array", "ObjectMeta.metadata.labels", "map[string]string")));
         let type_ = kubernetes_api::schema_for(&GroupVersionKind::new("apps", "v1", "Deployment")).expect("built in");
-        let converted = |object: Value| mismatch("Deployment", &object, &type_).map(|wrong| wrong.converter);
+        let converted = |mut object: Value| mismatch("Deployment", &mut object, &type_).map(|wrong| wrong.converter);
         for (spec, expected) in [
             (json!({"replicas": "2"}), "unrecognized type: int32"),
             (json!({"replicas": 1.5}), "cannot convert float64 to int32"),

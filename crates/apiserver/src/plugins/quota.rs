@@ -53,6 +53,10 @@ impl ResourceQuotas {
     }
 
     async fn refund_all(&self, request: &AdmissionRequest<'_>, names: &[ObjectKey]) {
+        // In a quota as it was before the charge there is nothing to give back.
+        if let Err(status) = request.server.cache.catch_up().await {
+            tracing::warn!(error = %status.message, "quotas are given back from what was last heard of them");
+        }
         for name in names.iter().filter(|_| !request.dry_run) {
             if let Err(status) = self.refund(request, name).await {
                 tracing::warn!(quota = %name, error = %status.message, "a quota counts what was not stored until it is \

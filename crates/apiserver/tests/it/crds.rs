@@ -120,6 +120,7 @@ async fn send(server: &ApiServer, request: transport::Request) -> (u16, Value) {
 
 #[tokio::test]
 async fn a_definition_is_served_from_creation_to_deletion() {
+    const HASH: &str = "B2tl1X0oGfk=";
     let (server, client) = server(Vec::new()).await;
     assert_eq!(document(&server, "/apis/g.example/v1", "*/*").await.0, 404);
     let created = client.create(&definitions(), &widget_definition()).await.expect("create").to_value().expect("JSON");
@@ -131,6 +132,11 @@ async fn a_definition_is_served_from_creation_to_deletion() {
     let names: Vec<&str> =
         list["resources"].as_array().expect("rows").iter().filter_map(|row| row["name"].as_str()).collect();
     assert_eq!(names, ["widgets", "widgets/status", "widgets/scale"]);
+    // Eight bytes of the SHA-256 of `g.example/v1/Widget`: that version is stored, whichever is asked for.
+    for version in ["v1", "v2"] {
+        let (_, list) = document(&server, &format!("/apis/g.example/{version}"), "application/json").await;
+        assert_eq!(list["resources"][0]["storageVersionHash"], HASH, "{version}");
+    }
     let (_, openapi) = document(&server, "/openapi/v3/apis/g.example/v1", "application/json").await;
     assert!(openapi["components"]["schemas"]["example.g.v1.Widget"].is_object());
 
@@ -206,6 +212,19 @@ async fn a_new_storage_version_is_said_by_the_write_that_makes_it() {
     }
     let (code, written) = write(&server, "PUT", DEFINITION, &definition).await;
     assert_eq!((code, &written["status"]["storedVersions"]), (200, &json!(["v1", "v2"])), "{written}");
+}
+
+#[tokio::test]
+async fn nulls_in_the_metadata_of_custom_resources_are_empty_texts() {
+    let (server, client) = server(vec![widget_definition()]).await;
+    until(&client, "widgets.g.example", is("Established", "True")).await;
+    let mut body = widget("a", &json!({}));
+    body["metadata"]["labels"] = json!({"none": null});
+    let path = "/apis/g.example/v1/namespaces/default/widgets";
+    let (code, created) = write(&server, "POST", path, &body).await;
+    assert_eq!((code, &created["metadata"]["labels"]), (201, &json!({"none": ""})), "{created}");
+    body["metadata"] = json!({"name": "b", "finalizers": [null]});
+    assert_eq!(write(&server, "POST", path, &body).await.0, 422, "no name of a finalizer");
 }
 
 #[tokio::test]

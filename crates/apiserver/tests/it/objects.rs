@@ -231,3 +231,41 @@ async fn values_of_a_wrong_type_are_refused_and_nothing_is_written() {
     let read = client.get(&config_maps(), &created.key()).await.expect("get");
     assert_eq!(read.json(), created.json());
 }
+
+/// As Go's decoder reads them. What is stored must be readable again, whichever way it came.
+#[tokio::test]
+async fn nulls_in_lists_and_maps_are_stored_as_zeros() {
+    let (server, client) = server().await;
+    let send = async |method: &str, path: &str, type_: &str, body: Value| -> (u16, Value) {
+        let request = http::Request::builder().method(method).uri(format!("/api/v1/namespaces/default/{path}"));
+        let request = request.header("content-type", type_).extension(Identity::system("test"));
+        let request = request.body(transport::full(body.to_string())).expect("a request");
+        let response = tower::ServiceExt::oneshot(server.service(), request).await.expect("infallible");
+        let code = response.status().as_u16();
+        let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("in memory").to_bytes();
+        (code, serde_json::from_slice(&body).expect("JSON"))
+    };
+    const JSON: &str = "application/json";
+    let marked = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {"l": null}}, "data": {"k": null}});
+    let (code, created) = send("POST", "configmaps", JSON, marked("created")).await;
+    assert_eq!((code, &created["metadata"]["labels"], &created["data"]), (201, &json!({"l": ""}), &json!({"k": ""})));
+    let (code, replaced) = send("PUT", "configmaps/created", JSON, marked("created")).await;
+    assert_eq!((code, &replaced["metadata"]), (200, &created["metadata"]), "which changes nothing");
+    let patch = json!([{"op": "add", "path": "/metadata/labels/m", "value": null}]);
+    let (code, patched) = send("PATCH", "configmaps/created", "application/json-patch+json", patch).await;
+    assert_eq!((code, &patched["metadata"]["labels"]), (200, &json!({"l": "", "m": ""})));
+    let applied = "configmaps/applied?fieldManager=m";
+    let (code, applied) = send("PATCH", applied, "application/apply-patch+yaml", marked("applied")).await;
+    assert_eq!((code, &applied["data"]), (201, &json!({"k": ""})), "{applied}");
+    for metadata in [json!({"name": "a", "finalizers": [null]}), json!({"name": "a", "ownerReferences": [null]})] {
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+        let (code, refused) = send("POST", "configmaps", JSON, body).await;
+        assert_eq!((code, &refused["reason"]), (422, &json!("Invalid")), "{refused}");
+    }
+    let list = client.list(&config_maps(), Some("default"), &ListOptions::default()).await.expect("a list");
+    assert_eq!(list.items.iter().map(|item| item.name().to_owned()).collect::<Vec<_>>(), ["applied", "created"]);
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": [null]}});
+    let (code, refused) = send("POST", "pods", JSON, pod).await;
+    let message = refused["message"].as_str().unwrap_or_default();
+    assert!(code == 422 && message.contains("spec.containers[0].name: Required value"), "{message}");
+}

@@ -181,6 +181,17 @@ async fn what_was_counted_for_an_object_that_is_not_stored_is_given_back() {
         create(&client, object("v1", "ConfigMap", name, json!({}))).await.expect_err("refused, or there already");
         assert_eq!((used("q").await, used("r").await), (json!("1"), json!("1")), "{name}");
     }
+    // What the first quota lets in and the second refuses is given back to the first.
+    let full = json!({"status": {"hard": {"configmaps": "1"}}});
+    let key = ObjectKey::namespaced("default", "r");
+    let status = PatchOptions::status();
+    client.patch(&resource("v1", "ResourceQuota"), &key, &Patch::Merge(full), &status).await.expect("a status");
+    for _ in 0..8 {
+        create(&client, object("v1", "ConfigMap", "b", json!({}))).await.expect_err("the second quota is full");
+        assert_eq!(used("q").await, json!("1"));
+    }
+    let room = json!({"status": {"hard": {"configmaps": "5"}}});
+    client.patch(&resource("v1", "ResourceQuota"), &key, &Patch::Merge(room), &status).await.expect("a status");
     // Of two that are created at once under one name, one is stored and one is counted.
     let twins = (0..8).map(|_| create(&client, object("v1", "ConfigMap", "twin", json!({}))));
     let stored = futures::future::join_all(twins).await.into_iter().filter(Result::is_ok).count();

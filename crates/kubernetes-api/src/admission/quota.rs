@@ -123,7 +123,7 @@ fn claim(claim: &Value, used: &mut Amounts) {
     }
 }
 
-/// Whether a quota counts this object at all. Quotas with scopes are about pods.
+/// Whether a quota counts this object at all. Quotas with scopes are about pods and claims.
 pub fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool {
     let spec = &quota["spec"];
     let scopes = list(&spec["scopes"]).filter_map(Value::as_str);
@@ -132,10 +132,46 @@ pub fn matches(quota: &Value, group: &str, plural: &str, object: &Value) -> bool
     if scopes.peek().is_none() && selectors.is_empty() {
         return true;
     }
-    if !group.is_empty() || plural != "pods" {
+    match (group, plural) {
+        ("", "pods") => {
+            scopes.all(|scope| in_scope(scope, object))
+                && selectors.into_iter().all(|selector| is_selected(selector, object))
+        }
+        ("", "persistentvolumeclaims") => {
+            let classes = attributes_classes(object);
+            scopes.all(|scope| scope == ATTRIBUTES_CLASS && !classes.is_empty())
+                && selectors.into_iter().all(|selector| are_selected(selector, &classes))
+        }
+        _ => false,
+    }
+}
+
+/// The scope of claims, which have no other.
+const ATTRIBUTES_CLASS: &str = "VolumeAttributesClass";
+
+/// The classes a claim has, is to have, and is on its way to.
+fn attributes_classes(claim: &Value) -> BTreeSet<&str> {
+    let (spec, status) = (&claim["spec"], &claim["status"]);
+    let named = [
+        text(spec, "volumeAttributesClassName"),
+        text(status, "currentVolumeAttributesClassName"),
+        text(&status["modifyVolumeStatus"], "targetVolumeAttributesClassName"),
+    ];
+    named.into_iter().filter(|name| !name.is_empty()).collect()
+}
+
+fn are_selected(selector: &Value, classes: &BTreeSet<&str>) -> bool {
+    if text(selector, "scopeName") != ATTRIBUTES_CLASS {
         return false;
     }
-    scopes.all(|scope| in_scope(scope, object)) && selectors.into_iter().all(|selector| is_selected(selector, object))
+    let named = |class: &&str| list(&selector["values"]).any(|value| value == *class);
+    match text(selector, "operator") {
+        "In" => classes.iter().any(named),
+        "NotIn" => classes.is_empty() || classes.iter().any(|class| !named(class)),
+        "Exists" => !classes.is_empty(),
+        "DoesNotExist" => classes.is_empty(),
+        _ => false,
+    }
 }
 
 fn in_scope(scope: &str, pod: &Value) -> bool {
@@ -232,7 +268,7 @@ pub fn charge(
     {
         return Err(format!("failed quota: {name}: {why}"));
     }
-    let more = increase(hard, group, plural, old, new);
+    let more = increase(quota, hard, (group, plural), old, new);
     if more.is_empty() {
         return Ok(None);
     }
@@ -269,9 +305,16 @@ pub fn charge(
     Ok(Some(used))
 }
 
-/// How much more of what is limited an object uses than before.
-fn increase(hard: &Map<String, Value>, group: &str, plural: &str, old: Option<&Value>, new: &Value) -> Amounts {
-    let before = old.map(|old| usage(group, plural, old)).unwrap_or_default();
+/// How much more of what is limited an object uses than before. What comes into the scope of a quota uses all of it anew.
+fn increase(
+    quota: &Value,
+    hard: &Map<String, Value>,
+    (group, plural): (&str, &str),
+    old: Option<&Value>,
+    new: &Value,
+) -> Amounts {
+    let counted = old.filter(|old| matches(quota, group, plural, old));
+    let before = counted.map(|old| usage(group, plural, old)).unwrap_or_default();
     let now = usage(group, plural, new).into_iter().filter(|(name, _)| hard.contains_key(name));
     let deltas = now.map(|(name, amount)| {
         let delta = before.get(&name).map_or(amount, |before| amount - *before);
@@ -289,8 +332,10 @@ pub fn refund(
     new: &Value,
 ) -> Option<Map<String, Value>> {
     let hard = quota["status"]["hard"].as_object()?;
-    let charged =
-        if matches(quota, group, plural, new) { increase(hard, group, plural, old, new) } else { return None };
+    if !matches(quota, group, plural, new) {
+        return None;
+    }
+    let charged = increase(quota, hard, (group, plural), old, new);
     let mut used = quota["status"]["used"].as_object()?.clone();
     let before = used.clone();
     for (name, delta) in charged {
@@ -382,6 +427,41 @@ mod tests {
         let mut high = pod(json!({}));
         high["spec"]["priorityClassName"] = "high".into();
         assert!(matches(&selector, "", "pods", &high) && !matches(&selector, "", "pods", &best_effort));
+    }
+
+    #[test]
+    fn claims_are_chosen_by_the_classes_they_name() {
+        let claim = |spec: Value, status: Value| json!({"spec": spec, "status": status});
+        let (plain, gold) = (claim(json!({}), json!({})), json!({"volumeAttributesClassName": "gold"}));
+        let changing = claim(json!({}), json!({"modifyVolumeStatus": {"targetVolumeAttributesClassName": "gold"}}));
+        let former = claim(gold.clone(), json!({"currentVolumeAttributesClassName": "silver"}));
+        let gold = claim(gold, json!({}));
+        for (operator, chosen) in [
+            ("In", [false, true, true, true]),
+            ("NotIn", [true, false, false, true]),
+            ("Exists", [false, true, true, true]),
+            ("DoesNotExist", [true, false, false, false]),
+        ] {
+            let selector = json!({"scopeName": "VolumeAttributesClass", "operator": operator, "values": ["gold"]});
+            let quota = json!({"spec": {"scopeSelector": {"matchExpressions": [selector]}}});
+            let found = [&plain, &gold, &changing, &former].map(|it| matches(&quota, "", "persistentvolumeclaims", it));
+            assert_eq!(found, chosen, "{operator}");
+        }
+        let scoped = json!({"spec": {"scopes": ["VolumeAttributesClass"]}});
+        assert!(matches(&scoped, "", "persistentvolumeclaims", &gold));
+        assert!(!matches(&scoped, "", "persistentvolumeclaims", &plain) && !matches(&scoped, "", "pods", &gold));
+    }
+
+    #[test]
+    fn what_comes_into_a_scope_is_charged_in_full() {
+        let mut terminating = quota(json!({"pods": "1"}), json!({"pods": "0"}));
+        terminating["spec"]["scopes"] = json!(["Terminating"]);
+        let before = pod(json!({}));
+        let mut after = before.clone();
+        after["spec"]["activeDeadlineSeconds"] = 60.into();
+        let charged = charge(&terminating, "", "pods", Some(&before), &after);
+        assert_eq!(charged, Ok(json!({"pods": "1"}).as_object().cloned()));
+        assert_eq!(charge(&terminating, "", "pods", Some(&after), &after), Ok(None));
     }
 
     #[test]
