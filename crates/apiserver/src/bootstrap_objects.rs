@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use apimachinery::resource::Resource;
+use kubernetes_api::services::Ranges;
 use serde_json::{Value, json};
 
 use crate::discovery::order;
@@ -76,6 +77,24 @@ pub fn front(front: Front) -> Vec<Value> {
     objects
 }
 
+/// The addresses of services as an object: those of the server's flag, which are in use from its start.
+pub fn service_cidr(ranges: &Ranges) -> Value {
+    let cidrs: Vec<String> =
+        std::iter::once(&ranges.primary).chain(&ranges.secondary).map(ToString::to_string).collect();
+    json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR", "metadata": {"name": "kubernetes"},
+        "spec": {"cidrs": cidrs},
+    })
+}
+
+/// The status the addresses of the flag have.
+pub fn in_use(now: apimachinery::meta::Time) -> Value {
+    json!({"conditions": [{
+        "type": "Ready", "status": "True", "lastTransitionTime": now, "reason": "",
+        "message": "Kubernetes default Service CIDR is ready",
+    }]})
+}
+
 /// What tells aggregated servers and controllers which client certificates the server trusts.
 pub fn authentication(client_ca: &str) -> Value {
     json!({
@@ -125,6 +144,15 @@ pub fn available(now: apimachinery::meta::Time) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_families_of_addresses_are_named() {
+        let range = |text: &str| text.parse().expect("a range");
+        let (primary, secondary) = (range("10.0.0.0/16"), Some(range("fd00::/112")));
+        let ranges = Ranges { primary, secondary, ..Ranges::default() };
+        assert_eq!(service_cidr(&ranges)["spec"], json!({"cidrs": ["10.0.0.0/16", "fd00::/112"]}));
+        assert_eq!(service_cidr(&Ranges::default())["spec"], json!({"cidrs": ["10.96.0.0/12"]}));
+    }
 
     #[test]
     fn the_front_names_endpoints_only_where_others_can_call() {

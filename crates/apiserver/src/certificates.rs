@@ -15,7 +15,7 @@ use crate::server::Shared;
 
 const GROUP: &str = "certificates.k8s.io";
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// Decisions of the `approval` endpoint; all other conditions are signers'.
+/// Decisions, which only the `approval` endpoint takes. It sets other conditions too; signers set theirs by `status`.
 const DECISIONS: [&str; 2] = ["Approved", "Denied"];
 
 fn are(info: &ResourceInfo) -> bool {
@@ -43,26 +43,24 @@ pub(crate) fn prepare_create(info: &ResourceInfo, user: &Identity, object: &mut 
     }
 }
 
-/// Puts back what an endpoint may not change: the object itself its spec, `approval` all but decisions, `status` the
-/// decisions. New conditions get their times.
+/// Puts back what an endpoint may not change: the object itself its spec, `approval` all but conditions and metadata,
+/// `status` the decisions. New conditions get their times.
 pub(crate) fn restore(info: &ResourceInfo, subresource: &str, old: &Value, new: &mut Value, now: Time) {
     if !are(info) {
         return;
     }
     let decided = |condition: &Value| DECISIONS.iter().any(|type_| condition["type"] == *type_);
     let of = |object: &Value| object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let decisions_of_new = match subresource {
-        "approval" => true,
-        "status" => false,
-        _ => {
-            new["spec"] = old["spec"].clone();
-            return;
-        }
-    };
+    if !matches!(subresource, "approval" | "status") {
+        new["spec"] = old["spec"].clone();
+        return;
+    }
     let (given, kept) = (of(new), of(old));
-    let mut conditions: Vec<Value> =
-        kept.iter().filter(|condition| decided(condition) != decisions_of_new).cloned().collect();
-    conditions.extend(given.into_iter().filter(|condition| decided(condition) == decisions_of_new));
+    let mut conditions = given;
+    if subresource == "status" {
+        conditions.retain(|condition| !decided(condition));
+        conditions.extend(kept.iter().filter(|condition| decided(condition)).cloned());
+    }
     for condition in &mut conditions {
         set_times(condition, &kept, now);
     }
@@ -72,7 +70,7 @@ pub(crate) fn restore(info: &ResourceInfo, subresource: &str, old: &Value, new: 
     if subresource == "approval" {
         let metadata = new["metadata"].take();
         *new = old.clone();
-        new["metadata"]["managedFields"] = metadata["managedFields"].clone();
+        new["metadata"] = metadata;
     }
     let Some(fields) = new.as_object_mut() else { return };
     let status = fields.entry("status").or_insert_with(|| json!({}));

@@ -80,7 +80,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let client_ca = opened.data.pki.authority.certificate();
     let mut more = crate::bootstrap::proxy_users();
     more.push(crate::bootstrap::system_namespace());
-    let own = crate::bootstrap::Server { front, client_ca, world, more };
+    let own = crate::bootstrap::Server { front, services: &options.services, client_ca, world, more };
     opened.engine.at_once(crate::bootstrap::run(&client, &own)).await?;
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)

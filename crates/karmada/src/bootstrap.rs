@@ -8,6 +8,7 @@ use apiserver::{bootstrap_flow, bootstrap_objects, bootstrap_policy};
 use client::{Client, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use karmada_api::constants::namespaces;
+use kubernetes_api::services::Ranges;
 use serde_json::{Value, json};
 use world::World;
 
@@ -17,6 +18,8 @@ const AT_ONCE: usize = 128;
 /// What the first objects say of the server.
 pub struct Server<'s> {
     pub front: Front,
+    /// What services get addresses from.
+    pub services: &'s Ranges,
     /// The authority of client certificates, as PEM.
     pub client_ca: &'s str,
     pub world: &'s World,
@@ -47,7 +50,7 @@ pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     }));
     wanted.extend(others(server));
     wanted.extend(server.more.iter().cloned());
-    futures::try_join!(ensure_all(client, wanted), api_services(client, server.world))?;
+    futures::try_join!(ensure_all(client, wanted), reported(client, server))?;
     Ok(())
 }
 
@@ -73,18 +76,22 @@ fn others(server: &Server<'_>) -> Vec<(ApiResource, Value)> {
     wanted
 }
 
-/// The built-in groups as objects, with the status they always have.
-async fn api_services(client: &Client, world: &World) -> anyhow::Result<()> {
-    let resource = ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices");
-    let services = bootstrap_objects::api_services(kubernetes_api::resources().iter());
-    let status = bootstrap_objects::available(Time::new(world.now()));
-    let ensured = stream::iter(services).map(async |service| {
-        let key = ObjectKey::cluster(service["metadata"]["name"].as_str().unwrap_or_default());
-        let attempt = || format!("creating APIService {key}");
+/// The built-in groups and the addresses of services as objects, with the status they always have.
+async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
+    let now = Time::new(server.world.now());
+    let groups = ApiResource::cluster("apiregistration.k8s.io", "v1", "APIService", "apiservices");
+    let group = |service| (groups.clone(), service, bootstrap_objects::available(now));
+    let mut wanted: Vec<(ApiResource, Value, Value)> =
+        bootstrap_objects::api_services(kubernetes_api::resources().iter()).into_iter().map(group).collect();
+    let addresses = ApiResource::cluster("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs");
+    wanted.push((addresses, bootstrap_objects::service_cidr(server.services), bootstrap_objects::in_use(now)));
+    let ensured = stream::iter(wanted).map(async |(resource, object, status)| {
+        let key = ObjectKey::cluster(object["metadata"]["name"].as_str().unwrap_or_default());
+        let attempt = || format!("creating {} {key}", resource.kind);
         if client.get_opt(&resource, &key).await.with_context(attempt)?.is_some() {
             return Ok(());
         }
-        client.create(&resource, &service).await.with_context(attempt)?;
+        client.create(&resource, &object).await.with_context(attempt)?;
         let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
         let patch = Patch::Merge(json!({"status": status}));
         client.patch(&resource, &key, &patch, &options).await.with_context(attempt)?;

@@ -48,9 +48,10 @@ impl RunningMember {
         let member = Member::start(member, engine.store(), world.clone(), access)
             .await
             .with_context(|| format!("starting member {name}"))?;
-        let front = Front::new(Ranges::default().primary.first(), listen.bind_address, listen.secure_port);
+        let services = Ranges::default();
+        let front = Front::new(services.primary.first(), listen.bind_address, listen.secure_port);
         let client_ca = data.pki.authority.certificate();
-        let own = crate::bootstrap::Server { front, client_ca, world, more: Vec::new() };
+        let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
         // Nobody listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
         let socket = Socket::open(member.service(), &data, &listen).await?;

@@ -72,7 +72,8 @@ impl Call<'_> {
             merge_patch::apply(&mut new, &json!({ *field: change[*field] }));
         }
         let (old, mut new) = (json!({ "metadata": old }), json!({ "metadata": new }));
-        let is_known = strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&new).is_none();
+        let is_known =
+            strict::prune(&mut new, &self.resource.info.schema).is_empty() && self.mistyped(&mut new).is_none();
         if let Some(members) = new["metadata"].as_object_mut() {
             let is_empty = |value: &Value| match value {
                 Value::Object(map) => map.is_empty(),

@@ -54,6 +54,15 @@ async fn what_is_approved_is_signed_and_later_cleaned_up() {
     plane.merge_status(&requests(), "ann", json!({"status": {"conditions": conditions}})).await;
     assert_eq!(plane.condition("ann", "Approved").await, None);
 
+    // An approver may say more than a decision, and mark what he has looked at.
+    let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/ann/approval";
+    let mut looked = plane.get(&requests(), "ann").await.expect("it is there");
+    looked["metadata"]["annotations"] = json!({"looked": "at"});
+    looked["status"] = json!({"conditions": [{"type": "Looked", "status": "True", "reason": "Test"}]});
+    plane.client.request(http::Method::PUT, path, Some(looked)).await.expect("noted");
+    let noted = plane.get(&requests(), "ann").await.expect("it is there");
+    assert_eq!(noted["metadata"]["annotations"], json!({"looked": "at"}));
+    assert_eq!(noted["status"]["conditions"][0]["type"], "Looked");
     plane.approve("ann", approval("Approved")).await.expect("approved");
     let condition = plane.condition("ann", "Approved").await.expect("a condition");
     assert!(condition["lastUpdateTime"].is_string() && condition["lastTransitionTime"].is_string(), "{condition}");
