@@ -87,17 +87,15 @@ impl Leases {
         {
             lease.keys.remove(&kv.key);
         }
-        if let Some(kv) = current {
-            self.attach(kv);
+        if let Some((id, kv)) = current.and_then(leased) {
+            self.attach(kv.key.clone(), id);
         }
     }
 
     /// Attaches a key that exists.
-    pub fn attach(&mut self, kv: &KeyValue) {
-        if let Some((id, kv)) = leased(kv)
-            && let Some(lease) = self.by_id.get_mut(&id)
-        {
-            lease.keys.insert(kv.key.clone());
+    pub fn attach(&mut self, key: Bytes, id: LeaseId) {
+        if let Some(lease) = self.by_id.get_mut(&id) {
+            lease.keys.insert(key);
         }
     }
 }

@@ -184,6 +184,13 @@ pub trait Store: Send + Sync + 'static {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse>>;
 
+    /// Divides a range into at most `parts` that follow one another, of about as many keys each, for readers that work side
+    /// by side. One part is the range itself: there is little in it, or the engine cannot tell.
+    fn shares(&self, range: KeyRange, parts: usize) -> BoxFuture<'_, Result<Vec<KeyRange>>> {
+        let _ = parts;
+        Box::pin(std::future::ready(Ok(vec![range])))
+    }
+
     /// Once this returns `Committed`, the write is durable, visible to reads, and delivered (or about to be) to
     /// watchers in revision order.
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>>;

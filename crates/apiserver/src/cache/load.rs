@@ -3,35 +3,31 @@
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
-use storage::KeyValue;
+use futures::{StreamExt, TryStreamExt};
+use storage::{Error, KeyRange, KeyValue, RangeRequest, Revision, Store};
 
 use crate::keys;
 
 /// The objects of one resource, in order.
 pub(super) type Loaded = (String, Vec<(ObjectKey, Arc<Object>)>);
 
-/// Fewer than this many are parsed in less time than it takes to hand them out.
-const SHARE: usize = 2048;
+/// Shares for each processor: one that comes out larger than the others keeps nobody waiting for long, and what was read
+/// of a share is let go of before all is.
+const SHARES: usize = 4;
 
-/// The stored objects by resource. A value that is no object is told of and left out.
-pub(super) async fn parse(mut items: Vec<KeyValue>) -> Vec<Loaded> {
-    if items.len() < SHARE {
-        return by_resource(items);
-    }
+/// The stored objects of a range by resource, and the revision at which they were so. A value that is no object is told
+/// of and left out.
+pub(super) async fn load(store: &dyn Store, range: &KeyRange) -> Result<(Vec<Loaded>, Revision), Error> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let share = items.len().div_ceil(processors).max(SHARE);
-    let mut tasks = Vec::new();
-    while !items.is_empty() {
-        let rest = items.split_off(share.min(items.len()));
-        let own = std::mem::replace(&mut items, rest);
-        tasks.push(tokio::task::spawn_blocking(|| by_resource(own)));
-    }
-    let mut all = Vec::new();
-    for task in tasks {
-        // A task that cannot be awaited belongs to a runtime that is ending.
-        all.extend(task.await.unwrap_or_default());
-    }
-    all
+    let shares = store.shares(range.clone(), SHARES * processors).await?;
+    let revision = store.revision().await?;
+    let reads = shares.into_iter().map(|range| async move {
+        let found = store.range(RangeRequest { range, revision: Some(revision), limit: 0 }).await?;
+        // One that cannot be awaited belongs to a runtime that is ending.
+        tokio::task::spawn_blocking(|| by_resource(found.items)).await.map_err(|_| Error::Closed)
+    });
+    let loaded: Vec<_> = futures::stream::iter(reads).buffered(processors).try_collect().await?;
+    Ok((loaded.into_iter().flatten().collect(), revision))
 }
 
 /// Neighbours of one resource together; the store has them in the order of their keys.
@@ -54,35 +50,33 @@ fn by_resource(items: Vec<KeyValue>) -> Vec<Loaded> {
 
 #[cfg(test)]
 mod tests {
+    use storage::embedded::{EmbeddedStore, Options};
+    use storage::{Op, Txn};
+
     use super::*;
 
-    fn stored(key: String, n: u64) -> KeyValue {
-        let value = format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"n{n:06}"}}}}"#);
-        KeyValue { key: key.into(), value: value.into(), create_revision: n, mod_revision: n, lease: None }
-    }
-
     #[tokio::test]
-    async fn many_are_parsed_as_few_are() {
-        let count = 3 * SHARE as u64;
-        let place = |n: u64| if n < 100 { "core/a" } else { "core/b" };
-        let mut items: Vec<_> = (0..count).map(|n| stored(format!("/registry/{}/n{n:06}", place(n)), n)).collect();
-        items.push(KeyValue { value: "no object".into(), ..stored("/registry/core/b/z".into(), 9) });
-        let mut seen = Vec::new();
-        for (place, objects) in parse(items.clone()).await {
-            seen.extend(objects.iter().map(|(key, object)| (place.clone(), key.clone(), object.revision())));
+    async fn many_are_loaded_as_few_are() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = EmbeddedStore::open(dir.path(), Options::default()).await.expect("a store");
+        let place = |n: u32| if n < 100 { "core/a" } else { "core/b" };
+        let put = |key: String, value: String| {
+            let ops = vec![Op::Put { key: key.into(), value: value.into(), lease: None }];
+            store.txn(Txn { guards: Vec::new(), ops })
+        };
+        let value = |n| format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"n{n:06}"}}}}"#);
+        let writes = (0..6000).map(|n| put(format!("/registry/{}/n{n:06}", place(n)), value(n)));
+        futures::future::try_join_all(writes).await.expect("writes");
+        put("/registry/core/b/z".into(), "no object".into()).await.expect("a write");
+        let range = KeyRange::prefix(keys::ROOT);
+        assert!(store.shares(range.clone(), 8).await.expect("shares").len() > 4, "it is read in parts");
+        let (loaded, revision) = load(&store, &range).await.expect("the objects");
+        assert_eq!(revision, store.revision().await.expect("a revision"));
+        let seen: Vec<_> = loaded.iter().flat_map(|(place, found)| found.iter().map(move |it| (place, it))).collect();
+        assert_eq!(seen.len(), 6000);
+        for (n, (found, (key, object))) in (0..).zip(seen) {
+            let name = format!("n{n:06}");
+            assert_eq!((found.as_str(), &*key.name, object.name()), (place(n), &*name, &*name));
         }
-        let few = by_resource(items);
-        assert_eq!(
-            few.iter().map(|(place, objects)| (place.as_str(), objects.len())).collect::<Vec<_>>(),
-            [("core/a", 100), ("core/b", count as usize - 100)]
-        );
-        let few: Vec<_> = few
-            .iter()
-            .flat_map(|(place, objects)| {
-                objects.iter().map(|(key, object)| (place.clone(), key.clone(), object.revision()))
-            })
-            .collect();
-        assert_eq!(seen, few);
-        assert_eq!(seen.len() as u64, count);
     }
 }

@@ -54,16 +54,16 @@ impl Cache {
             followers: Mutex::default(),
         });
         let range = KeyRange::prefix(keys::ROOT);
-        let loaded = store.range(RangeRequest { range: range.clone(), revision: None, limit: 0 }).await?;
-        let stream = store.watch(range, loaded.revision).await?;
-        for (place, objects) in load::parse(loaded.items).await {
+        let (loaded, revision) = load::load(&*store, &range).await?;
+        let stream = store.watch(range, revision).await?;
+        for (place, objects) in loaded {
             for (_, object) in &objects {
                 let event = Event { revision: object.revision(), current: Some(Arc::clone(object)), previous: None };
                 cache.observers.iter().for_each(|observer| observer(&place, &event));
             }
-            cache.resource(&place).load(objects.into_iter(), loaded.revision);
+            cache.resource(&place).load(objects.into_iter(), revision);
         }
-        cache.progress.set(loaded.revision);
+        cache.progress.set(revision);
         Ok((Arc::clone(&cache), Follower { cache, stream }))
     }
 

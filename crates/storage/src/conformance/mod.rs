@@ -44,6 +44,7 @@ pub async fn run(open: impl AsyncFn() -> Arc<dyn Store>) {
         reads::old_revisions_stay_readable,
         reads::ranges_are_ordered_limited_and_counted,
         reads::prefixes_end_where_they_should,
+        reads::shares_cover_the_range_once,
         reads::compaction_forgets_history_but_no_key,
         watches::from_the_past_now_and_the_future,
         watches::only_the_range_is_seen,

@@ -63,6 +63,28 @@ pub(super) async fn prefixes_end_where_they_should(store: &Subject) {
     }
 }
 
+pub(super) async fn shares_cover_the_range_once(store: &Subject) {
+    let all = KeyRange::prefix(bytes("/k/"));
+    assert_eq!(store.0.shares(all.clone(), 8).await, Ok(vec![all.clone()]), "nothing to divide");
+    let keys: Vec<_> = (0..5000).map(|n| format!("/k/{:04}", n * 7 % 5000)).collect();
+    futures::future::join_all(keys.iter().map(|key| store.put(key, "1"))).await;
+    store.put("/j", "1").await;
+    store.put("/l", "1").await;
+    for parts in [0, 1, 2, 8] {
+        let shares = store.0.shares(all.clone(), parts).await.expect("the range is divided");
+        assert!((1..=parts.max(1)).contains(&shares.len()), "{} of {parts}", shares.len());
+        assert_eq!((&shares[0].start, &shares[shares.len() - 1].end), (&all.start, &all.end));
+        let mut seen = Vec::new();
+        for share in &shares {
+            let (found, ..) = store.keys(share.clone(), None, 0).await;
+            assert!(shares.len() == 1 || found.len() < 5000 * 2 / shares.len(), "{} in one of {parts}", found.len());
+            seen.extend(found);
+        }
+        assert_eq!(seen.len(), 5000, "each key once");
+        assert!(seen.is_sorted());
+    }
+}
+
 pub(super) async fn compaction_forgets_history_but_no_key(store: &Subject) {
     store.put("/quiet", "1").await;
     for value in ["1", "2", "3"] {

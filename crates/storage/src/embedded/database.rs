@@ -52,7 +52,8 @@ pub(super) struct Recovered {
     pub swept: i64,
     pub last_lease: u64,
     pub leases: Vec<(LeaseId, u64)>,
-    pub leased: Vec<KeyValue>,
+    /// Keys that hang on a lease.
+    pub leased: Vec<(Bytes, LeaseId)>,
 }
 
 /// What a connection error means to the caller of the store.
@@ -154,18 +155,21 @@ fn read_state(db: &Connection) -> rusqlite::Result<Recovered> {
             Ok((LeaseId(row.get::<_, i64>(0)?.cast_unsigned()), row.get::<_, i64>(1)?.cast_unsigned()))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let candidates = db
-        .prepare("SELECT DISTINCT key FROM log INDEXED BY log_by_lease WHERE lease IS NOT NULL")?
-        .query_map((), |row| Ok(Bytes::from(row.get::<_, Vec<u8>>(0)?)))?
+    // Two indexes answer, without the rows: the newest row of a key that has a lease is the key's newest.
+    const LEASED: &str = "SELECT key, lease FROM
+        (SELECT key, lease, max(id) AS id FROM log INDEXED BY log_by_lease WHERE lease IS NOT NULL GROUP BY lease, key) AS own
+        WHERE id = (SELECT max(id) FROM log INDEXED BY log_by_key WHERE key = own.key)";
+    let leased = db
+        .prepare(LEASED)?
+        .query_map((), |row| Ok((row.get::<_, Vec<u8>>(0)?.into(), LeaseId(row.get::<_, i64>(1)?.cast_unsigned()))))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    let leased = candidates.iter().map(|key| get(db, key, Revision::MAX)).collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(Recovered {
         revision: newest.map_or(1, revision_of).max(oldest).max(1),
         oldest,
         swept: meta(db, "swept")?.unwrap_or(0),
         last_lease: meta(db, "lease")?.unwrap_or(0).cast_unsigned(),
         leases,
-        leased: leased.into_iter().flatten().collect(),
+        leased,
     })
 }
 
@@ -270,6 +274,36 @@ pub(super) fn range(
         }
     }
     Ok((items, count))
+}
+
+/// Rows looked at to learn how the keys of a range are spread, for each part.
+const SAMPLES: i64 = 32;
+/// Fewer rows than this are read sooner than divided.
+const WORTH_DIVIDING: i64 = 4096;
+
+/// Keys within the range, in order, that divide it into at most `parts` of about equal size: the quantiles of keys that
+/// were written at evenly spread moments.
+pub(super) fn bounds(db: &Connection, range: &KeyRange, parts: usize) -> rusqlite::Result<Vec<Bytes>> {
+    let rows: i64 = db.query_row("SELECT count(*) FROM (SELECT 1 FROM log LIMIT ?1)", (WORTH_DIVIDING,), |row| row.get(0))?;
+    let first_and_last = db.query_row("SELECT min(id), max(id) FROM log", (), |row| {
+        Ok((row.get::<_, Option<i64>>(0)?.unwrap_or(0), row.get::<_, Option<i64>>(1)?.unwrap_or(0)))
+    })?;
+    if parts < 2 || rows < WORTH_DIVIDING {
+        return Ok(Vec::new());
+    }
+    let (first, last) = first_and_last;
+    let samples = SAMPLES * i64::try_from(parts).unwrap_or(i64::MAX / SAMPLES);
+    let mut row = db.prepare_cached("SELECT key FROM log WHERE id >= ?1 ORDER BY id LIMIT 1")?;
+    let mut keys = Vec::new();
+    for n in 0..samples {
+        let at = first + (last - first) / samples * n;
+        keys.extend(row.query_row((at,), |row| row.get::<_, Vec<u8>>(0)).optional()?);
+    }
+    keys.retain(|key| range.contains(key) && range.start != *key);
+    keys.sort();
+    let mut bounds: Vec<_> = (1..parts).filter_map(|n| keys.get(keys.len() * n / parts)).cloned().map(Bytes::from).collect();
+    bounds.dedup();
+    Ok(bounds)
 }
 
 /// Changes with a revision in `from + 1 ..= to`, at most about `limit` of the range, and the revision up to which they

@@ -174,7 +174,7 @@ impl Inner {
         let mut leases = Leases::after(found.last_lease);
         // The time a lease had left is not recorded: as with etcd, a restart gives it its whole time again.
         found.leases.iter().for_each(|(id, ttl)| leases.insert(*id, *ttl, Instant::now()));
-        found.leased.iter().for_each(|kv| leases.attach(kv));
+        found.leased.into_iter().for_each(|(key, lease)| leases.attach(key, lease));
         let checkpointer = database::connect(&path, Role::Checkpointer, options.quota_bytes)?;
         Ok(Self {
             options,
@@ -246,6 +246,10 @@ impl Store for EmbeddedStore {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse>> {
         async move { self.0.read(move |store| store.range(&request)).await }.boxed()
+    }
+
+    fn shares(&self, range: KeyRange, parts: usize) -> BoxFuture<'_, Result<Vec<KeyRange>>> {
+        async move { self.0.read(move |store| store.shares(range, parts)).await }.boxed()
     }
 
     fn txn(&self, txn: Txn) -> BoxFuture<'_, Result<TxnOutcome>> {

@@ -85,6 +85,13 @@ impl Inner {
         })
     }
 
+    pub(super) fn shares(&self, range: KeyRange, parts: usize) -> Result<Vec<KeyRange>> {
+        let bounds = self.with_reader(|db| database::bounds(db, &range, parts))?;
+        let starts = std::iter::once(range.start).chain(bounds.iter().cloned());
+        let ends = bounds.iter().cloned().chain([range.end]);
+        Ok(starts.zip(ends).map(|(start, end)| KeyRange { start, end }).collect())
+    }
+
     /// The changes after `position` and the revision up to which they are complete.
     fn changes_after(&self, range: &KeyRange, position: Revision) -> Result<(Vec<(Revision, Change)>, Revision)> {
         let newest = self.open_shared(|shared| shared.revision)?;
