@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, Status};
@@ -79,6 +80,7 @@ struct Inner {
     /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
     handlers: Mutex<Vec<Handler>>,
     synced: Level<bool>,
+    latest_first: AtomicBool,
     /// Why the server cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
     stop: CancellationToken,
@@ -114,6 +116,7 @@ impl Informer {
             cache: Cache::default(),
             handlers: Mutex::default(),
             synced: Level::new(false),
+            latest_first: AtomicBool::new(false),
             trouble: Mutex::default(),
             stop: stop.clone(),
         }));
@@ -153,14 +156,28 @@ impl Informer {
     /// It may read this cache but must not subscribe to this informer.
     pub fn subscribe(&self, handler: impl Fn(&Event) + Send + Sync + 'static) {
         let mut handlers = self.0.handlers.lock();
-        for object in self.0.cache.list(None) {
+        for object in self.ordered(self.0.cache.list(None)) {
             handler(&Event::Added { object, initial: true });
         }
         handlers.push(Box::new(handler));
     }
 
+    /// As [`Informer::subscribe`]; whoever subscribes is told of what is there from the latest change to the earliest. What
+    /// was changed shortly before a start, or since, somebody may wait for.
+    pub fn subscribe_latest_first(&self, handler: impl Fn(&Event) + Send + Sync + 'static) {
+        self.0.latest_first.store(true, Ordering::Relaxed);
+        self.subscribe(handler);
+    }
+
     pub fn stop(&self) {
         self.0.stop.cancel();
+    }
+
+    fn ordered(&self, mut objects: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
+        if self.0.latest_first.load(Ordering::Relaxed) {
+            objects.sort_by_cached_key(|object| std::cmp::Reverse(object.revision()));
+        }
+        objects
     }
 
     async fn run(self) {
@@ -262,7 +279,7 @@ impl Informer {
                 self.remove(&object);
             }
         }
-        for object in items {
+        for object in if initial { self.ordered(items) } else { items } {
             self.put(object, initial);
         }
         self.0.synced.set(true);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, PollSemaphore};
 
 use crate::metrics::{Counted, Ending};
 use crate::{Priority, WorkQueue};
@@ -42,14 +42,20 @@ pub async fn run_workers<K, F, Fut, E>(
 {
     let slots = Arc::new(Semaphore::new(workers));
     let low = Arc::new(Semaphore::new((workers / BACKLOG_SHARE).max(1)));
+    let turn = Arc::new(Semaphore::new(1));
     let reconcile = Arc::new(reconcile);
     let counted = Counted::here(name, &queue, workers);
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { break };
         let Some(Some((key, low_slot))) = stop.run_until_cancelled(take(&queue, &low)).await else { break };
         let (queue, reconcile, counted) = (queue.clone(), reconcile.clone(), counted.clone());
+        let turn = low_slot.is_some().then(|| turn.clone());
         tokio::spawn(async move {
-            pass(name, &queue, key, &*reconcile, counted.as_deref()).await;
+            let pass = pass(name, &queue, key, &*reconcile, counted.as_deref());
+            match turn {
+                Some(turn) => in_turn(turn, pass).await,
+                None => pass.await,
+            }
             drop((slot, low_slot));
         });
     }
@@ -57,6 +63,18 @@ pub async fn run_workers<K, F, Fut, E>(
     // Every slot is free again once the last running pass has ended.
     let all = u32::try_from(workers).unwrap_or(u32::MAX);
     let _ = slots.acquire_many(all).await;
+}
+
+/// Runs a future that is not urgent: of all that share the `turn` one at a time is on a processor, or next to be. They
+/// wait for servers side by side, but a pass that is urgent finds one of them before it, not all.
+async fn in_turn<F: Future>(turn: Arc<Semaphore>, future: F) -> F::Output {
+    let (mut turn, mut future) = (PollSemaphore::new(turn), std::pin::pin!(future));
+    std::future::poll_fn(|context| {
+        // Given back at the end of each poll.
+        let _permit = std::task::ready!(turn.poll_acquire(context));
+        future.as_mut().poll(context)
+    })
+    .await
 }
 
 /// The next key; one of low priority only with a slot for such.
@@ -159,6 +177,35 @@ mod tests {
         assert!(text.contains("workqueue_retries_total{name=\"test\",controller=\"test\"} 2\n"));
         assert_eq!(passes.load(Ordering::SeqCst), 4);
         assert_eq!(queue.metrics().in_flight, 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn one_of_those_that_are_not_urgent_runs_at_a_time() {
+        let (turn, running) = (Arc::new(Semaphore::new(1)), Arc::new(AtomicU32::new(0)));
+        let passes = (0..8).map(|_| {
+            let running = running.clone();
+            let pass = async move {
+                for _ in 0..50 {
+                    assert_eq!(running.fetch_add(1, Ordering::SeqCst), 0, "alone between two awaits");
+                    std::thread::yield_now();
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::spawn(in_turn(turn.clone(), pass))
+        });
+        for pass in futures::future::join_all(passes).await {
+            pass.expect("no pass overlaps another");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_are_not_urgent_wait_side_by_side() {
+        let turn = Arc::new(Semaphore::new(1));
+        let started = tokio::time::Instant::now();
+        let sleeping = (0..8).map(|_| in_turn(turn.clone(), tokio::time::sleep(Duration::from_secs(1))));
+        futures::future::join_all(sleeping).await;
+        assert_eq!(started.elapsed().as_secs(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod descheduler;
 mod estimates;
 pub mod explain;
 pub mod metrics;
+pub mod outline;
 pub mod pacing;
 mod pass;
 mod peers;

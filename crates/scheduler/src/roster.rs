@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
-use karmada_api::scope::Binding;
 
+use crate::outline::Outline;
 use crate::triggers::{self, Change, LeftAlone, Reaction, Wants};
 
 /// Bounded by the number of bindings.
@@ -86,11 +86,11 @@ impl Roster {
         if same_spec && same_owner {
             return Step::Nothing;
         }
-        let Some((wants, group, priority)) = self.admit(new) else {
+        let Some((group, priority)) = self.admit(new) else {
             self.removed(&key);
             return Step::Remove;
         };
-        let handled = self.enter(key, wants, group, priority);
+        let handled = self.enter(key, group, priority);
         // What no policy claims keeps its result; clusters that change bring it back, or may have while nobody looked.
         let unclaimed = !triggers::is_claimed(new) && (old.is_some() || !triggers::was_placed(new));
         if handled >= version || unclaimed {
@@ -99,28 +99,32 @@ impl Roster {
         Step::Push { priority, version }
     }
 
-    /// What is needed of a binding that passes; `group` names all that want the same.
-    fn admit(&self, object: &Object) -> Option<(Wants, String, i32)> {
-        let binding = Binding::decode(object)
+    /// What is needed of a binding that passes: its group and its priority.
+    fn admit(&mut self, object: &Object) -> Option<(Arc<str>, i32)> {
+        let outline = Outline::of(object)
             .inspect_err(|error| tracing::warn!(%error, "binding cannot be understood"))
             .ok()
-            .filter(|binding| match triggers::left_alone(object, binding, &self.scheduler) {
+            .filter(|outline| match triggers::left_alone(object, outline.stance(), &self.scheduler) {
                 // Its last pass says that it is being deleted.
                 None | Some(LeftAlone::Deleting | LeftAlone::Unclaimed) => true,
                 Some(_) => false,
             })?;
-        let wants = Wants::of(&binding)?;
-        let resource = &binding.spec.resource;
-        let identity = (&resource.api_version, &resource.kind, binding.is_workload(), &binding.spec.placement);
-        // Strings, integers and maps with string keys always have a JSON text.
-        let group = serde_json::to_string(&identity).unwrap_or_default();
-        let priority = if self.by_priority { triggers::priority(&binding) } else { 0 };
-        Some((wants, group, priority))
+        let name = outline.group()?;
+        let group = match self.groups.get_key_value(name.as_str()) {
+            Some((known, _)) => known.clone(),
+            None => {
+                let wants =
+                    outline.wants().inspect_err(|error| tracing::warn!(%error, "placement cannot be understood"));
+                let name: Arc<str> = name.into();
+                self.groups.insert(name.clone(), Group { wants: wants.ok()??, keys: BTreeSet::new() });
+                name
+            }
+        };
+        Some((group, if self.by_priority { outline.priority() } else { 0 }))
     }
 
     /// Returns up to which version there is nothing to do.
-    fn enter(&mut self, key: ObjectKey, wants: Wants, group: String, priority: i32) -> u64 {
-        let group: Arc<str> = group.into();
+    fn enter(&mut self, key: ObjectKey, group: Arc<str>, priority: i32) -> u64 {
         if let Some(entry) = self.entries.get_mut(&key) {
             entry.priority = priority;
             if entry.group == group {
@@ -129,18 +133,19 @@ impl Roster {
             let before = std::mem::replace(&mut entry.group, group.clone());
             let handled = entry.handled;
             self.leave(&before, &key);
-            self.join(group, wants, key);
+            self.join(&group, key);
             return handled;
         }
         let entry = Entry { group: group.clone(), priority, handled: 0, written: None, lacks: None };
         self.entries.insert(key.clone(), entry);
-        self.join(group, wants, key);
+        self.join(&group, key);
         0
     }
 
-    fn join(&mut self, group: Arc<str>, wants: Wants, key: ObjectKey) {
-        let group = self.groups.entry(group).or_insert_with(|| Group { wants, keys: BTreeSet::new() });
-        group.keys.insert(key);
+    fn join(&mut self, group: &Arc<str>, key: ObjectKey) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.keys.insert(key);
+        }
     }
 
     fn leave(&mut self, name: &Arc<str>, key: &ObjectKey) {

@@ -38,25 +38,38 @@ pub enum LeftAlone {
     Deleting,
 }
 
-/// None when the scheduler of this name has to look after the binding.
-pub fn left_alone(object: &Object, binding: &Binding, scheduler: &str) -> Option<LeftAlone> {
-    let named = match binding.spec.scheduler_name.as_str() {
-        "" => DEFAULT_SCHEDULER,
-        name => name,
-    };
-    let suspended = binding.spec.suspension.as_ref().and_then(|suspension| suspension.scheduling) == Some(true);
-    match () {
-        () if named != scheduler => Some(LeftAlone::OtherScheduler(named.to_owned())),
-        () if suspended => Some(LeftAlone::Suspended),
-        () if object.is_deleting() => Some(LeftAlone::Deleting),
-        () if binding.spec.placement.is_none() => Some(LeftAlone::Unplaced),
-        () if !is_claimed(object) => Some(LeftAlone::Unclaimed),
-        () => None,
+/// What a binding itself says of being scheduled.
+#[derive(Clone, Copy, Debug)]
+pub struct Stance<'b> {
+    /// Empty: the default one.
+    pub scheduler: &'b str,
+    pub suspended: bool,
+    pub placed: bool,
+}
+
+impl<'b> From<&'b Binding> for Stance<'b> {
+    fn from(binding: &'b Binding) -> Self {
+        let suspension = binding.spec.suspension.as_ref();
+        Self {
+            scheduler: &binding.spec.scheduler_name,
+            suspended: suspension.and_then(|suspension| suspension.scheduling) == Some(true),
+            placed: binding.spec.placement.is_some(),
+        }
     }
 }
 
-pub fn priority(binding: &Binding) -> i32 {
-    binding.spec.schedule_priority.as_ref().map_or(0, |priority| priority.priority)
+/// None when the scheduler of this name has to look after the binding.
+pub fn left_alone<'b>(object: &Object, binding: impl Into<Stance<'b>>, scheduler: &str) -> Option<LeftAlone> {
+    let stance = binding.into();
+    let named = if stance.scheduler.is_empty() { DEFAULT_SCHEDULER } else { stance.scheduler };
+    match () {
+        () if named != scheduler => Some(LeftAlone::OtherScheduler(named.to_owned())),
+        () if stance.suspended => Some(LeftAlone::Suspended),
+        () if object.is_deleting() => Some(LeftAlone::Deleting),
+        () if !stance.placed => Some(LeftAlone::Unplaced),
+        () if !is_claimed(object) => Some(LeftAlone::Unclaimed),
+        () => None,
+    }
 }
 
 /// What decides which clusters can matter to a binding; the same for all bindings of a policy and a kind.
@@ -71,16 +84,15 @@ pub struct Wants {
 }
 
 impl Wants {
-    /// None without a placement: there is nothing to decide.
-    pub fn of(binding: &Binding) -> Option<Self> {
-        let placement = binding.spec.placement.as_ref()?;
+    /// `workload`: there are replicas to divide.
+    pub fn new(api_version: &str, kind: &str, workload: bool, placement: &Placement) -> Self {
         let strategy = placement.replica_scheduling.as_ref().and_then(|it| it.replica_scheduling_type);
-        Some(Self {
-            api_version: binding.spec.resource.api_version.clone(),
-            kind: binding.spec.resource.kind.clone(),
-            everywhere: !binding.is_workload() || strategy != Some(ReplicaSchedulingType::Divided),
+        Self {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            everywhere: !workload || strategy != Some(ReplicaSchedulingType::Divided),
             affinities: affinities(placement),
-        })
+        }
     }
 
     pub fn concerns(&self, cluster: &Cluster) -> bool {
@@ -177,15 +189,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::outline::Outline;
 
     fn cluster(value: Value) -> Cluster {
         serde_json::from_value(value).expect("a cluster")
     }
 
     fn wants(kind: &str, placement: Value) -> Wants {
-        let spec = json!({"resource": {"apiVersion": "apps/v1", "kind": kind}, "replicas": 1, "placement": placement});
-        let binding = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": spec});
-        Wants::of(&Binding::from_value(Scope::Namespaced, &binding).expect("a binding")).expect("a placement")
+        Wants::new("apps/v1", kind, true, &serde_json::from_value(placement).expect("a placement"))
     }
 
     fn base() -> Value {
@@ -294,6 +305,8 @@ mod tests {
             let object = Object::from_value(&value).expect("an object");
             let binding = Binding::decode(&object).expect("a binding");
             assert_eq!(left_alone(&object, &binding, DEFAULT_SCHEDULER), expected, "{change}");
+            let outline = Outline::of(&object).expect("a binding");
+            assert_eq!(left_alone(&object, outline.stance(), DEFAULT_SCHEDULER), expected, "{change}");
         }
     }
 }

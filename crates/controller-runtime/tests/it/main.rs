@@ -159,6 +159,28 @@ async fn informers_see_the_same_over_either_transport() {
 }
 
 #[tokio::test]
+async fn what_changed_last_can_be_told_first() {
+    let served = served().await;
+    for name in ["a", "b", "c"] {
+        served.local.create(&maps(), &map(name, "1")).await.expect("created");
+    }
+    let relabel = Patch::Merge(json!({"metadata": {"labels": {"v": "2"}}}));
+    served.local.patch(&maps(), &key("b"), &relabel, &PatchOptions::default()).await.expect("patched");
+    let set = InformerSet::until(served.local.clone(), served.world.clone(), served.stop.child_token());
+    let selection = Selection { label_selector: Some("v".into()), ..Selection::default() };
+    let informer = set.selected(&maps(), selection);
+    let told: [Arc<Mutex<Vec<String>>>; 2] = Default::default();
+    // Whether it subscribes before the first list or after it.
+    for told in &told {
+        let told = told.clone();
+        informer.subscribe_latest_first(move |event| told.lock().push(event.object().name().to_owned()));
+        assert!(informer.synced().await);
+    }
+    assert!(told.iter().all(|told| *told.lock() == ["b", "c", "a"]), "{told:?}");
+    served.stop.cancel();
+}
+
+#[tokio::test]
 async fn kinds_map_to_resources_over_either_transport() {
     let served = served().await;
     for client in [&served.local, &served.remote] {

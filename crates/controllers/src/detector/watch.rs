@@ -75,7 +75,7 @@ impl Detector {
     fn watch(self: &Arc<Self>, resource: &ApiResource) {
         let detector = Arc::downgrade(self);
         let resource = Arc::new(resource.clone());
-        self.context.control.informer(&resource.clone()).subscribe(move |event| {
+        self.context.control.informer(&resource.clone()).subscribe_latest_first(move |event| {
             if let Some(detector) = detector.upgrade() {
                 detector.note(&resource, event);
             }

@@ -1,0 +1,98 @@
+//! What of a binding says whether a scheduler looks at it, and when, read without decoding the rest: that is asked of every
+//! binding when a scheduler starts.
+
+use std::borrow::Cow;
+
+use apimachinery::{Object, raw_json};
+use karmada_api::policy::v1alpha1::Placement;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::value::RawValue;
+
+use crate::triggers::{Stance, Wants};
+
+/// A binding's spec, in part.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Outline<'j> {
+    #[serde(borrow)]
+    scheduler_name: Option<Cow<'j, str>>,
+    suspension: Option<Suspension>,
+    #[serde(borrow)]
+    placement: Option<&'j RawValue>,
+    #[serde(borrow)]
+    resource: Option<Resource<'j>>,
+    replicas: Option<i32>,
+    replica_requirements: Option<IgnoredAny>,
+    components: Option<Vec<IgnoredAny>>,
+    schedule_priority: Option<SchedulePriority>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Suspension {
+    scheduling: Option<bool>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Resource<'j> {
+    #[serde(borrow)]
+    api_version: Option<Cow<'j, str>>,
+    #[serde(borrow)]
+    kind: Option<Cow<'j, str>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SchedulePriority {
+    priority: Option<i32>,
+}
+
+impl<'j> Outline<'j> {
+    pub fn of(binding: &'j Object) -> Result<Self, serde_json::Error> {
+        let json = binding.json();
+        let spec = raw_json::member(json, "spec").map(|span| serde_json::from_slice::<Option<Self>>(&json[span]));
+        Ok(spec.transpose()?.flatten().unwrap_or_default())
+    }
+
+    pub fn stance(&self) -> Stance<'_> {
+        Stance {
+            scheduler: self.scheduler_name.as_deref().unwrap_or_default(),
+            suspended: self.suspension.as_ref().and_then(|it| it.scheduling) == Some(true),
+            placed: self.placement.is_some(),
+        }
+    }
+
+    pub fn priority(&self) -> i32 {
+        self.schedule_priority.as_ref().and_then(|it| it.priority).unwrap_or_default()
+    }
+
+    fn kind(&self) -> (&str, &str) {
+        let resource = self.resource.as_ref();
+        (
+            resource.and_then(|it| it.api_version.as_deref()).unwrap_or_default(),
+            resource.and_then(|it| it.kind.as_deref()).unwrap_or_default(),
+        )
+    }
+
+    fn is_workload(&self) -> bool {
+        self.replicas > Some(0)
+            || self.replica_requirements.is_some()
+            || self.components.as_ref().is_some_and(|all| !all.is_empty())
+    }
+
+    /// The same text for bindings of which [`Outline::wants`] is the same; `None` without a placement.
+    pub fn group(&self) -> Option<String> {
+        let ((api_version, kind), placement) = (self.kind(), self.placement?);
+        Some(format!("{api_version} {kind} {} {}", self.is_workload(), placement.get()))
+    }
+
+    /// What it wants of clusters; `None` without a placement, as there is nothing to decide then.
+    pub fn wants(&self) -> Result<Option<Wants>, serde_json::Error> {
+        let Some(placement) = self.placement else { return Ok(None) };
+        let placement: Placement = serde_json::from_str(placement.get())?;
+        let (api_version, kind) = self.kind();
+        Ok(Some(Wants::new(api_version, kind, self.is_workload(), &placement)))
+    }
+}
