@@ -284,7 +284,8 @@ const WORTH_DIVIDING: i64 = 4096;
 /// Keys within the range, in order, that divide it into at most `parts` of about equal size: the quantiles of keys that
 /// were written at evenly spread moments.
 pub(super) fn bounds(db: &Connection, range: &KeyRange, parts: usize) -> rusqlite::Result<Vec<Bytes>> {
-    let rows: i64 = db.query_row("SELECT count(*) FROM (SELECT 1 FROM log LIMIT ?1)", (WORTH_DIVIDING,), |row| row.get(0))?;
+    let rows: i64 =
+        db.query_row("SELECT count(*) FROM (SELECT 1 FROM log LIMIT ?1)", (WORTH_DIVIDING,), |row| row.get(0))?;
     let first_and_last = db.query_row("SELECT min(id), max(id) FROM log", (), |row| {
         Ok((row.get::<_, Option<i64>>(0)?.unwrap_or(0), row.get::<_, Option<i64>>(1)?.unwrap_or(0)))
     })?;
@@ -301,7 +302,8 @@ pub(super) fn bounds(db: &Connection, range: &KeyRange, parts: usize) -> rusqlit
     }
     keys.retain(|key| range.contains(key) && range.start != *key);
     keys.sort();
-    let mut bounds: Vec<_> = (1..parts).filter_map(|n| keys.get(keys.len() * n / parts)).cloned().map(Bytes::from).collect();
+    let mut bounds: Vec<_> =
+        (1..parts).filter_map(|n| keys.get(keys.len() * n / parts)).cloned().map(Bytes::from).collect();
     bounds.dedup();
     Ok(bounds)
 }
