@@ -1,6 +1,7 @@
 //! One template: find its policy, claim it, write its binding.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Patch, PatchOptions};
@@ -19,6 +20,9 @@ use super::{Detector, Echo, TemplateKey};
 use crate::error::{During, Error, Result, decoded};
 use crate::metrics::result;
 use crate::templates;
+
+/// How long a policy that only the server has is given to reach the cache.
+const UNTIL_KNOWN: Duration = Duration::from_secs(1);
 
 impl Detector {
     pub(super) async fn reconcile_template(&self, key: &TemplateKey) -> Result<Next> {
@@ -229,10 +233,15 @@ impl Detector {
 
     /// A policy that changed while it was applied may have been looked at before there was anything of it to find.
     fn look_again(&self, key: &TemplateKey, policy: &Policy) {
-        let now = self.context.policies.get(&policy.key());
-        if now.is_none_or(|now| identity(&now) != identity(policy)) {
-            self.policies.add(policy.key());
-            self.templates.add(key.clone());
+        match self.context.policies.get(&policy.key()) {
+            Some(now) if identity(&now) == identity(policy) => {}
+            Some(_) => {
+                self.policies.add(policy.key());
+                self.templates.add(key.clone());
+            }
+            // The cache does not have it yet, or it is gone; until the cache says which, each look would ask the server and
+            // come back here.
+            None => self.templates.add_after(key.clone(), UNTIL_KNOWN),
         }
     }
 

@@ -14,10 +14,10 @@ use super::state::State;
 use crate::harness::{Plane, get};
 
 pub async fn discrepancies(plane: &Plane, state: &State) -> Vec<String> {
-    let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True");
+    let waiting = state.spaces.iter().filter(|work| condition(work, "Applied") != "True" || !lives(work));
     let say = |work: &Value| {
         let (space, conditions) = (text(work, "/metadata/namespace"), &work["status"]["conditions"]);
-        format!("Work {} of a namespace in {space} is not applied: {conditions}", name(work))
+        format!("Work {} of a namespace in {space} is not applied, or does not go: {conditions}", name(work))
     };
     let mut wrong: Vec<String> = waiting.map(say).collect();
     for member in MEMBERS {

@@ -106,6 +106,8 @@ struct Simulation {
     stop: CancellationToken,
     /// Whether a policy was lazy: then templates are touched until they are as it says.
     lazy: bool,
+    /// A member could not be reached: those who watch it look again after up to half a minute.
+    cut_off: bool,
     /// Members that are unjoined while they cannot be reached keep what they have.
     left_behind: bool,
     /// Bindings that workloads were driven from.
@@ -140,7 +142,8 @@ impl Simulation {
             Box::pin(async move { seeing.see(asked).await })
         }));
         let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
-        let simulation = Self { plane, witness, stop, lazy: false, left_behind: false, evicted, suspended };
+        let simulation =
+            Self { plane, witness, stop, lazy: false, cut_off: false, left_behind: false, evicted, suspended };
         simulation.serve().await;
         assert_eq!(simulation.calm().await, [""; 0]);
         simulation
@@ -175,6 +178,7 @@ impl Simulation {
     async fn remember(&mut self, action: &Action) {
         match action {
             Action::Unjoin(_) => self.left_behind = true,
+            Action::Cut(_) | Action::Weather(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
             // It may send what it made of a state that is gone.
             Action::Overlap(_) => self.left_behind = true,
@@ -202,6 +206,9 @@ impl Simulation {
         self.plane.network.set_weather(None);
         for member in MEMBERS {
             self.plane.network.heal(member);
+        }
+        if self.cut_off {
+            tokio::time::sleep(Duration::from_secs(40)).await;
         }
         let resource = Cluster::api_resource();
         // Longer than the longest back-off, which is 1,000 s.
