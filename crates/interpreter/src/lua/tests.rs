@@ -133,6 +133,16 @@ fn what_is_refused() {
         ("return require('io')", "module io not found"),
         ("return package.loadlib('x', 'y')", "loadlib is not supported"),
         ("return o.nothing.there", "attempt to index field 'nothing' (a nil value)"),
+        ("return coroutine.wrap(function() end)", "attempt to index global 'coroutine' (a nil value)"),
+        ("local t = {} for i = 1, 1e6 do t[i] = coroutine.create(function() end) end", "global 'coroutine' (a nil value)"),
+        ("return getmetatable('').__index", "call function getmetatable is not supported"),
+        ("('').upper = print", "attempt to index a string value"),
+        ("rawset(string, 'upper', print)", "call function rawset is not supported"),
+        ("return setfenv(1, {})", "call function setfenv is not supported"),
+        ("return getfenv(0).io", "call function getfenv is not supported"),
+        ("return newproxy(true)", "call function newproxy is not supported"),
+        ("return collectgarbage('stop')", "call function collectgarbage is not supported"),
+        ("return debug.sethook()", "attempt to index global 'debug' (a nil value)"),
     ] {
         let error = eval(source).unwrap_err();
         assert!(error.contains(expected), "{source}: {error}");
@@ -159,6 +169,33 @@ fn nothing_is_kept_between_calls() {
     for _ in 0..3 {
         assert_eq!(engine.call(&script, &call("F")).unwrap()[..2], [json!(1), json!("A")]);
         assert_eq!(engine.call(&other, &call("G")).unwrap(), [json!("nil"), json!("function")]);
+    }
+}
+
+/// Whatever a script can reach and change belongs to its call: globals, libraries, modules, and what it was given.
+#[test]
+fn nothing_that_is_changed_reaches_another_call() {
+    let engine = engine();
+    let spoil = "function F(o) \
+        for _, lib in pairs({string, table, math, os, package, package.loaded, require('kube'), _G}) do \
+            for name in pairs(lib) do if name ~= 'F' and name ~= '_G' then lib[name] = 1 end end \
+            lib.left = 'behind' \
+        end \
+        o.left = 'behind' \
+        return o end";
+    let look = "function F(o) \
+        local found = {} \
+        for _, lib in pairs({string, table, math, os, package, package.loaded, require('kube'), _G}) do \
+            if lib.left then found[#found + 1] = lib.left end \
+        end \
+        return #found, ('x'):upper(), o.left, type(require('kube').resourceAdd), left end";
+    let (spoil, look) = (engine.compile(spoil).unwrap(), engine.compile(look).unwrap());
+    let object = json!({"a": 1});
+    let call = Call { function: "F", arguments: &[&object], shape: Shape::Object, references: &[] };
+    for _ in 0..3 {
+        assert_eq!(engine.call(&spoil, &call).unwrap(), [json!({"a": 1, "left": "behind"})]);
+        let seen = engine.call(&look, &call).unwrap();
+        assert_eq!(seen, [json!(0), json!("X"), json!(null), json!("function"), json!(null)]);
     }
 }
 
