@@ -134,7 +134,10 @@ fn what_is_refused() {
         ("return package.loadlib('x', 'y')", "loadlib is not supported"),
         ("return o.nothing.there", "attempt to index field 'nothing' (a nil value)"),
         ("return coroutine.wrap(function() end)", "attempt to index global 'coroutine' (a nil value)"),
-        ("local t = {} for i = 1, 1e6 do t[i] = coroutine.create(function() end) end", "global 'coroutine' (a nil value)"),
+        (
+            "local t = {} for i = 1, 1e6 do t[i] = coroutine.create(function() end) end",
+            "global 'coroutine' (a nil value)",
+        ),
         ("return getmetatable('').__index", "call function getmetatable is not supported"),
         ("('').upper = print", "attempt to index a string value"),
         ("rawset(string, 'upper', print)", "call function rawset is not supported"),
