@@ -37,8 +37,9 @@ struct Pointer(Vec<String>);
 
 #[derive(Deserialize)]
 struct RawOperation {
+    #[serde(default)]
     op: String,
-    path: String,
+    path: Option<String>,
     from: Option<String>,
     // Absent and null differ: `test` against null is legal.
     #[serde(default, deserialize_with = "present")]
@@ -67,6 +68,23 @@ pub fn from_value(document: &Value) -> Result<JsonPatch, PatchError> {
     from_values(raw.clone())
 }
 
+/// The members of operations that no operation has, in the words of strict decoding, each with the place of its operation:
+/// `unknown field "[0].foo"`.
+pub fn unknown_members(document: &[u8]) -> Vec<(usize, String)> {
+    let Ok(Value::Array(operations)) = serde_json::from_slice(document) else { return Vec::new() };
+    let known = |name: &str| matches!(name, "op" | "path" | "from" | "value");
+    let places = operations.iter().enumerate();
+    places
+        .flat_map(|(place, operation)| {
+            let names = operation.as_object().into_iter().flat_map(serde_json::Map::keys);
+            names
+                .filter(|name| !known(name))
+                .map(move |name| (place, format!("unknown field {:?}", format!("[{place}].{name}"))))
+        })
+        .take(crate::strict::MAX_FINDINGS)
+        .collect()
+}
+
 fn no_array(found: &Value) -> PatchError {
     let found = match found {
         Value::Object(_) => "object",
@@ -90,7 +108,8 @@ impl Operation {
     fn from_value(value: Value) -> Result<Self, PatchError> {
         let raw: RawOperation = serde_json::from_value(value).map_err(|e| PatchError::Malformed(e.to_string()))?;
         let missing = |what: &str| PatchError::NotApplicable(format!("operation {:?} needs {what:?}", raw.op));
-        let path = Pointer::parse(&raw.path)?;
+        // What an operation lacks shows when it is applied.
+        let path = raw.path.as_deref().ok_or_else(|| missing("path")).and_then(Pointer::parse)?;
         let from = || raw.from.as_deref().ok_or_else(|| missing("from")).and_then(Pointer::parse);
         Ok(match raw.op.as_str() {
             "add" => Self::Add(path, raw.value.ok_or_else(|| missing("value"))?),

@@ -49,9 +49,13 @@ struct Findings {
 }
 
 impl Findings {
+    /// Each finding is told once, however often it is met.
     fn report(&mut self, what: &str) {
         if self.texts.len() < MAX_FINDINGS {
-            self.texts.push(format!("{what} field {:?}", self.path));
+            let text = format!("{what} field {:?}", self.path);
+            if !self.texts.contains(&text) {
+                self.texts.push(text);
+            }
         }
     }
 
@@ -245,6 +249,9 @@ mod tests {
             error_text(&findings),
             r#"strict decoding error: unknown field "metadata.foo", duplicate field "data.a", unknown field "bar""#
         );
+        let json = br#"{"bar":1,"bar":2,"data":{"a":"1","a":"2","a":"3"}}"#;
+        let (_, findings) = decode(json, &config_map()).expect("valid");
+        assert_eq!(findings, [r#"unknown field "bar""#, r#"duplicate field "data.a""#], "each is told once");
         let json = br#"{"spec":{"replicas":2.0,"paused":null,"template":{"spec":{"containers":[{"name":"a"},{"name":"b","imagee":"x"}]}}}}"#;
         let (value, findings) = decode(json, &deployment()).expect("valid");
         assert_eq!(findings, [r#"unknown field "spec.template.spec.containers[1].imagee""#]);

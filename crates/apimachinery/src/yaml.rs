@@ -1,6 +1,7 @@
 //! YAML as kubectl and the API server read and print it: YAML 1.1 scalars in, goyaml's layout out.
 
 mod print;
+mod repeated;
 mod scalar;
 
 use serde_json::Value;
@@ -67,8 +68,6 @@ pub fn to_json_value(document: &[u8]) -> Result<Value, YamlError> {
 }
 
 /// [`to_json_value`] with warnings for duplicate keys in YAML's words: `line 7: key "k" already set in map`.
-///
-/// Only the first duplicate of a document is found.
 pub fn to_json_value_warned(document: &[u8]) -> Result<(Value, Vec<String>), YamlError> {
     if looks_like_json(document)
         && let Ok((value, false)) = crate::strict::decode_noting_duplicates(document)
@@ -77,15 +76,9 @@ pub fn to_json_value_warned(document: &[u8]) -> Result<(Value, Vec<String>), Yam
     }
     let value = to_json_value(document)?;
     let text = std::str::from_utf8(document).map_err(|e| YamlError::Syntax(e.to_string()))?;
+    // Most documents repeat nothing, which is known for less than where each key stands.
     let strict = serde_saphyr::from_str_with_options::<IgnoredMap>(text, options(DuplicateKeyPolicy::Error));
-    // The lenient reading succeeded, so all that the strict one can find is duplicates.
-    let warning = strict.err().and_then(|error| {
-        let line = usize::try_from(error.location()?.line()).ok()?;
-        let source = text.lines().nth(line.checked_sub(1)?)?;
-        let key = source.trim_start_matches([' ', '-', '{']).split(':').next()?.trim().trim_matches(['"', '\'']);
-        Some(format!("line {line}: key {key:?} already set in map"))
-    });
-    Ok((value, warning.into_iter().collect()))
+    Ok((value, if strict.is_err() { repeated::keys(text) } else { Vec::new() }))
 }
 
 /// Visits everything, so that duplicates at any depth are seen.

@@ -37,6 +37,13 @@ fn duplicates_are_told() {
     let (value, warnings) = to_json_value_warned(document).expect("valid");
     assert_eq!(value["data"], json!({"k": "w"}));
     assert_eq!(warnings, [r#"line 7: key "k" already set in map"#]);
+    let document = b"a: 1\na: 2\nl:\n- x: 1\n  x: 2\n- {y: 1, y: 2, z: {w: 1, w: 2}}\na: 3\n";
+    let (value, warnings) = to_json_value_warned(document).expect("valid");
+    assert_eq!(value, json!({"a": 3, "l": [{"x": 2}, {"y": 2, "z": {"w": 2}}]}));
+    let expected = [(2, "a"), (5, "x"), (6, "y"), (6, "w"), (7, "a")];
+    assert_eq!(warnings, expected.map(|(line, key)| format!("line {line}: key {key:?} already set in map")));
+    let (_, warnings) = to_json_value_warned(b"{\n  \"a\": {\"b\": 1,\n \"b\": 2},\n  \"a\": 1}").expect("valid");
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
     assert_eq!(to_json_value_warned(b"a: 1\nb: 2\n").map(|(_, warnings)| warnings), Ok(Vec::new()));
 }
 
