@@ -1,6 +1,7 @@
 //! The list `metadata.managedFields`: reading, ordering, bounding and writing it.
 
 use std::cmp::{Ordering, Reverse};
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -150,9 +151,26 @@ pub(super) fn read(object: &Value) -> Result<Vec<Entry>, EntryError> {
 pub(super) fn parse(list: Option<&Value>) -> Result<Vec<Entry>, EntryError> {
     match list {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(entries)) => entries.iter().map(Entry::parse).collect(),
+        Some(Value::Array(entries)) => entries.iter().map(Entry::parse).collect::<Result<_, _>>().map(last_of_each),
         Some(_) => Err(EntryError::NotEntries),
     }
+}
+
+/// A list is read as a map: of entries that claim for one manager the last counts. Who renames managers so that they become
+/// one relies on it.
+pub(super) fn last_of_each(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let mut seen = HashSet::with_capacity(entries.len());
+    let keep: Vec<bool> = entries
+        .iter()
+        .rev()
+        .map(|entry| {
+            let version = if entry.operation == Operation::Apply { "" } else { entry.api_version.as_str() };
+            seen.insert((entry.manager.as_str(), entry.operation, version, entry.subresource.as_str()))
+        })
+        .collect();
+    let mut keep = keep.into_iter().rev();
+    entries.retain(|_| keep.next().unwrap_or(true));
+    entries
 }
 
 /// Whether a client asks for the entries to be forgotten, with `[]` or `[{}]`.

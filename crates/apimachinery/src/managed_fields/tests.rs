@@ -313,6 +313,23 @@ fn writers_are_bounded_and_times_do_not_count() {
     assert_eq!(new["metadata"]["managedFields"][3]["time"], "2030-01-01T00:00:00Z");
 }
 
+/// From kubernetes' integration tests of apply: what is renamed to one is one, and the last says what it owns.
+#[test]
+fn managers_of_one_name_are_one() {
+    let mut server = Server::config_maps();
+    let labelled = |label: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {label: "x"}}});
+    server.apply("one", labelled("a"), false).expect("applied");
+    server.apply("two", labelled("b"), false).expect("applied");
+    server.update("anyone", "", |object| {
+        for entry in object["metadata"]["managedFields"].as_array_mut().expect("two entries") {
+            entry["manager"] = "both".into();
+        }
+    });
+    assert_eq!(server.owners(), [r#"both Apply@02Z {"f:metadata":{"f:labels":{"f:b":{}}}}"#]);
+    server.update("anyone", "", |object| object["metadata"]["managedFields"] = json!([]));
+    assert_eq!(server.owners(), [""; 0]);
+}
+
 #[test]
 fn applied_items_keep_the_patchs_order() {
     for (live, patch, expected) in [
