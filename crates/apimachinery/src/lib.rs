@@ -9,6 +9,7 @@ pub mod duration;
 pub mod field;
 pub mod go_json;
 pub mod go_print;
+pub mod go_time;
 pub mod gvk;
 pub mod hash;
 pub mod int_or_string;

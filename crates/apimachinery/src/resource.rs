@@ -150,6 +150,11 @@ pub trait Strategy: Send + Sync {
         ErrorList::new()
     }
 
+    /// What is wrong with a write that leaves the object as it is; asked before such a write is answered without one.
+    fn validate_unchanged(&self, _object: &Value) -> ErrorList {
+        ErrorList::new()
+    }
+
     /// What is wrong with a new status of a stored object whose rest stays as it is; both are objects that hold the status
     /// alone, the old one perhaps not even that. `None` where the rest must be looked at for that, or would not stay as it
     /// is in a write.

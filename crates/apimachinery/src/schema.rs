@@ -126,11 +126,14 @@ pub struct Schemas {
     nodes: Vec<Schema>,
     /// By node, whether one of its properties has a default; made when first needed.
     fills: OnceLock<Box<[bool]>>,
+    /// Whether a node is an object within the object; made when first needed.
+    embeds: OnceLock<bool>,
 }
 
 impl Schemas {
     pub fn add(&mut self, schema: Schema) -> SchemaId {
         self.fills.take();
+        self.embeds.take();
         self.nodes.push(schema);
         SchemaId((self.nodes.len() - 1) as u32)
     }
@@ -142,6 +145,7 @@ impl Schemas {
 
     pub fn set(&mut self, id: SchemaId, schema: Schema) {
         self.fills.take();
+        self.embeds.take();
         self.nodes[id.0 as usize] = schema;
     }
 
@@ -155,6 +159,11 @@ impl Schemas {
             |property: &Property| property.default.is_some() || self.get(property.schema).default.is_some();
         let fills = || self.nodes.iter().map(|node| node.properties.values().any(has_default)).collect();
         self.fills.get_or_init(fills)[id.0 as usize]
+    }
+
+    /// Whether objects may hold others.
+    pub fn has_embedded_resources(&self) -> bool {
+        *self.embeds.get_or_init(|| self.nodes.iter().any(|node| node.embedded_resource))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (SchemaId, &Schema)> {

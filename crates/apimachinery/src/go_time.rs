@@ -1,0 +1,139 @@
+//! Times on the wire, read as strictly as Go reads them, and refused in its words.
+
+const LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
+
+/// Why `text` is no time of RFC 3339; `None` for a time.
+pub fn rfc3339_error(text: &str) -> Option<String> {
+    let mut reader = Reader { rest: text };
+    reader.read().err().map(|wrong| match wrong {
+        Wrong::Unreadable { at, wanted } => {
+            format!("parsing time {text:?} as {LAYOUT:?}: cannot parse {at:?} as {wanted:?}")
+        }
+        Wrong::OutOfRange(what) => format!("parsing time {text:?}: {what} out of range"),
+        Wrong::Extra(rest) => format!("parsing time {text:?}: extra text: {rest:?}"),
+    })
+}
+
+enum Wrong<'t> {
+    Unreadable { at: &'t str, wanted: &'static str },
+    OutOfRange(&'static str),
+    Extra(&'t str),
+}
+
+struct Reader<'t> {
+    rest: &'t str,
+}
+
+impl<'t> Reader<'t> {
+    fn read(&mut self) -> Result<(), Wrong<'t>> {
+        let year = self.digits(4, "2006")?;
+        self.literal("-")?;
+        let month = self.digits(2, "01")?;
+        within(1..=12, month, "month")?;
+        self.literal("-")?;
+        let day = self.digits(2, "02")?;
+        self.literal("T")?;
+        // Go takes hours of one digit, too.
+        let one = self.rest.as_bytes().get(1).is_none_or(|byte| !byte.is_ascii_digit());
+        within(0..=23, self.digits(if one { 1 } else { 2 }, "15")?, "hour")?;
+        self.literal(":")?;
+        within(0..=59, self.digits(2, "04")?, "minute")?;
+        self.literal(":")?;
+        within(0..=59, self.digits(2, "05")?, "second")?;
+        self.fraction();
+        self.zone()?;
+        if !self.rest.is_empty() {
+            return Err(Wrong::Extra(self.rest));
+        }
+        within(1..=days(year, month), day, "day")
+    }
+
+    fn digits(&mut self, count: usize, wanted: &'static str) -> Result<u32, Wrong<'t>> {
+        let found = self.rest.get(..count).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+        let number = found.and_then(|text| text.parse().ok()).ok_or(Wrong::Unreadable { at: self.rest, wanted })?;
+        self.rest = &self.rest[count..];
+        Ok(number)
+    }
+
+    fn literal(&mut self, wanted: &'static str) -> Result<(), Wrong<'t>> {
+        self.rest = self.rest.strip_prefix(wanted).ok_or(Wrong::Unreadable { at: self.rest, wanted })?;
+        Ok(())
+    }
+
+    /// Seconds may have any number of decimals, though the layout has none.
+    fn fraction(&mut self) {
+        let Some(decimals) = self.rest.strip_prefix(['.', ',']) else { return };
+        let after = decimals.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        if after.len() < decimals.len() {
+            self.rest = after;
+        }
+    }
+
+    fn zone(&mut self) -> Result<(), Wrong<'t>> {
+        const WANTED: &str = "Z07:00";
+        if let Some(rest) = self.rest.strip_prefix('Z') {
+            self.rest = rest;
+            return Ok(());
+        }
+        let unreadable = Wrong::Unreadable { at: self.rest, wanted: WANTED };
+        let bytes = self.rest.as_bytes();
+        let shaped = matches!(bytes, [b'+' | b'-', h1, h2, b':', m1, m2, ..]
+            if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()));
+        if !shaped {
+            return Err(unreadable);
+        }
+        let number = |text: &str| text.parse::<u32>().unwrap_or(u32::MAX);
+        within(0..=24, number(&self.rest[1..3]), "time zone offset hour")?;
+        within(0..=60, number(&self.rest[4..6]), "time zone offset minute")?;
+        self.rest = &self.rest[6..];
+        Ok(())
+    }
+}
+
+fn within<'t>(range: std::ops::RangeInclusive<u32>, number: u32, what: &'static str) -> Result<(), Wrong<'t>> {
+    if range.contains(&number) { Ok(()) } else { Err(Wrong::OutOfRange(what)) }
+}
+
+fn days(year: u32, month: u32) -> u32 {
+    match month {
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_from_others() {
+        for fine in [
+            "2020-01-01T00:00:00Z",
+            "2020-02-29T23:59:59.123456789+05:30",
+            "2020-01-01T1:00:00Z",
+            "0001-01-01T00:00:00Z",
+        ] {
+            assert_eq!(rfc3339_error(fine), None, "{fine}");
+        }
+        let cannot = |at: &str, wanted: &str| format!(" as {LAYOUT:?}: cannot parse {at:?} as {wanted:?}");
+        for (text, why) in [
+            ("nonsense", cannot("nonsense", "2006")),
+            ("", cannot("", "2006")),
+            ("2020", cannot("", "-")),
+            ("2020-1-01T00:00:00Z", cannot("1-01T00:00:00Z", "01")),
+            ("2020-01-01", cannot("", "T")),
+            ("2020-01-01 00:00:00Z", cannot(" 00:00:00Z", "T")),
+            ("2020-01-01T00:00:00", cannot("", "Z07:00")),
+            ("2020-01-01T00:00:00+0100", cannot("+0100", "Z07:00")),
+            ("2020-13-01T00:00:00Z", ": month out of range".into()),
+            ("2021-02-29T00:00:00Z", ": day out of range".into()),
+            ("2021-02-28T24:00:00Z", ": hour out of range".into()),
+            ("2021-02-28T00:00:00Zzz", ": extra text: \"zz\"".into()),
+            ("20\u{e9}0-01-01T00:00:00Z", cannot("20\u{e9}0-01-01T00:00:00Z", "2006")),
+        ] {
+            assert_eq!(rfc3339_error(text), Some(format!("parsing time {text:?}{why}")));
+        }
+    }
+}
