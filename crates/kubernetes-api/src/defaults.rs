@@ -115,7 +115,9 @@ fn drop_zeros(fields: &[Field], map: &mut Map<String, Value>) {
             Value::Array(list) => list.is_empty(),
             Value::Object(map) => map.is_empty(),
         };
-        !(zero && fields.find(key).is_some_and(|field| value.is_null() || field.omits_zero))
+        // An empty list of owners asks for them to be forgotten.
+        let asks = key == "managedFields" && value.is_array();
+        !(zero && !asks && fields.find(key).is_some_and(|field| value.is_null() || field.omits_zero))
     });
 }
 

@@ -91,6 +91,33 @@ pub fn bound(pod: &Value, binding: &Value, now: Time) -> Result<Value, Status> {
     Ok(pod)
 }
 
+/// The pod, told that it goes because somebody asked for its eviction.
+#[must_use]
+pub fn disrupted(pod: &Value, now: Time) -> Value {
+    const TYPE: &str = "DisruptionTarget";
+    let mut pod = pod.clone();
+    let already = list(&pod["status"]["conditions"]).any(|known| known["type"] == TYPE && known["status"] == "True");
+    let mut condition = serde_json::json!({
+        "type": TYPE, "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+        "lastProbeTime": null, "lastTransitionTime": now,
+    });
+    if let Some(generation) = pod["metadata"].get("generation") {
+        condition["observedGeneration"] = generation.clone();
+    }
+    if !pod["status"].is_object() {
+        pod["status"] = serde_json::json!({});
+    }
+    match pod["status"]["conditions"].as_array_mut() {
+        Some(_) if already => {}
+        Some(conditions) => {
+            conditions.retain(|known| known["type"] != TYPE);
+            conditions.push(condition);
+        }
+        None => pod["status"]["conditions"] = Value::Array(vec![condition]),
+    }
+    pod
+}
+
 fn set_scheduled(status: &mut Value, now: Time) {
     let condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,

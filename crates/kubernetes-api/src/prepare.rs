@@ -89,6 +89,13 @@ fn set_template_generation(set: &mut Value, generation: &str) {
     }
 }
 
+/// The annotation of every daemon set is a field of it inside upstream's server, so whoever writes one has written it.
+pub(crate) fn begin_template_generation(set: &mut Value) {
+    if set["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().is_none_or(|text| text.parse::<i64>().is_err()) {
+        set_template_generation(set, "0");
+    }
+}
+
 fn count_templates(old: &Value, set: &mut Value) {
     let before = old["metadata"]["annotations"][TEMPLATE_GENERATION].as_str().unwrap_or("0");
     let before: i64 = before.parse().unwrap_or(0);

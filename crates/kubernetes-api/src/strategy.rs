@@ -45,6 +45,9 @@ impl BuiltIn {
 impl Strategy for BuiltIn {
     fn default(&self, object: &mut Value) {
         defaults::apply(self.type_, object);
+        if self.kind == "DaemonSet" && self.group == "apps" {
+            prepare::begin_template_generation(object);
+        }
     }
 
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
