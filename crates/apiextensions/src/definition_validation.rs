@@ -75,6 +75,14 @@ pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefin
         }
     }
     let stored = Path::new("status").child("storedVersions");
+    for version in crd.spec.versions.iter().filter(|version| version.storage) {
+        if !crd.status.stored_versions.contains(&version.name) {
+            let why = format!("must have the storage version {}", version.name);
+            let shown = internal::versions(std::slice::from_ref(version), &Shared::nothing());
+            let shown = shown.trim_start_matches('[').trim_end_matches(']').to_owned();
+            errors.push(Error::invalid(&stored, version.name.as_str(), why).shown_as(shown));
+        }
+    }
     for (index, version) in crd.status.stored_versions.iter().enumerate() {
         if !crd.spec.versions.iter().any(|known| known.name == *version) {
             errors.push(Error::invalid(
@@ -207,7 +215,13 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut E
         match version.json_schema().filter(|schema| schema.is_object()) {
             None => errors.push(Error::required(&schema_path, "schemas are required")),
             Some(_) if schemas_shared && index > 0 => {}
-            Some(schema) => validate_schema(schema, if schemas_shared { &shared_path } else { &schema_path }, errors),
+            Some(schema) => {
+                let path = if schemas_shared { &shared_path } else { &schema_path };
+                if version.has_status() {
+                    validate_root_beside_status(schema, path, errors);
+                }
+                validate_schema(schema, path, errors);
+            }
         }
         if !columns_shared || index == 0 {
             let at = if columns_shared { &spec } else { &own };
@@ -221,6 +235,47 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut E
             let at = if subresources_shared { &spec } else { &own };
             validate_scale(version, &at.child("subresources").child("scale"), errors);
         }
+    }
+}
+
+/// With an endpoint of its own the status is judged alone, by what the schema says of it. What is said at the root would
+/// not be asked then, so it is not allowed.
+fn validate_root_beside_status(schema: &Value, path: &Path, errors: &mut ErrorList) {
+    const ALLOWED: [(&str, &str); 22] = [
+        ("Description", "description"),
+        ("Type", "type"),
+        ("Format", "format"),
+        ("Title", "title"),
+        ("Maximum", "maximum"),
+        ("ExclusiveMaximum", "exclusiveMaximum"),
+        ("Minimum", "minimum"),
+        ("ExclusiveMinimum", "exclusiveMinimum"),
+        ("MaxLength", "maxLength"),
+        ("MinLength", "minLength"),
+        ("Pattern", "pattern"),
+        ("MaxItems", "maxItems"),
+        ("MinItems", "minItems"),
+        ("UniqueItems", "uniqueItems"),
+        ("MultipleOf", "multipleOf"),
+        ("Required", "required"),
+        ("Items", "items"),
+        ("Properties", "properties"),
+        ("ExternalDocs", "externalDocs"),
+        ("Example", "example"),
+        ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields"),
+        ("XValidations", "x-kubernetes-validations"),
+    ];
+    let said = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !text.is_empty(),
+        _ => true,
+    };
+    let mut members = schema.as_object().into_iter().flatten();
+    if members.any(|(name, value)| said(value) && !ALLOWED.iter().any(|(_, allowed)| allowed == name)) {
+        let names = ALLOWED.map(|(name, _)| name).join(" ");
+        let why =
+            format!("only [{names}] fields are allowed at the root of the schema if the status subresource is enabled");
+        errors.push(Error::invalid(path, schema.clone(), why).shown_as(internal::schema(schema)));
     }
 }
 

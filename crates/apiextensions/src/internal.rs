@@ -13,6 +13,18 @@ pub(crate) struct Shared {
     pub selectable: bool,
 }
 
+impl Shared {
+    /// For a version that is shown alone.
+    pub(crate) fn nothing() -> Self {
+        Self { schemas: false, columns: false, subresources: false, selectable: false }
+    }
+}
+
+/// A schema alone.
+pub(crate) fn schema(json: &Value) -> String {
+    schema_of(json)
+}
+
 pub(crate) fn versions(versions: &[Version], shared: &Shared) -> String {
     let shown: Vec<String> = versions.iter().map(|one| version(one, shared)).collect();
     format!("[{}]", shown.join(","))

@@ -46,6 +46,11 @@ impl Rules {
         self.nodes.is_empty()
     }
 
+    /// Whether some rule looks at the former value.
+    pub fn compare(&self) -> bool {
+        self.nodes.values().any(|node| node.rules.rules.iter().any(|rule| rule.transition))
+    }
+
     /// Schemas of custom resources are trees as deep as the JSON they come from (128); only metadata is shared, and
     /// below its names there are no rules.
     fn collect(&mut self, type_: &TypeOf, id: SchemaId, root: bool) -> bool {
@@ -305,7 +310,6 @@ fn type_name(schema: &Schema) -> &'static str {
     }
 }
 
-/// What tells an item of a keyed list from the others. Items of other lists have no counterpart.
 /// What tells an item from the others of its list, where keys do.
 pub(crate) fn identity(list_type: &ListType, item: &Value) -> Option<String> {
     let ListType::Map(keys) = list_type else { return None };

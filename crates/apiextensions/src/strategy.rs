@@ -1,8 +1,9 @@
 //! A custom resource as the API server serves it: one [`Resource`] for each served version of a definition.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apimachinery::field::ErrorList;
+use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::Time;
 use apimachinery::resource::{Column, RequestContext, Resource, ResourceInfo, Strategy, Subresource};
@@ -12,7 +13,7 @@ use apimachinery::{Object, Status};
 use serde_json::Value;
 
 use crate::age::human_duration;
-use crate::definition::{CustomResourceDefinition, Names, PrinterColumn, Version};
+use crate::definition::{CustomResourceDefinition, Names, PrinterColumn, Scale, Version};
 use crate::jsonpath::JsonPath;
 use crate::validation::Validator;
 use crate::{defaulting, pruning, structural};
@@ -43,8 +44,29 @@ const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", 
 /// The resources of a definition, one for each served version, under its accepted names.
 pub fn resources(crd: &CustomResourceDefinition, compilation: &Compilation<'_>) -> Vec<Resource> {
     let Some(storage) = crd.storage_version() else { return Vec::new() };
+    let versions = crd.spec.versions.iter();
+    let types = versions.map(|version| (version.name.clone(), Typed::of(version, compilation))).collect();
+    let types = Arc::new(types);
     let served = crd.spec.versions.iter().filter(|version| version.served);
-    served.map(|version| resource(crd, version, storage, compilation)).collect()
+    served.map(|version| resource(crd, version, storage, compilation, &types)).collect()
+}
+
+/// The schema of one version.
+struct Typed {
+    type_: TypeOf,
+    has_defaults: bool,
+}
+
+impl Typed {
+    fn of(version: &Version, compilation: &Compilation<'_>) -> Self {
+        let type_ = structural::compile(version.json_schema(), compilation.object_meta);
+        Self { has_defaults: defaulting::has_defaults(&type_), type_ }
+    }
+
+    fn default(&self, object: &mut Value) {
+        pruning::drop_unspecified(object, &self.type_);
+        defaulting::default(object, &self.type_);
+    }
 }
 
 fn resource(
@@ -52,9 +74,11 @@ fn resource(
     version: &Version,
     storage: &Version,
     compilation: &Compilation<'_>,
+    types: &Arc<BTreeMap<String, Typed>>,
 ) -> Resource {
     let names = served_names(crd);
-    let schema = structural::compile(version.json_schema(), compilation.object_meta);
+    let schema =
+        types.get(&version.name).map_or_else(|| Typed::of(version, compilation).type_, |typed| typed.type_.clone());
     let info = ResourceInfo {
         resource: ApiResource {
             group: crd.spec.group.clone(),
@@ -80,7 +104,8 @@ fn resource(
         storage_is_served: storage.served,
         api_version: format!("{}/{}", crd.spec.group, version.name),
         has_status: version.has_status(),
-        has_defaults: defaulting::has_defaults(&schema),
+        types: Arc::clone(types),
+        scale: version.scale().cloned(),
         warning: deprecation(crd, version),
         columns: columns(version),
         schema_revision: compilation.schema_revision,
@@ -166,7 +191,9 @@ struct CustomStrategy {
     storage_is_served: bool,
     api_version: String,
     has_status: bool,
-    has_defaults: bool,
+    /// Of all versions, the served ones and the others.
+    types: Arc<BTreeMap<String, Typed>>,
+    scale: Option<Scale>,
     warning: Option<String>,
     columns: Vec<PreparedColumn>,
     schema_revision: u64,
@@ -215,19 +242,32 @@ impl Strategy for CustomStrategy {
     fn served_form(&self, stored: &Object) -> Result<Option<Object>, Status> {
         let current = stored.api_version() == self.api_version;
         let outdated = || stored.resource_version().parse::<u64>().is_ok_and(|written| written < self.schema_revision);
-        if current && !(self.has_defaults && outdated()) {
+        // Defaults are those of the version in which the object was written, whichever it is read in.
+        let written_in = stored.api_version().rsplit('/').next().and_then(|version| self.types.get(version));
+        let written_in = written_in.filter(|typed| typed.has_defaults && outdated());
+        if current && written_in.is_none() {
             return Ok(None);
         }
         let mut object = stored.to_value().map_err(Status::internal)?;
+        if let Some(typed) = written_in {
+            typed.default(&mut object);
+        }
         if !current {
             self.convert(&mut object, &self.version)?;
+            pruning::drop_unspecified(&mut object, self.validator.type_of());
         }
-        self.default(&mut object);
         Object::from_value(&object).map(Some).map_err(Status::internal)
     }
 
     fn to_stored(&self, object: &mut Value) -> Result<(), Status> {
-        if self.version == self.storage { Ok(()) } else { self.convert(object, &self.storage) }
+        if self.version == self.storage {
+            return Ok(());
+        }
+        self.convert(object, &self.storage)?;
+        if let Some(typed) = self.types.get(&self.storage) {
+            typed.default(object);
+        }
+        Ok(())
     }
 
     fn prepare_create(&self, _context: &RequestContext, object: &mut Value) {
@@ -237,24 +277,33 @@ impl Strategy for CustomStrategy {
     }
 
     fn validate_create(&self, object: &Value) -> ErrorList {
-        self.validator.validate(object)
+        let mut errors = self.validator.validate(object);
+        errors.extend(self.scale.iter().flat_map(|scale| scale_errors(scale, None, object)));
+        errors
     }
 
     fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
-        self.validator.validate_update(old, object)
+        let mut errors = self.validator.validate_update(old, object);
+        errors.extend(self.scale.iter().flat_map(|scale| scale_errors(scale, Some(old), object)));
+        errors
     }
 
-    /// A schema can say of metadata only which names there may be.
+    fn validate_unchanged(&self, object: &Value) -> ErrorList {
+        self.validator.validate_unchanged(object)
+    }
+
+    /// A schema can say of metadata only which names there may be; rules on former values count for the rest, too.
     fn leaves_metadata_alone(&self, stored: &Object) -> bool {
-        self.is_as_written(stored)
+        self.is_as_written(stored) && !self.validator.compares()
     }
 
     fn validate_status(&self, stored: &Object, old: &Value, new: &Value) -> Option<ErrorList> {
-        if self.has_status && self.is_as_written(stored) {
-            self.validator.validate_member("status", old, new)
-        } else {
-            None
+        if !self.has_status || !self.is_as_written(stored) {
+            return None;
         }
+        let mut errors = self.validator.validate_member("status", old, new)?;
+        errors.extend(self.scale.iter().flat_map(|scale| scale_errors(scale, Some(old), new)));
+        Some(errors)
     }
 
     fn deprecation(&self) -> Option<&str> {
@@ -287,6 +336,52 @@ impl Strategy for CustomStrategy {
         });
         std::iter::once(name).chain(cells).collect()
     }
+}
+
+/// What a simple path (`.spec.replicas`) leads to.
+fn at<'v>(object: &'v Value, path: &str) -> Option<&'v Value> {
+    path.trim_start_matches('.').split('.').try_fold(object, |found, name| found.get(name))
+}
+
+/// What the endpoint `scale` could not show: counts of replicas are whole numbers of 32 bits, and the selector is text.
+fn scale_errors(scale: &Scale, old: Option<&Value>, object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let mut check = |path: &str, judge: &dyn Fn(&Value) -> Option<(Value, String)>| {
+        let found = at(object, path);
+        // What was there before a definition had this endpoint may stay.
+        if found.is_none() || old.is_some_and(|old| at(old, path) == found) {
+            return;
+        }
+        if let Some((shown, why)) = found.and_then(judge) {
+            errors.push(Error::invalid(&Path::new(path), shown, why));
+        }
+    };
+    let accessor = |path: &str, value: &Value, wanted: &str| {
+        let (found, shown) = match value {
+            Value::Null => ("<nil>", "<nil>".to_owned()),
+            Value::Bool(value) => ("bool", value.to_string()),
+            Value::Number(value) => ("float64", value.to_string()),
+            Value::String(text) => ("string", text.clone()),
+            Value::Array(_) => ("[]interface {}", value.to_string()),
+            Value::Object(_) => ("map[string]interface {}", value.to_string()),
+        };
+        format!("{path} accessor error: {shown} is of the type {found}, expected {wanted}")
+    };
+    for path in [&scale.spec_replicas_path, &scale.status_replicas_path] {
+        check(path, &|value| {
+            let Some(count) = value.as_i64() else { return Some((0.into(), accessor(path, value, "int64"))) };
+            let why = match count {
+                ..0 => "should be a non-negative integer".to_owned(),
+                count if count > i64::from(i32::MAX) => format!("should be less than or equal to {}", i32::MAX),
+                _ => return None,
+            };
+            Some((count.into(), why))
+        });
+    }
+    if let Some(path) = scale.label_selector_path.as_deref().filter(|path| !path.is_empty()) {
+        check(path, &|value| (!value.is_string()).then(|| ("".into(), accessor(path, value, "string"))));
+    }
+    errors
 }
 
 fn cell(type_: &str, value: &Value, now: Time) -> Value {

@@ -135,6 +135,10 @@ impl Compiler<'_> {
             merged.properties.insert(name.clone(), property.clone());
         }
         merged.constraints = declared.constraints;
+        merged.default = declared.default;
+        if let (Some(Value::Object(default)), false) = (&mut merged.default, merged.preserve_unknown_fields) {
+            default.retain(|name, _| merged.properties.contains_key(name.as_str()));
+        }
         self.schemas.add(merged)
     }
 

@@ -64,10 +64,15 @@ fn node(map: &Map<String, Value>, path: &Path, place: Place, errors: &mut ErrorL
     for (name, property) in properties.into_iter().flatten() {
         let path = path.child("properties").key(name);
         let Some(property) = property.as_object() else { continue };
-        if holds_object && name == "metadata" {
+        // Metadata inside an embedded object may be described in full: what no metadata has is dropped when it is read.
+        if place == Place::Root && name == "metadata" {
             check_metadata(property, &path, errors);
         }
-        node(property, &path, Place::Field, errors);
+        if holds_object && name == "metadata" {
+            embedded_metadata(property, &path, errors);
+        } else {
+            node(property, &path, Place::Field, errors);
+        }
     }
     match map.get("items") {
         Some(Value::Object(items)) => node(items, &path.child("items"), Place::Item, errors),
@@ -286,6 +291,15 @@ fn check_default(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) 
         let full = Path::new(&format!("{path}{inner}"));
         errors.push(Error { path: full, ..error });
     }
+}
+
+/// Defaults of metadata, or of what is in it, are held against what metadata is, not against what is said of it here.
+fn embedded_metadata(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+    let before = errors.len();
+    node(map, path, Place::Field, errors);
+    let of_pruning = |error: &Error| error.detail == "must not have unknown fields";
+    let added = errors.split_off(before);
+    errors.extend(added.into_iter().filter(|error| !of_pruning(error)));
 }
 
 fn check_metadata(map: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {

@@ -73,6 +73,20 @@ impl Validator {
         Some(errors)
     }
 
+    /// What rules that compare with the former value say of an object that stays as it is. The others were passed over: they
+    /// failed before, too.
+    pub fn validate_unchanged(&self, object: &Value) -> ErrorList {
+        if !self.compares() {
+            return ErrorList::new();
+        }
+        self.rules.validate(&self.type_, object, Some(object))
+    }
+
+    /// Whether any rule looks at the former value.
+    pub fn compares(&self) -> bool {
+        self.rules.compare()
+    }
+
     fn new_identity_errors(&self, old: &Value, object: &Value) -> ErrorList {
         if self.identities_fit(self.type_.node(), object, true) {
             return ErrorList::new();
@@ -121,7 +135,7 @@ impl Validator {
     /// Adds what is wrong with a value, unless it is what `old` was, too.
     fn check(&self, schema: &Schema, value: &Value, old: Option<&Value>, path: &Trail<'_>, errors: &mut ErrorList) {
         // What was there before is not judged: whatever is wrong with it is tolerated.
-        if errors.len() < MAX_ERRORS && old != Some(value) {
+        if errors.len() < MAX_ERRORS && old != Some(value) && !old.is_some_and(|old| reordered(schema, old, value)) {
             self.judge(schema, value, old, path, errors);
         }
     }
@@ -394,6 +408,16 @@ fn whole(path: &Trail<'_>, what: &str) -> Error {
 
 fn wrong_type(path: &Trail<'_>, expected: &str, found: &str) -> Error {
     Error::type_invalid(&path.path(), found, format!("{} in body must be of type {expected}: {found:?}", raw(path)))
+}
+
+/// Whether a list that tells its items apart by keys holds the same ones in another order, which is no change of it.
+fn reordered(schema: &Schema, old: &Value, new: &Value) -> bool {
+    let (Value::Array(was), Value::Array(is), ListType::Map(_)) = (old, new, &schema.list_type) else { return false };
+    if was.len() != is.len() {
+        return false;
+    }
+    let known = by_identity(&schema.list_type, was);
+    is.iter().all(|item| identity(&schema.list_type, item).is_some_and(|key| known.get(&key) == Some(&item)))
 }
 
 fn type_error(schema: &Schema, value: &Value, path: &Trail<'_>) -> Option<Error> {
