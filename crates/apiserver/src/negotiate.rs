@@ -94,7 +94,9 @@ pub fn accepted(headers: &HeaderMap, subject: Subject<'_>) -> Result<Accepted, S
 /// How to tell the client of an error.
 pub fn error_encoding(headers: &HeaderMap) -> Encoding {
     let Some(text) = headers.get(ACCEPT).and_then(|value| value.to_str().ok()) else { return Encoding::Json };
-    let encodings = || text.split(',').map(Alternative::parse).filter_map(|alternative| alternative.encoding);
+    // A refusal is not shown as a Table; who asks for nothing else gets it as JSON.
+    let plain = |alternative: &Alternative<'_>| [alternative.kind, alternative.group, alternative.version] == [""; 3];
+    let encodings = || text.split(',').map(Alternative::parse).filter(plain).filter_map(|one| one.encoding);
     let text = encodings().find(|encoding| *encoding != Encoding::Protobuf);
     text.or_else(|| encodings().next()).unwrap_or(Encoding::Json)
 }

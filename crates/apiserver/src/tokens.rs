@@ -38,6 +38,7 @@ impl Issuer {
         mut request: Value,
         world: &World,
     ) -> Result<Value, Status> {
+        check_names(&request, account)?;
         let seconds = request["spec"]["expirationSeconds"].as_i64().unwrap_or(DEFAULT_SECONDS);
         validate(&request, account, bound_to, seconds)?;
         let mut audiences: Vec<String> = request["spec"]["audiences"]
@@ -82,6 +83,20 @@ impl Issuer {
 
 fn is_pod(bound_to: Option<&Object>) -> bool {
     bound_to.is_some_and(|object| object.kind() == "Pod")
+}
+
+/// A request that names another account, or another namespace, is for somebody else.
+fn check_names(request: &Value, account: &Object) -> Result<(), Status> {
+    let metadata = &request["metadata"];
+    for (field, wanted) in [("name", account.name()), ("namespace", account.namespace().unwrap_or_default())] {
+        let given = text(metadata, field);
+        if !given.is_empty() && given != wanted {
+            let why = format!("must match the service account {field} if specified");
+            let error = FieldError::invalid(&Path::new("metadata").child(field), given, why);
+            return Err(Status::invalid("authentication.k8s.io", "TokenRequest", account.name(), &[error]));
+        }
+    }
+    Ok(())
 }
 
 fn validate(request: &Value, account: &Object, bound_to: Option<&Object>, seconds: i64) -> Result<(), Status> {

@@ -86,6 +86,14 @@ fn yaml(bytes: &[u8]) -> Result<Value, Status> {
     apimachinery::yaml::to_json_value(bytes).map_err(|e| Status::bad_request(e.to_string()))
 }
 
+/// A refusal quotes the YAML reader; of warnings each is one.
+fn yaml_findings(twice: Vec<String>, unknown: Vec<String>, validation: FieldValidation) -> Vec<String> {
+    if twice.is_empty() || validation != FieldValidation::Strict {
+        return [twice, unknown].concat();
+    }
+    [vec![format!("yaml: unmarshal errors:\n  {}", twice.join("\n  "))], unknown].concat()
+}
+
 impl Call<'_> {
     /// The object of a create or update, and what the client should be warned of.
     pub(super) async fn object(&self, body: Body, validation: FieldValidation) -> Result<(Value, Vec<String>), Status> {
@@ -101,7 +109,7 @@ impl Call<'_> {
             unreadable(format!("couldn't get version/kind; json parse error: {}", json_error(&bytes, &error)))
         };
         let (mut object, findings) = match media_type(self.headers) {
-            "application/json" | "" => strict::decode(&bytes, &self.resource.info.schema).map_err(no_json)?,
+            "application/json" | "" => self.strictly(&bytes).map_err(no_json)?,
             PROTOBUF if !bytes.starts_with(MAGIC) => {
                 let magic = "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]";
                 return Err(unreadable(magic.into()));
@@ -109,9 +117,8 @@ impl Call<'_> {
             "application/yaml" => {
                 let read = apimachinery::yaml::to_json_value_warned(&bytes);
                 let (mut tree, twice) = read.map_err(|e| Status::bad_request(e.to_string()))?;
-                let twice = (!twice.is_empty()).then(|| format!("yaml: unmarshal errors:\n  {}", twice.join("\n  ")));
                 let unknown = strict::prune(&mut tree, &self.resource.info.schema);
-                (tree, twice.into_iter().chain(unknown).collect())
+                (tree, yaml_findings(twice, unknown, validation))
             }
             _ => {
                 // Fields that a protobuf message does not know are nobody's concern.
@@ -139,6 +146,19 @@ impl Call<'_> {
             return Err(unusable(kind, &self.info.version, &wrong.decoder));
         }
         Ok((object, self.field_findings(findings, validation)?))
+    }
+
+    /// Decodes JSON along the schema. Upstream reads a custom resource as a document without a type first, and only then
+    /// holds it against its schema, so what is there twice is told first, wherever it is.
+    fn strictly(&self, bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
+        let schema = &self.resource.info.schema;
+        let (object, findings) = strict::decode(bytes, schema)?;
+        if findings.is_empty() || !self.resource.info.custom {
+            return Ok((object, findings));
+        }
+        let (mut untyped, mut findings) = strict::decode_reporting_duplicates(bytes)?;
+        findings.extend(strict::prune(&mut untyped, schema));
+        Ok((object, findings))
     }
 
     /// The first value of a built-in kind, or of the metadata of a custom one, that has the wrong type. Where there is

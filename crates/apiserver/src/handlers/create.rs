@@ -13,6 +13,7 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::{Proposal, odd_finalizers, unique_owners};
 use crate::admission::Operation;
+use crate::authz::{self, Attributes};
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
 
@@ -161,6 +162,15 @@ impl Call<'_> {
     /// What ends the object by itself, if anything does.
     pub(super) async fn lease(&self) -> Result<Option<storage::LeaseId>, Status> {
         self.server.leases.lease_for(&self.resource.info.resource, self.server.cache.store().as_ref()).await
+    }
+
+    /// An update or an apply that makes its object is a create, too: the right to change what exists is not enough.
+    pub(super) fn check_may_create(&self) -> Result<(), Status> {
+        let mut wanted = self.info.attributes();
+        if let Attributes::Resource(wanted) = &mut wanted {
+            "create".clone_into(&mut wanted.verb);
+        }
+        authz::check(self.server.authorizer.as_ref(), self.user, &wanted)
     }
 
     fn exists(&self, key: &ObjectKey) -> Status {

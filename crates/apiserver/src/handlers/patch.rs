@@ -207,7 +207,9 @@ impl Call<'_> {
         // Custom resources have no strategies; Karmada's own natively served kinds take strategic patches.
         let document = match super::body::media_type(self.headers) {
             "application/json-patch+json" => {
-                duplicates.iter_mut().for_each(|text| text.insert_str(0, "json patch "));
+                if validation != FieldValidation::Ignore {
+                    duplicates = odd_members(duplicates, &bytes);
+                }
                 Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?)
             }
             "application/merge-patch+json" => Document::Merge(object()?),
@@ -245,6 +247,7 @@ impl Call<'_> {
             if !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
+            self.check_may_create()?;
             self.refuse_foreign_uid(&patch)?;
             let (mut object, owners) = merge(None)?;
             if let Some(wrong) = self.mistyped(&mut object) {
@@ -319,6 +322,15 @@ impl Call<'_> {
         }
         Ok((patch, findings))
     }
+}
+
+/// What a JSON patch has twice and what it has too much, in the order of its operations.
+fn odd_members(duplicates: Vec<String>, document: &[u8]) -> Vec<String> {
+    let place = |text: &str| text.split(['[', ']']).nth(1).and_then(|index| index.parse().ok()).unwrap_or(usize::MAX);
+    let mut found = json_patch::unknown_members(document);
+    found.extend(duplicates.into_iter().map(|text| (place(&text), text)));
+    found.sort_by_key(|(place, _)| *place);
+    found.into_iter().map(|(_, text)| format!("json patch {text}")).collect()
 }
 
 /// Why a patched object is none of the resource's.

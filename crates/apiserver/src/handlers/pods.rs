@@ -111,6 +111,14 @@ impl Call<'_> {
             {
                 continue;
             }
+            if !options.is_dry_run() {
+                // Upstream's server writes the condition itself: nobody comes to own it.
+                let told = |live: &Live<'_>| {
+                    let owners = Some(live.owners().unwrap_or_default());
+                    Ok(Proposal { object: pods::disrupted(&live.tree, self.now), owners })
+                };
+                self.modify(&self.key(), false, told).await?;
+            }
             self.delete_object(&self.key(), &options).await?;
             return Ok(respond::value(StatusCode::CREATED, &serde_json::json!(done())));
         }

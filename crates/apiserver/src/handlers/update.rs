@@ -37,6 +37,7 @@ impl Call<'_> {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
+            self.check_may_create()?;
             self.refuse_foreign_uid(&object)?;
             let (created, more) = self.create_object(object.into(), dry_run).await?;
             warnings.extend(more);
@@ -190,15 +191,22 @@ impl Call<'_> {
     ) -> Result<Written, Status> {
         let strategy = &self.resource.strategy;
         let (old, Proposal { object: mut new, owners }) = (&live.tree, proposal);
+        // What a custom resource's endpoint puts back lacks what was not there, defaults too.
+        let custom = self.resource.info.custom;
+        if custom {
+            strategy.default(&mut new);
+        }
         self.restore(old, &mut new);
         let duplicates = unique_owners(&mut new);
-        strategy.default(&mut new);
+        if !custom {
+            strategy.default(&mut new);
+        }
         namespaces::default(&self.resource.info, &mut new);
         let owners = owners.unwrap_or_else(|| self.track(Some((old, live.owners().unwrap_or_default())), &mut new));
         strategy.prepare_update(&self.context(dry_run), old, &mut new);
         let operation = Operation::Update;
         self.server.admit(&mut self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
-        let counts = !matches!(self.info.subresource.as_str(), "status" | "binding");
+        let counts = !matches!(self.info.subresource.as_str(), "status" | "binding" | "eviction");
         if strategy.has_generation() && counts && strategy.raises_generation(old, &new) {
             let generation = old["metadata"]["generation"].as_i64().unwrap_or(0) + 1;
             new["metadata"]["generation"] = generation.into();
@@ -206,6 +214,7 @@ impl Call<'_> {
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"].clone();
         // A later time alone is no change.
         if new == *old && live.owners().is_ok_and(|known| owners.equal_but_times(&known)) {
+            self.refuse_invalid(&key.name, &strategy.validate_unchanged(&new))?;
             return Ok(Written::Done(Changed { object: Arc::clone(served), warnings: Vec::new() }));
         }
         let mut wrong = self.metadata_errors(old, &new);
@@ -292,7 +301,7 @@ impl Call<'_> {
             }
             "resize" => kubernetes_api::pods::keep_but_resources(old, new),
             // Made by the server from the stored object.
-            "binding" => {}
+            "binding" | "eviction" => {}
             // See [`certificates::restore`].
             "approval" => {}
             _ => {

@@ -151,7 +151,8 @@ async fn a_definition_is_served_from_creation_to_deletion() {
     assert_eq!(
         status.message,
         "Widget.g.example \"b\" is invalid: [spec.color: Unsupported value: \"green\": supported values: \"red\", \
-         \"blue\", spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0]"
+         \"blue\", spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0, \
+         .spec.replicas: Invalid value: -1: should be a non-negative integer]"
     );
     let request = http::Request::patch("/apis/g.example/v1/namespaces/default/widgets/a?fieldValidation=Strict")
         .header("content-type", "application/merge-patch+json")
@@ -364,7 +365,11 @@ async fn rules_are_checked_when_definitions_and_objects_are_written() {
     created["status"] = json!({"replicas": -1});
     let (code, refused) = write(&server, "PUT", &format!("{WIDGETS}/a/status"), &created).await;
     assert_eq!(code, 422);
-    assert_eq!(refused["message"], "Widget.g.example \"a\" is invalid: status: Invalid value: \"object\": negative");
+    assert_eq!(
+        refused["message"],
+        "Widget.g.example \"a\" is invalid: [status: Invalid value: \"object\": negative, .status.replicas: \
+         Invalid value: -1: should be a non-negative integer]"
+    );
     let (code, refused) = write(&server, "POST", WIDGETS, &widget("b", &json!({"color": 5}))).await;
     assert_eq!(code, 422);
     assert_eq!(

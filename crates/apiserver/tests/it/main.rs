@@ -14,3 +14,4 @@ mod reviews;
 mod serve;
 mod services;
 mod statuses;
+mod upstream;

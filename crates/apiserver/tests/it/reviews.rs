@@ -145,6 +145,21 @@ async fn tokens_are_issued_as_asked_or_refused() {
         });
         assert_eq!(lifetime, expected, "{spec}");
     }
+    for (metadata, expected) in [
+        (json!({"name": "robot", "namespace": "ns"}), None),
+        (
+            json!({"name": "other"}),
+            Some(r#"metadata.name: Invalid value: "other": must match the service account name if specified"#),
+        ),
+        (
+            json!({"namespace": "x"}),
+            Some(r#"metadata.namespace: Invalid value: "x": must match the service account namespace if specified"#),
+        ),
+    ] {
+        let answer = issuer.issue(&account, None, json!({"metadata": metadata, "spec": {}}), &world);
+        let expected = expected.map(|why| format!(r#"TokenRequest.authentication.k8s.io "robot" is invalid: {why}"#));
+        assert_eq!(answer.err().map(|status| status.message), expected);
+    }
 }
 
 #[tokio::test]

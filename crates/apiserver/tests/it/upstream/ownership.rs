@@ -1,0 +1,92 @@
+//! `test/integration/apiserver/apply`.
+
+use serde_json::json;
+
+use super::{APPLY, call, patch, soon};
+use crate::parity::send;
+
+const CM: &str = "/api/v1/namespaces/default/configmaps";
+
+/// `TestCreateOnApplyFailsWithForbidden`, and the same for a PUT that creates.
+#[tokio::test]
+async fn who_may_only_change_does_not_create() {
+    let (server, _client) = crate::objects::server().await;
+    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
+    let bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
+    let as_panda = |media_type: &'static str| [("content-type", media_type), ("impersonate-user", "panda")];
+    let pod =
+        r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}"#;
+    let lease = r#"{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l"},"spec":{}}"#;
+    let pod_path = "/api/v1/namespaces/default/pods/p?fieldManager=m";
+    let lease_path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l";
+    for (verbs, expected) in [(&["patch", "update", "get"][..], 403), (&["create", "delete"][..], 201)] {
+        let name = expected.to_string();
+        let rules =
+            json!([{"verbs": verbs, "apiGroups": ["", "coordination.k8s.io"], "resources": ["pods", "leases"]}]);
+        assert_eq!(call(&server, "POST", roles, &json!({"metadata": {"name": name}, "rules": rules})).await.code, 201);
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        let panda = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "panda"}]);
+        let binding = json!({"metadata": {"name": name}, "roleRef": role, "subjects": panda});
+        assert_eq!(call(&server, "POST", bindings, &binding).await.code, 201);
+        let probe = verbs[verbs.len() - 1].to_uppercase();
+        soon(async || {
+            let absent = "/api/v1/namespaces/default/pods/absent";
+            send(&server, &probe, absent, &as_panda("application/json"), "").await.code == 404
+        })
+        .await;
+        let applied = send(&server, "PATCH", pod_path, &as_panda(APPLY), pod).await;
+        let put = send(&server, "PUT", lease_path, &as_panda("application/json"), lease).await;
+        assert_eq!((applied.code, put.code), (expected, expected), "{} {}", applied.shown(), put.shown());
+        if expected == 403 {
+            let why = "403 Forbidden pods \"p\" is forbidden: User \"panda\" cannot create resource \"pods\" in API group \"\" \
+                       in the namespace \"default\"";
+            assert_eq!(applied.shown(), why);
+            assert_eq!(applied.json()["details"], json!({"name": "p", "kind": "pods"}));
+        }
+    }
+}
+
+/// `TestClearManagedFieldsWithUpdate` and `...EmptyList`: forgotten until somebody applies again.
+#[tokio::test]
+async fn owners_are_forgotten_on_demand() {
+    let (server, _client) = crate::objects::server().await;
+    let path = format!("{CM}/a");
+    let applied = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"labels":{"l":"x"}},"data":{"k":"v"}}"#;
+    for reset in [json!([{}]), json!([])] {
+        let created = patch(&server, &format!("{path}?fieldManager=m"), APPLY, applied).await;
+        assert!(created.json()["metadata"]["managedFields"].is_array());
+        let body = json!({"metadata": {"name": "a", "labels": {"l": "x"}, "managedFields": reset}, "data": {"k": "v"}});
+        let put = call(&server, "PUT", &path, &body).await;
+        assert_eq!((put.code, put.json()["metadata"].get("managedFields")), (200, None), "{reset}");
+        let patched = patch(&server, &path, super::MERGE, r#"{"metadata":{"labels":{"l":"y"}}}"#).await.json();
+        assert_eq!(patched["metadata"].get("managedFields"), None, "{reset}");
+        assert_eq!(patched["metadata"]["labels"], json!({"l": "y"}));
+        assert_eq!(send(&server, "DELETE", &path, &[], "").await.code, 200);
+    }
+}
+
+/// `TestDuplicatesInAssociativeLists`: who replaces a daemon set comes to own the annotation that counts its templates.
+#[tokio::test]
+async fn the_count_of_templates_is_owned() {
+    let (server, _client) = crate::objects::server().await;
+    let path = "/apis/apps/v1/namespaces/default/daemonsets";
+    let set = |image: &str| {
+        json!({"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": image}]}}}})
+    };
+    let owned = |object: &serde_json::Value, manager: &str| {
+        let entries = object["metadata"]["managedFields"].as_array().expect("owners");
+        let entry = entries.iter().find(|entry| entry["manager"] == manager).expect("an entry");
+        entry["fieldsV1"]["f:metadata"].clone()
+    };
+    let annotation = json!({"f:deprecated.daemonset.template.generation": {}});
+    let created = call(&server, "POST", &format!("{path}?fieldManager=create"), &set("one")).await.json();
+    assert_eq!(created["metadata"]["annotations"], json!({"deprecated.daemonset.template.generation": "1"}));
+    let mut whole = annotation.clone();
+    whole["."] = json!({});
+    assert_eq!(owned(&created, "create"), json!({"f:annotations": whole}));
+    let updated = call(&server, "PUT", &format!("{path}/d?fieldManager=update"), &set("two")).await.json();
+    assert_eq!(updated["metadata"]["annotations"], json!({"deprecated.daemonset.template.generation": "2"}));
+    assert_eq!(owned(&updated, "update"), json!({"f:annotations": annotation}));
+    assert_eq!(owned(&updated, "create"), json!({"f:annotations": {}}));
+}

@@ -1,0 +1,32 @@
+//! `test/integration/evictions`.
+
+use serde_json::json;
+
+use super::call;
+use crate::parity::send;
+
+/// `TestEvictionWithFinalizers` and its like: a pod that takes time to go says why it goes; a rehearsal says nothing.
+#[tokio::test]
+async fn evicted_pods_say_why_they_go() {
+    let (server, _client) = crate::objects::server().await;
+    let path = "/api/v1/namespaces/default/pods";
+    let pod =
+        json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    assert_eq!(call(&server, "POST", path, &pod).await.code, 201);
+    let item = format!("{path}/p");
+    let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
+    for (query, expected) in [("?dryRun=All", 0), ("", 1)] {
+        assert_eq!(call(&server, "POST", &format!("{item}/eviction{query}"), &eviction).await.code, 201);
+        let pod = send(&server, "GET", &item, &[], "").await.json();
+        assert_eq!(pod["metadata"]["deletionTimestamp"].is_string(), expected == 1);
+        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+        let told: Vec<_> = conditions.filter(|condition| condition["type"] == "DisruptionTarget").collect();
+        assert_eq!(told.len(), expected, "{pod}");
+        if let [told] = told.as_slice() {
+            assert_eq!(
+                (&told["reason"], &told["message"]),
+                (&json!("EvictionByEvictionAPI"), &json!("Eviction API: evicting"))
+            );
+        }
+    }
+}
