@@ -6,6 +6,7 @@
 mod descriptions;
 mod paths;
 mod protobuf;
+mod protobuf_v3;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use crate::discovery::{is_current, negotiated};
 use schema::{Dialect, Renderer};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const V3_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf";
 
 /// OpenAPI documents of one snapshot.
 pub struct OpenApi {
@@ -91,7 +93,7 @@ impl OpenApi {
     }
 
     fn v2(&self, headers: &http::HeaderMap) -> Response {
-        let Some(protobuf) = wants_protobuf(headers) else {
+        let Some(protobuf) = wants_protobuf(headers, V2_PROTOBUF) else {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
             return response;
@@ -161,6 +163,11 @@ impl OpenApi {
 
     fn v3(&self, path: &str, query: &str, headers: &http::HeaderMap) -> Option<Response> {
         let document = self.groups.get(path)?;
+        let Some(protobuf) = wants_protobuf(headers, V3_PROTOBUF) else {
+            let mut response = http::Response::new(transport::empty());
+            *response.status_mut() = StatusCode::NOT_ACCEPTABLE;
+            return Some(response);
+        };
         let hash = self.hash(document);
         let asked = query.split('&').find_map(|pair| pair.strip_prefix("hash="));
         if asked.is_some_and(|asked| asked != hash) {
@@ -175,6 +182,10 @@ impl OpenApi {
             let mut response = http::Response::new(transport::empty());
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
+        } else if protobuf {
+            // Few ask for it, and each once.
+            let body = protobuf_v3::encode_document(&self.v3_value(document));
+            negotiated(StatusCode::OK, V3_PROTOBUF, body.into())
         } else {
             negotiated(StatusCode::OK, "application/json", self.v3_document(path, document))
         };
@@ -195,19 +206,22 @@ impl OpenApi {
         if let Some(body) = self.rendered.lock().get(path) {
             return body.clone();
         }
+        let body = Bytes::from(self.v3_value(document).to_string());
+        self.rendered.lock().insert(path.to_owned(), body.clone());
+        body
+    }
+
+    fn v3_value(&self, document: &GroupDocument) -> Value {
         let mut renderer = Renderer::new(Dialect::V3);
         let mut paths = Map::new();
         for resource in &document.resources {
             paths::add(resource, &mut renderer, &mut paths);
         }
-        let value = json!({
+        json!({
             "openapi": "3.0.0",
             "info": {"title": format!("Kubernetes {}", document.group_version), "version": self.version},
             "paths": paths, "components": {"schemas": renderer.finish()},
-        });
-        let body = Bytes::from(value.to_string());
-        self.rendered.lock().insert(path.to_owned(), body.clone());
-        body
+        })
     }
 }
 
@@ -216,17 +230,28 @@ const HTTP_DATE: &str = "%a, %d %b %Y %H:%M:%S GMT";
 /// When a document that cannot change goes out of date.
 const NEVER: &str = "Fri, 01 Jan 2100 00:00:00 GMT";
 
-/// `None`: neither form is acceptable.
-fn wants_protobuf(headers: &http::HeaderMap) -> Option<bool> {
+/// Which of the two forms the client likes best; `None`: neither is acceptable.
+fn wants_protobuf(headers: &http::HeaderMap, ours: &str) -> Option<bool> {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if accept.trim().is_empty() {
         return Some(false);
     }
-    accept.split(',').find_map(|alternative| match alternative.split(';').next().unwrap_or_default().trim() {
-        V2_PROTOBUF | "application/com.github.proto-openapi.spec.v2@v1.0+protobuf" => Some(true),
-        "application/json" | "application/*" | "*/*" => Some(false),
-        _ => None,
-    })
+    // Older clients write the version with an `@`.
+    let is_ours = |name: &str| name.replacen('@', ".", 1) == ours;
+    let mut best: Option<(f32, bool)> = None;
+    for alternative in accept.split(',') {
+        let mut parts = alternative.split(';').map(str::trim);
+        let form = match parts.next().unwrap_or_default() {
+            name if is_ours(name) => true,
+            "application/json" | "application/*" | "*/*" => false,
+            _ => continue,
+        };
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse().ok()).unwrap_or(1.0);
+        if best.is_none_or(|(known, _)| weight > known) {
+            best = Some((weight, form));
+        }
+    }
+    best.map(|(_, form)| form)
 }
 
 /// A hash of everything a document is made from. Built-in types change with the version only; custom ones are walked.

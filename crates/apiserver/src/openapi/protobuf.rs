@@ -137,23 +137,23 @@ fn schema(out: &mut Vec<u8>, schema_: &Map<String, Value>) {
     extensions(out, 31, schema_);
 }
 
-fn extensions(out: &mut Vec<u8>, field: u32, map: &Map<String, Value>) {
+pub(super) fn extensions(out: &mut Vec<u8>, field: u32, map: &Map<String, Value>) {
     for (name, value) in map.iter().filter(|(name, _)| name.starts_with("x-")) {
         named(out, field, name, |out| any(out, value));
     }
 }
 
 /// Arbitrary values travel as YAML, and JSON is YAML.
-fn any(out: &mut Vec<u8>, value: &Value) {
+pub(super) fn any(out: &mut Vec<u8>, value: &Value) {
     text(out, 2, Some(&value.to_string()));
 }
 
-fn entries(value: &Value) -> impl Iterator<Item = (&String, &Map<String, Value>)> {
+pub(super) fn entries(value: &Value) -> impl Iterator<Item = (&String, &Map<String, Value>)> {
     value.as_object().into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_object()?)))
 }
 
 /// A `Named…` message: the key, then the value.
-fn named(out: &mut Vec<u8>, field: u32, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn named(out: &mut Vec<u8>, field: u32, name: &str, value: impl FnOnce(&mut Vec<u8>)) {
     message(out, field, |out| {
         text(out, 1, Some(name));
         message(out, 2, value);
@@ -173,7 +173,7 @@ fn tag(out: &mut Vec<u8>, field: u32, wire_type: u64) {
 }
 
 /// Writes the content in place and moves it by the width of its length, which saves a buffer for each level.
-fn message(out: &mut Vec<u8>, field: u32, content: impl FnOnce(&mut Vec<u8>)) {
+pub(super) fn message(out: &mut Vec<u8>, field: u32, content: impl FnOnce(&mut Vec<u8>)) {
     tag(out, field, 2);
     let start = out.len();
     content(out);
@@ -182,7 +182,7 @@ fn message(out: &mut Vec<u8>, field: u32, content: impl FnOnce(&mut Vec<u8>)) {
     out.splice(start..start, length);
 }
 
-fn text(out: &mut Vec<u8>, field: u32, value: Option<&str>) {
+pub(super) fn text(out: &mut Vec<u8>, field: u32, value: Option<&str>) {
     if let Some(value) = value {
         tag(out, field, 2);
         varint(out, value.len() as u64);
@@ -190,27 +190,27 @@ fn text(out: &mut Vec<u8>, field: u32, value: Option<&str>) {
     }
 }
 
-fn texts(out: &mut Vec<u8>, field: u32, values: Option<&Value>) {
+pub(super) fn texts(out: &mut Vec<u8>, field: u32, values: Option<&Value>) {
     for value in values.and_then(Value::as_array).into_iter().flatten() {
         text(out, field, value.as_str());
     }
 }
 
-fn boolean(out: &mut Vec<u8>, field: u32, value: bool) {
+pub(super) fn boolean(out: &mut Vec<u8>, field: u32, value: bool) {
     if value {
         tag(out, field, 0);
         out.push(1);
     }
 }
 
-fn integer(out: &mut Vec<u8>, field: u32, value: Option<u64>) {
+pub(super) fn integer(out: &mut Vec<u8>, field: u32, value: Option<u64>) {
     if let Some(value) = value {
         tag(out, field, 0);
         varint(out, value);
     }
 }
 
-fn double(out: &mut Vec<u8>, field: u32, value: Option<f64>) {
+pub(super) fn double(out: &mut Vec<u8>, field: u32, value: Option<f64>) {
     if let Some(value) = value {
         tag(out, field, 1);
         out.extend_from_slice(&value.to_le_bytes());

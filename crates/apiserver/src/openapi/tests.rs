@@ -102,3 +102,26 @@ async fn v2_says_only_what_v2_can_say() {
     headers.insert(header::ACCEPT, "text/html".parse().expect("a header"));
     assert_eq!(open_api.get(&uri, &headers).expect("served").status(), StatusCode::NOT_ACCEPTABLE);
 }
+
+#[tokio::test]
+async fn v3_comes_in_the_form_that_is_liked_best() {
+    let open_api = open_api();
+    let old = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf";
+    for (accept, expected) in [
+        ("", "application/json"),
+        ("*/*", "application/json"),
+        (V3_PROTOBUF, V3_PROTOBUF),
+        (old, V3_PROTOBUF),
+        (&*format!("{V3_PROTOBUF}, application/json"), V3_PROTOBUF),
+        (&*format!("{V3_PROTOBUF};q=0.5, application/json"), "application/json"),
+    ] {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT, accept.parse().expect("a header"));
+        let response = open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers).expect("served");
+        assert_eq!(response.headers()[header::CONTENT_TYPE], expected, "{accept}");
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(header::ACCEPT, "text/html".parse().expect("a header"));
+    let refused = open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers).expect("an answer");
+    assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
+}
