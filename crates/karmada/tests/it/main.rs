@@ -15,6 +15,7 @@ mod karmadactl_get;
 mod karmadactl_join;
 mod kube_rs;
 mod kube_rs_controller;
+mod kube_rs_gone;
 mod kubectl;
 mod kubectl_matrix;
 mod member;
