@@ -274,6 +274,7 @@ fn fingerprint(version: &str, resources: &[Resource]) -> String {
         let info = &resource.info;
         feed(format_args!("{:?} {:?} {:?}\n", info.resource, info.verbs, info.subresources));
         if info.custom {
+            feed(format_args!("{:?}\n", info.selectable_fields));
             for (id, node) in info.schema.schemas.iter() {
                 feed(format_args!("{id:?} {node:?}\n"));
             }

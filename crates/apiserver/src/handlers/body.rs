@@ -83,7 +83,23 @@ fn summary(bytes: &[u8]) -> String {
 }
 
 fn yaml(bytes: &[u8]) -> Result<Value, Status> {
-    apimachinery::yaml::to_json_value(bytes).map_err(|e| Status::bad_request(e.to_string()))
+    apimachinery::yaml::to_json_value(first_document(bytes)).map_err(|e| Status::bad_request(e.to_string()))
+}
+
+/// Go reads the first document of a stream and does not look at the others.
+pub(super) fn first_document(stream: &[u8]) -> &[u8] {
+    let (mut at, mut begun) = (0, false);
+    for line in stream.split_inclusive(|byte| *byte == b'\n') {
+        let text = line.trim_ascii();
+        let is_mark =
+            |mark: &[u8]| line.strip_prefix(mark).is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace));
+        if begun && (is_mark(b"---") || is_mark(b"...")) {
+            return &stream[..at];
+        }
+        begun |= !text.is_empty() && !text.starts_with(b"#") && !text.starts_with(b"%");
+        at += line.len();
+    }
+    stream
 }
 
 /// A refusal quotes the YAML reader; of warnings each is one.
@@ -115,7 +131,7 @@ impl Call<'_> {
                 return Err(unreadable(magic.into()));
             }
             "application/yaml" => {
-                let read = apimachinery::yaml::to_json_value_warned(&bytes);
+                let read = apimachinery::yaml::to_json_value_warned(first_document(&bytes));
                 let (mut tree, twice) = read.map_err(|e| Status::bad_request(e.to_string()))?;
                 let unknown = strict::prune(&mut tree, &self.resource.info.schema);
                 (tree, yaml_findings(twice, unknown, validation))

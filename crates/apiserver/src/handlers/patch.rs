@@ -288,8 +288,8 @@ impl Call<'_> {
     ) -> Result<(Value, Vec<String>), Status> {
         let bytes = super::body::read(body).await?;
         let undecodable = |why: String| Status::bad_request(format!("error decoding YAML: {why}"));
-        let (mut patch, findings) =
-            apimachinery::yaml::to_json_value_warned(&bytes).map_err(|e| undecodable(e.to_string()))?;
+        let (mut patch, findings) = apimachinery::yaml::to_json_value_warned(super::body::first_document(&bytes))
+            .map_err(|e| undecodable(e.to_string()))?;
         if !matches!(patch, Value::Object(_) | Value::Null) {
             return Err(undecodable(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \

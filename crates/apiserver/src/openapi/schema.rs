@@ -1,7 +1,7 @@
 //! Type nodes as OpenAPI schemas, in the dialect of version 2 or 3.
 
 use apimachinery::GroupVersionKind;
-use apimachinery::resource::Resource;
+use apimachinery::resource::{Resource, ResourceInfo};
 use apimachinery::schema::{Constraints, ListType, Property, Schema, SchemaId, Type, TypeOf};
 use serde_json::{Map, Value, json};
 
@@ -42,6 +42,7 @@ impl Renderer {
         };
         self.define_as(&name, &info.schema);
         self.mark(&name, &gvk);
+        self.name_selectable_fields(&name, info);
         let list = if info.custom {
             custom_name(&GroupVersionKind { kind: info.list_kind.clone(), ..gvk.clone() })
         } else {
@@ -76,6 +77,15 @@ impl Renderer {
             Some(known) if known.contains(&entry) => {}
             Some(known) => known.push(entry),
             None => *kinds = json!([entry]),
+        }
+    }
+
+    /// What a custom resource can be selected by.
+    fn name_selectable_fields(&mut self, name: &str, info: &ResourceInfo) {
+        let Some(definition) = self.definitions.get_mut(name).filter(|_| info.custom) else { return };
+        if !info.selectable_fields.is_empty() {
+            let fields = info.selectable_fields.iter().map(|path| json!({"fieldPath": path}));
+            definition["x-kubernetes-selectable-fields"] = fields.collect();
         }
     }
 

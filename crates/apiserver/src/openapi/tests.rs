@@ -9,7 +9,7 @@ use super::*;
 fn open_api() -> OpenApi {
     let crd = json!({"metadata": {"name": "widgets.wire.example.com"}, "spec": {"group": "wire.example.com",
         "scope": "Namespaced", "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
-        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object",
+        "versions": [{"name": "v1", "served": true, "storage": true, "selectableFields": [{"jsonPath": ".spec.size"}], "schema": {"openAPIV3Schema": {"type": "object",
             "properties": {"spec": {"type": "object", "description": "What is wanted.", "properties": {
                 "size": {"type": "integer", "nullable": true, "default": 1, "minimum": 0},
                 "port": {"x-kubernetes-int-or-string": true}}}}}}}]}});
@@ -82,6 +82,7 @@ async fn v2_says_only_what_v2_can_say() {
     check_references(&document, &document["definitions"], "#/definitions/");
     let widget = &document["definitions"]["com.example.wire.v1.Widget"];
     assert_eq!(widget["x-kubernetes-group-version-kind"][0]["kind"], "Widget");
+    assert_eq!(widget["x-kubernetes-selectable-fields"], json!([{"fieldPath": "spec.size"}]));
     let spec = &widget["properties"]["spec"]["properties"];
     assert_eq!(spec["size"], json!({"minimum": 0.0}));
     assert_eq!(spec["port"], json!({"x-kubernetes-int-or-string": true}));

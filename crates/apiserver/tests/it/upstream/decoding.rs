@@ -17,6 +17,24 @@ fn foos() -> serde_json::Value {
     definition("foos", "Foo", json!([version("v1", schema)]))
 }
 
+/// Of a stream of YAML the first document counts.
+#[tokio::test]
+async fn the_first_document_counts() {
+    let (server, _client) = crate::objects::server().await;
+    let named = |name: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n");
+    let yaml = [("content-type", "application/yaml")];
+    for (name, stream) in [
+        ("a", format!("{}---\n{}", named("a"), named("x"))),
+        ("b", format!("# first\n--- \n{}--- # second\n[", named("b"))),
+        ("c", format!("{}...\n", named("c"))),
+    ] {
+        let created = send(&server, "POST", CM, &yaml, &stream).await;
+        assert_eq!((created.code, &created.json()["metadata"]["name"]), (201, &json!(name)), "{}", created.shown());
+    }
+    let applied = format!("--- # one\n{}data: {{k: \"---\"}}\n---\n{}", named("d"), named("x"));
+    assert_eq!(patch(&server, &format!("{CM}/d?fieldManager=m"), APPLY, &applied).await.json()["data"]["k"], "---");
+}
+
 /// Custom resources tell first what is there twice, then what nobody knows; of JSON and of YAML.
 #[tokio::test]
 async fn all_that_is_odd_is_told() {
