@@ -8,7 +8,8 @@ use super::path::PathElement;
 use super::place::{Form, Place};
 use super::set::{FieldSet, MAX_DEPTH, Node};
 
-/// Changes `live` to hold everything `patch` says. Nulls of the patch stay as nulls.
+/// Changes `live` to hold everything `patch` says. Nulls of the patch stay as nulls where there is nothing that has
+/// parts.
 pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: usize) {
     if depth < MAX_DEPTH {
         match (&mut *live, place.form(Some(patch))) {
@@ -26,6 +27,12 @@ pub(super) fn merge(live: &mut Value, patch: &Value, place: Place<'_>, depth: us
             (Value::Array(items), Form::List(changes)) => {
                 merge_lists(items, changes, place, depth);
                 return;
+            }
+            // Says no more of its parts than an empty one.
+            (some, Form::Null) if !is_empty(some) => {
+                if matches!(place.form(Some(some)), Form::Map(_) | Form::List(_)) {
+                    return;
+                }
             }
             _ => {}
         }

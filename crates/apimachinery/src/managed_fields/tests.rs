@@ -135,6 +135,23 @@ fn a_config_map_changes_hands() {
 }
 
 #[test]
+fn null_gives_up_only_what_was_applied() {
+    let mut server = Server::config_maps();
+    let labelled = |labels: Value| json!({"metadata": {"labels": labels}, "data": {"k": "v"}});
+    server.apply("a", labelled(json!({"own": "1"})), false).expect("applied");
+    server.merge("b", labelled(json!({"other": "1"})));
+    let left = server.apply("a", labelled(Value::Null), false).expect("no conflict");
+    assert_eq!(left["metadata"]["labels"], json!({"other": "1"}));
+    assert!(
+        server.owners()[0].ends_with(r#"{"f:data":{"f:k":{}},"f:metadata":{"f:labels":{}}}"#),
+        "{:?}",
+        server.owners()
+    );
+    server.apply("a", json!({"data": null}), false).expect("applied");
+    assert!(server.live.as_ref().is_some_and(|live| live["data"].is_null()), "nobody else had any");
+}
+
+#[test]
 fn refused_configurations() {
     let mut server = Server::config_maps();
     let mut bogus = cm(json!({}));
