@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use apiserver::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use http_body_util::{BodyExt as _, BodyStream, StreamBody};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -19,7 +20,7 @@ use storage::Store as _;
 use storage::memory::MemoryStore;
 use tokio::sync::watch;
 use tower::ServiceExt as _;
-use transport::{ApiService, Identity, Response};
+use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
 use crate::kube_rs::in_time;
@@ -60,13 +61,17 @@ impl Line {
         let up = self.0.wait_for(Option::is_some).await.expect("the test goes on").clone();
         let mut request = request.map(|body| transport::Body::new(body.map_err(Into::into)));
         request.extensions_mut().insert(Identity::system("test"));
-        let Ok(response) = up.expect("a server").oneshot(request).await;
+        let response = ask(up.expect("a server"), request).await;
         if !is_watch {
             return response;
         }
         let cut = async move { drop(self.0.wait_for(Option::is_none).await) };
         response.map(|body| transport::Body::new(StreamBody::new(BodyStream::new(body).take_until(Box::pin(cut)))))
     }
+}
+
+fn ask(server: ApiService, request: Request) -> BoxFuture<'static, Response> {
+    server.oneshot(request).map(|Ok(response)| response).boxed()
 }
 
 fn config_map(name: &str) -> ConfigMap {
