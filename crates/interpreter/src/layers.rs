@@ -152,7 +152,12 @@ impl Interpreter {
     }
 
     pub fn reflect_status(&self, object: &Value) -> Result<Option<Value>, Error> {
-        self.layer(object, Operation::InterpretStatus)?.reflect_status(object)
+        let status = self.layer(object, Operation::InterpretStatus)?.reflect_status(object)?;
+        // What a Work can hold.
+        if status.as_ref().is_some_and(|status| !status.is_object()) {
+            return Err(Error::malformed(Operation::InterpretStatus, object, "the status is not an object"));
+        }
+        Ok(status)
     }
 
     pub fn interpret_health(&self, object: &Value) -> Result<bool, Error> {

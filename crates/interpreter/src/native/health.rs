@@ -13,8 +13,15 @@ pub fn healthy(object: &Value) -> Result<bool, Error> {
     // A template without replicas asks for nothing in particular.
     let wanted = at(object, &["spec", "replicas"]).as_i64().unwrap_or_default();
     Ok(match kind {
-        Kind::Deployment | Kind::StatefulSet => {
+        Kind::Deployment => {
             observed && status("updatedReplicas") >= wanted && status("availableReplicas") >= status("updatedReplicas")
+        }
+        Kind::StatefulSet => {
+            // Pods below the partition are meant to stay as they are; available they must be all the same.
+            let held_back = int(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
+            observed
+                && status("updatedReplicas") >= wanted - held_back
+                && status("availableReplicas") >= status("updatedReplicas").max(wanted)
         }
         Kind::ReplicaSet => observed && status("availableReplicas") >= wanted,
         Kind::DaemonSet => {
@@ -52,7 +59,18 @@ mod tests {
     #[test]
     fn cases() {
         let workload = |status: Value| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"generation": 2}, "spec": {"replicas": 2}, "status": status});
+        let partitioned = |partition: i64, updated: i64, available: i64| {
+            json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"generation": 2},
+                "spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": partition}}},
+                "status": {"observedGeneration": 2, "updatedReplicas": updated, "availableReplicas": available}})
+        };
         for (object, expected) in [
+            (partitioned(0, 3, 3), true),
+            (partitioned(2, 1, 3), true),
+            (partitioned(1, 1, 3), false),
+            (partitioned(2, 1, 1), false),
+            (partitioned(3, 0, 0), false),
+            (partitioned(5, 0, 3), true),
             (workload(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 2})), true),
             (workload(json!({"observedGeneration": 1, "updatedReplicas": 2, "availableReplicas": 2})), false),
             (workload(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1})), false),

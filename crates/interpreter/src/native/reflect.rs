@@ -150,5 +150,8 @@ mod tests {
         let mut bare = object("apps/v1", "Deployment", json!({"replicas": 2}));
         bare["metadata"] = json!({});
         assert!(reflect(&bare).is_err());
+        for status in [json!("a text"), json!(["a list"]), json!(3)] {
+            assert!(crate::Interpreter::default().reflect_status(&object("example.com/v1", "Foo", status)).is_err());
+        }
     }
 }
