@@ -248,7 +248,7 @@ fn park(context: &Context, member: &Arc<Member>, resource: &ApiResource, key: &O
 
 fn note_member(context: &Context, cluster: &str, event: &Event) {
     let object = event.object();
-    let Some(key) = work_of(object, cluster) else { return };
+    let Some(key) = work_behind(context, cluster, event) else { return };
     let Some(queue) = queue_of(context, &key) else { return };
     let settle = context.settle();
     let ours = {
@@ -275,13 +275,35 @@ fn note_member(context: &Context, cluster: &str, event: &Event) {
     }
 }
 
-/// A kind that counts generations did not count one; labels are the rest of what is ours and not spec.
+/// A kind that counts generations did not count one; labels and our annotations are the rest of what is ours.
 fn is_status_only(old: &Object, new: &Object) -> bool {
     new.generation() > 0
         && old.generation() == new.generation()
         && old.uid() == new.uid()
         && old.labels() == new.labels()
         && old.is_deleting() == new.is_deleting()
+        && has_our_annotations(old, new)
+}
+
+fn has_our_annotations(old: &Object, new: &Object) -> bool {
+    let (old, new) = (old.annotations(), new.annotations());
+    let listed = old.get(annotations::MANAGED_ANNOTATIONS).map(String::as_str).unwrap_or_default();
+    let mut ours = listed.split(',').chain([annotations::WORK_NAMESPACE, annotations::WORK_NAME]);
+    old == new || ours.all(|key| old.get(key) == new.get(key))
+}
+
+/// Who takes the annotations off an object in the member, or changes them, does not take it from its Work; only another
+/// Work that wrote it does.
+fn work_behind(context: &Context, cluster: &str, event: &Event) -> Option<ObjectKey> {
+    let named = work_of(event.object(), cluster);
+    let Event::Updated { old, new } = event else { return named };
+    let before = work_of(old, cluster);
+    let taken_over = before != named && {
+        let records = context.engine.records.lock();
+        let record = named.as_ref().and_then(|named| records.get(named));
+        record.and_then(|record| record.versions.get(new.uid())).is_some_and(|it| it == new.resource_version())
+    };
+    if taken_over { named } else { before.or(named) }
 }
 
 /// The Work an object in a member belongs to, by its annotations; only Works of that member count.

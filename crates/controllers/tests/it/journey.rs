@@ -134,6 +134,30 @@ async fn edits_in_a_member_are_undone_and_foreign_marks_stay() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_object_stays_with_its_work_whatever_is_written_on_it() {
+    let plane = Plane::start().await;
+    create_application(&plane).await;
+    let m1 = plane.member("m1");
+    let ours = get(&m1, &deployments(), &web()).await.expect("the Deployment")["metadata"]["annotations"].clone();
+    let keys = ["work.karmada.io/namespace", "work.karmada.io/name", "resourcetemplate.karmada.io/uid"];
+    for edit in [
+        json!({keys[0]: null, keys[1]: null}),
+        json!({keys[0]: "karmada-es-m2", keys[1]: "another"}),
+        json!({keys[2]: "another"}),
+    ] {
+        let edit = Patch::Merge(json!({"metadata": {"annotations": edit}}));
+        m1.patch(&deployments(), &web(), &edit, &PatchOptions::default()).await.expect("the edit");
+        plane
+            .until("the annotations are back", async || {
+                let object = get(&m1, &deployments(), &web()).await?;
+                keys.iter().all(|key| object["metadata"]["annotations"][key] == ours[key]).then_some(())
+            })
+            .await;
+    }
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_is_touched_needlessly() {
     let mut plane = Plane::start().await;
     create_application(&plane).await;
