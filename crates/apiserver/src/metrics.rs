@@ -1,7 +1,9 @@
 //! What the server counts, with kube-apiserver's names.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::{Object, Status};
 use http::StatusCode;
 use metrics::{Buckets, Counters, Description, Gauges, Histograms, Registry};
 
@@ -58,28 +60,43 @@ impl Counted {
 
     /// `known`: the resource is one of ours; others are counted without its name, which is the caller's invention.
     pub fn end(&self, info: &RequestInfo, known: bool, code: StatusCode, took: Option<Duration>) {
-        let part = |text: &'static str| text;
-        let (group, version, resource, subresource) = if known {
-            (info.group.as_str(), info.version.as_str(), info.resource.as_str(), info.subresource.as_str())
-        } else {
-            (part(""), part(""), part(""), part(""))
-        };
-        // Subresources of known resources are few, but who may ask for any is not: the longest of ours has 11 letters.
-        let subresource = if subresource.len() > 16 { "" } else { subresource };
-        let scope = match (known, info.name.is_empty(), info.namespace.is_empty()) {
-            (false, ..) => "",
-            (_, false, _) => "resource",
-            (_, true, false) => "namespace",
-            (_, true, true) => "cluster",
-        };
-        let verb = verb(info);
-        let labels = [verb, "", group, version, resource, subresource, scope, "apiserver"];
-        let [a, b, c, d, e, f, g, h] = labels;
-        self.requests.increment(&[a, b, c, d, e, f, g, h, code.as_str()]);
+        let labels = labels(info, known);
+        self.count(labels, code);
         if let Some(took) = took {
             self.duration.took(&labels, took);
         }
     }
+
+    /// Counts what one request created as so many requests; the first is counted.
+    pub fn more(&self, info: &RequestInfo, known: bool, outcomes: &[Result<Arc<Object>, Box<Status>>]) {
+        let labels = labels(info, known);
+        for outcome in outcomes.iter().skip(1) {
+            let refused = |status: &Status| StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            self.count(labels, outcome.as_ref().map_or_else(|status| refused(status), |_| StatusCode::CREATED));
+        }
+    }
+
+    fn count(&self, labels: [&str; 8], code: StatusCode) {
+        let [a, b, c, d, e, f, g, h] = labels;
+        self.requests.increment(&[a, b, c, d, e, f, g, h, code.as_str()]);
+    }
+}
+
+fn labels(info: &RequestInfo, known: bool) -> [&str; 8] {
+    let (group, version, resource, subresource) = if known {
+        (info.group.as_str(), info.version.as_str(), info.resource.as_str(), info.subresource.as_str())
+    } else {
+        ("", "", "", "")
+    };
+    // Subresources of known resources are few, but who may ask for any is not: the longest of ours has 11 letters.
+    let subresource = if subresource.len() > 16 { "" } else { subresource };
+    let scope = match (known, info.name.is_empty(), info.namespace.is_empty()) {
+        (false, ..) => "",
+        (_, false, _) => "resource",
+        (_, true, false) => "namespace",
+        (_, true, true) => "cluster",
+    };
+    [verb(info), "", group, version, resource, subresource, scope, "apiserver"]
 }
 
 /// As kube-apiserver spells them.

@@ -240,6 +240,9 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let known =
         info.is_resource && server.registry.snapshot().get(&info.group, &info.version, &info.resource).is_some();
     server.counted.end(&info, known, response.status(), (!long).then(|| started.elapsed()));
+    if let Some(transport::Payload::Created(outcomes)) = response.extensions().get() {
+        server.counted.more(&info, known, outcomes);
+    }
     let headers = response.headers_mut();
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache, private"));
     if !long {

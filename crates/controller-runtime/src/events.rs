@@ -1,7 +1,7 @@
 //! Kubernetes Events about objects, written in the background. Recording never waits and never fails a reconcile:
 //! what cannot be written is dropped and counted.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -83,6 +83,15 @@ struct Entry {
     at: jiff::Timestamp,
 }
 
+impl Entry {
+    /// What it says, the version of its object, and when.
+    fn split(self) -> (Told, String, jiff::Timestamp) {
+        let Self { mut involved, type_, reason, message, component, at } = self;
+        let resource_version = std::mem::take(&mut involved.resource_version);
+        (Told { involved, type_, reason, message, component }, resource_version, at)
+    }
+}
+
 /// Cheap to clone; one task writes for all clones.
 #[derive(Clone)]
 pub struct EventRecorder {
@@ -135,7 +144,24 @@ impl EventRecorder {
     }
 }
 
-type MemoryKey = (Involved, EventType, &'static str, String, Arc<str>);
+/// What an event says, whenever it says so. The resource version of its object is left out: the same event about a newer state
+/// is a repeat.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Told {
+    involved: Involved,
+    type_: EventType,
+    reason: &'static str,
+    message: String,
+    component: Arc<str>,
+}
+
+/// An event that is to be written, with the version of its object and the name it gets.
+struct Chosen {
+    told: Arc<Told>,
+    resource_version: String,
+    at: jiff::Timestamp,
+    name: String,
+}
 
 struct Seen {
     key: ObjectKey,
@@ -147,8 +173,8 @@ struct Seen {
 /// What was written lately; pure.
 #[derive(Default)]
 struct Memory {
-    seen: HashMap<Arc<MemoryKey>, Seen>,
-    order: VecDeque<Arc<MemoryKey>>,
+    seen: HashMap<Arc<Told>, Seen>,
+    order: VecDeque<Arc<Told>>,
     tokens: HashMap<(String, Arc<str>), (f64, Instant)>,
     /// So many buckets are worth looking for full ones.
     sweep_at: usize,
@@ -156,8 +182,8 @@ struct Memory {
 
 impl Memory {
     /// Whether the event is a repeat, which is then counted.
-    fn repeat(&mut self, memory: &MemoryKey, at: jiff::Timestamp) -> bool {
-        match self.seen.get_mut(memory) {
+    fn repeat(&mut self, told: &Told, at: jiff::Timestamp) -> bool {
+        match self.seen.get_mut(told) {
             Some(seen) => {
                 seen.count += 1;
                 seen.last = at;
@@ -168,19 +194,18 @@ impl Memory {
         }
     }
 
-    fn remember(&mut self, memory: MemoryKey, at: jiff::Timestamp, key: ObjectKey) {
+    fn remember(&mut self, told: Arc<Told>, at: jiff::Timestamp, key: ObjectKey) {
         if self.order.len() >= REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
             self.seen.remove(&oldest);
         }
-        let memory = Arc::new(memory);
-        self.order.push_back(memory.clone());
-        self.seen.insert(memory, Seen { key, count: 1, last: at, unwritten: false });
+        self.order.push_back(told.clone());
+        self.seen.insert(told, Seen { key, count: 1, last: at, unwritten: false });
     }
 
     /// Takes a token of the object's bucket.
-    fn allow(&mut self, entry: &Entry, now: Instant) -> bool {
+    fn allow(&mut self, told: &Told, now: Instant) -> bool {
         // Looking through all of them costs a share of each event only: next time there are twice as many as are left. 100
         // events a second leave 30,000 within the five minutes it takes to refill one.
         if self.tokens.len() >= self.sweep_at.max(REMEMBERED) {
@@ -188,7 +213,7 @@ impl Memory {
             self.sweep_at = 2 * self.tokens.len();
         }
         let bucket =
-            self.tokens.entry((entry.involved.uid.clone(), entry.component.clone())).or_insert((OBJECT_BURST, now));
+            self.tokens.entry((told.involved.uid.clone(), told.component.clone())).or_insert((OBJECT_BURST, now));
         let tokens = refilled(bucket.0, bucket.1, now);
         let allowed = tokens >= 1.0;
         *bucket = (if allowed { tokens - 1.0 } else { tokens }, now);
@@ -199,12 +224,6 @@ impl Memory {
 fn refilled(tokens: f64, at: Instant, now: Instant) -> f64 {
     let more = now.saturating_duration_since(at).as_secs_f64() / OBJECT_REFILL.as_secs_f64();
     (tokens + more).min(OBJECT_BURST)
-}
-
-/// The resource version is left out: the same event about a newer state is a repeat.
-fn memory_key(entry: &Entry) -> MemoryKey {
-    let involved = Involved { resource_version: String::new(), ..entry.involved.clone() };
-    (involved, entry.type_, entry.reason, entry.message.clone(), entry.component.clone())
 }
 
 struct Writer {
@@ -243,36 +262,45 @@ impl Writer {
 
     async fn write(&mut self, entries: impl Iterator<Item = Entry>) {
         // Those that repeat one of the same batch wait until it is written.
-        let (mut chosen, mut repeats) = (Vec::new(), Vec::new());
+        let (mut chosen, mut repeats) = (BTreeMap::<String, Vec<Chosen>>::new(), Vec::new());
         let mut in_batch = HashSet::new();
         for entry in entries {
-            let memory = memory_key(&entry);
-            if in_batch.contains(&memory) {
-                repeats.push((memory, entry.at));
-            } else if !self.memory.repeat(&memory, entry.at) && self.memory.allow(&entry, Instant::now()) {
-                let namespace = if entry.involved.namespace.is_empty() { "default" } else { &entry.involved.namespace };
-                let name = format!("{}.{:x}", entry.involved.name, self.world.random_u64());
-                let key = ObjectKey::namespaced(namespace, name);
-                in_batch.insert(memory.clone());
-                chosen.push((entry, memory, key));
+            let (told, resource_version, at) = entry.split();
+            if in_batch.contains(&told) {
+                repeats.push((told, at));
+            } else if !self.memory.repeat(&told, at) && self.memory.allow(&told, Instant::now()) {
+                let namespace = if told.involved.namespace.is_empty() { "default" } else { &told.involved.namespace };
+                let namespace = namespace.to_owned();
+                let name = format!("{}.{:x}", told.involved.name, self.world.random_u64());
+                let told = Arc::new(told);
+                in_batch.insert(told.clone());
+                chosen.entry(namespace).or_default().push(Chosen { told, resource_version, at, name });
             }
         }
         let (resource, client) = (resource(), &self.client);
-        let writes = chosen.iter().map(|(entry, _, key)| {
-            let document = document(entry, key);
+        let writes = chosen.into_iter().map(|(namespace, chosen)| {
+            let documents = chosen.iter().map(|chosen| document(chosen, &namespace)).collect();
             let resource = &resource;
-            async move { client.create(resource, &document).await }
+            async move { (client.create_all(resource, Some(&namespace), documents).await, namespace, chosen) }
         });
-        let written = futures::future::join_all(writes).await;
-        for ((entry, memory, key), written) in chosen.into_iter().zip(written) {
-            match written {
-                Ok(_) => self.memory.remember(memory, entry.at, key),
-                // A namespace that is going away takes no events; that is nobody's fault.
-                Err(error) => tracing::debug!(%error, reason = entry.reason, "an event could not be written"),
+        for (written, namespace, chosen) in futures::future::join_all(writes).await {
+            let written = match written {
+                Ok(written) => written,
+                Err(error) => {
+                    tracing::debug!(%error, namespace, "events could not be written");
+                    continue;
+                }
+            };
+            for (Chosen { told, at, name, .. }, written) in chosen.into_iter().zip(written) {
+                match written {
+                    Ok(_) => self.memory.remember(told, at, ObjectKey::namespaced(namespace.as_str(), name)),
+                    // A namespace that is going away takes no events; that is nobody's fault.
+                    Err(error) => tracing::debug!(%error, reason = told.reason, "an event could not be written"),
+                }
             }
         }
-        for (memory, at) in repeats {
-            self.memory.repeat(&memory, at);
+        for (told, at) in repeats {
+            self.memory.repeat(&told, at);
         }
     }
 
@@ -292,18 +320,18 @@ fn resource() -> ApiResource {
     ApiResource::namespaced("", "v1", "Event", "events")
 }
 
-fn document(entry: &Entry, key: &ObjectKey) -> serde_json::Value {
-    let involved = &entry.involved;
-    let at = Time::new(entry.at);
+fn document(chosen: &Chosen, namespace: &str) -> serde_json::Value {
+    let Told { involved, type_, reason, message, component } = &*chosen.told;
+    let at = Time::new(chosen.at);
     json!({
         "apiVersion": "v1", "kind": "Event",
-        "metadata": {"name": key.name, "namespace": key.namespace()},
+        "metadata": {"name": chosen.name, "namespace": namespace},
         "involvedObject": {
             "apiVersion": involved.api_version, "kind": involved.kind, "namespace": involved.namespace,
-            "name": involved.name, "uid": involved.uid, "resourceVersion": involved.resource_version,
+            "name": involved.name, "uid": involved.uid, "resourceVersion": chosen.resource_version,
         },
-        "type": entry.type_.as_str(), "reason": entry.reason, "message": entry.message,
-        "source": {"component": &*entry.component}, "reportingComponent": &*entry.component, "reportingInstance": "",
+        "type": type_.as_str(), "reason": reason, "message": message,
+        "source": {"component": &**component}, "reportingComponent": &**component, "reportingInstance": "",
         "count": 1, "firstTimestamp": at, "lastTimestamp": at,
     })
 }
@@ -326,14 +354,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn repeats_are_counted_and_a_talkative_object_is_silenced() {
         let mut memory = Memory::default();
-        let repeat = |memory: &mut Memory, entry: &Entry| memory.repeat(&memory_key(entry), entry.at);
-        assert!(!repeat(&mut memory, &entry("a")));
-        memory.remember(memory_key(&entry("a")), entry("a").at, ObjectKey::cluster("n.1"));
+        let told = |message| entry(message).split().0;
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        assert!(!memory.repeat(&told("a"), at));
+        memory.remember(Arc::new(told("a")), at, ObjectKey::cluster("n.1"));
         let newer = Entry { involved: Involved { resource_version: "9".into(), ..entry("a").involved }, ..entry("a") };
-        assert!(repeat(&mut memory, &newer) && !repeat(&mut memory, &entry("b")));
-        let allowed = (0..40).filter(|_| memory.allow(&entry("x"), Instant::now())).count();
+        assert!(memory.repeat(&newer.split().0, at) && !memory.repeat(&told("b"), at));
+        let allowed = (0..40).filter(|_| memory.allow(&told("x"), Instant::now())).count();
         assert_eq!(allowed, 25);
         tokio::time::advance(Duration::from_secs(301)).await;
-        assert!(memory.allow(&entry("x"), Instant::now()) && !memory.allow(&entry("x"), Instant::now()));
+        assert!(memory.allow(&told("x"), Instant::now()) && !memory.allow(&told("x"), Instant::now()));
     }
 }

@@ -14,6 +14,7 @@ use futures::Stream;
 use http_body_util::BodyExt;
 use http_body_util::combinators::UnsyncBoxBody;
 use parking_lot::Mutex;
+use serde_json::Value;
 
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub type Body = UnsyncBoxBody<Bytes, BoxError>;
@@ -69,6 +70,12 @@ pub struct AcceptPayload;
 /// controller in this process that decides both at once.
 #[derive(Clone, Copy, Debug)]
 pub struct WithStatus;
+
+/// Request extension of a create: the objects that come to be, instead of a body. Each is judged and stored as if it had come
+/// alone; the reply is [`Payload::Created`]. For a caller in this process that makes many small ones of a kind at once, which
+/// then are neither encoded nor decoded on the way. The first taker gets them.
+#[derive(Clone)]
+pub struct NewObjects(pub Arc<Mutex<Vec<Value>>>);
 
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
@@ -129,6 +136,8 @@ pub enum Payload {
     /// Extensions must be `Clone`, streams are not: the first taker gets it.
     Watch(Arc<Mutex<Option<WatchStream>>>),
     Everything(Arc<Mutex<Option<Changes>>>),
+    /// What became of each of [`NewObjects`], in their order.
+    Created(Vec<Result<Arc<Object>, Box<Status>>>),
 }
 
 impl Payload {
@@ -144,6 +153,7 @@ impl std::fmt::Debug for Payload {
             Self::List(list) => write!(f, "{} items at {}", list.items.len(), list.resource_version),
             Self::Watch(_) => f.write_str("watch"),
             Self::Everything(_) => f.write_str("watch of everything"),
+            Self::Created(outcomes) => write!(f, "{} outcomes", outcomes.len()),
         }
     }
 }

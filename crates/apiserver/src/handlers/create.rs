@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use apimachinery::field::Path;
 use apimachinery::status::StatusDetails;
-use apimachinery::{Object, ObjectKey, Status, StatusReason, names};
+use apimachinery::{Object, ObjectKey, Status, StatusReason, names, strict};
 use http::StatusCode;
 use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
-use transport::{Body, Response};
+use transport::{Body, Payload, Response};
 
 use super::Call;
 use super::ownership::{Proposal, odd_finalizers, unique_owners};
@@ -22,6 +22,8 @@ const NAME_TRIES: usize = 8;
 const SUFFIX: usize = 5;
 /// Writers of the namespace itself that get in between.
 const NAMESPACE_TRIES: usize = 5;
+/// Levels of an object that comes as a tree. What is stored must be read again, and readers of texts go down to 127.
+const DEEPEST: usize = 100;
 
 impl Call<'_> {
     pub(super) async fn create(&self, body: Body) -> Result<Response, Status> {
@@ -32,6 +34,35 @@ impl Call<'_> {
         let mut response = self.reply(StatusCode::CREATED, &created)?;
         respond::warn(&mut response, &warnings);
         Ok(response)
+    }
+
+    /// Creates objects of a caller in this process, each by itself and all at once, so that they share a sync.
+    pub(super) async fn create_all(&self, objects: Vec<Value>) -> Result<Response, Status> {
+        let options = self.write_options(Write::Create)?;
+        let dry_run = options.dry_run;
+        let creations = objects.into_iter().map(|object| async move {
+            let created = self.create_object(self.adopted(object)?.into(), dry_run).await;
+            created.map(|(object, _)| object).map_err(Box::new)
+        });
+        let outcomes = futures::future::join_all(creations).await;
+        Ok(respond::payload(StatusCode::CREATED, Payload::Created(outcomes)))
+    }
+
+    /// An object that was never encoded, as it would have been decoded.
+    fn adopted(&self, mut object: Value) -> Result<Value, Box<Status>> {
+        let refuse = |why: &str| Box::new(Status::bad_request(format!("an object of this process: {why}")));
+        if !is_shallow(&object, DEEPEST) {
+            return Err(refuse("it is too deep"));
+        }
+        strict::prune(&mut object, &self.resource.info.schema);
+        if self.misfit(&object).is_some() {
+            return Err(refuse("it is of another kind or version"));
+        }
+        self.stamp(&mut object);
+        match self.mistyped(&mut object) {
+            Some(wrong) => Err(refuse(&wrong.decoder)),
+            None => Ok(object),
+        }
     }
 
     /// Creates and answers the object as stored, and what the client should be warned of.
@@ -220,5 +251,13 @@ impl Call<'_> {
         if self.resource.strategy.has_generation() {
             metadata.insert("generation".into(), 1.into());
         }
+    }
+}
+
+fn is_shallow(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(items) => levels > 0 && items.iter().all(|item| is_shallow(item, levels - 1)),
+        Value::Object(members) => levels > 0 && members.values().all(|member| is_shallow(member, levels - 1)),
+        _ => true,
     }
 }

@@ -27,7 +27,7 @@ use apimachinery::resource::{RequestContext, Resource, Subresource};
 use apimachinery::{Object, ObjectKey, Status, StatusReason};
 use http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use transport::{Body, Identity, Response};
+use transport::{Body, Identity, NewObjects, Response};
 
 use crate::admission::{AdmissionRequest, Operation};
 use crate::cache::ResourceCache;
@@ -48,6 +48,8 @@ pub(crate) struct Call<'a> {
     pub shared: bool,
     /// The caller, who is in this process, writes an object and its status at once.
     pub with_status: bool,
+    /// What the caller, who is in this process, creates without a body.
+    pub new_objects: Option<NewObjects>,
     pub accepted: Accepted,
     pub now: Time,
     /// The resource's group and version as objects say it.
@@ -85,6 +87,7 @@ pub(crate) async fn handle(
         headers: &parts.headers,
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
         with_status: parts.extensions.get::<transport::WithStatus>().is_some(),
+        new_objects: parts.extensions.get::<NewObjects>().cloned(),
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
@@ -112,7 +115,13 @@ impl Call<'_> {
             ("get", None | Some(Subresource::Status)) => self.get().await,
             ("list", None) => self.list().await,
             ("watch", None) => self.watch().await,
-            ("create", None) if self.info.name.is_empty() => self.create(body).await,
+            ("create", None) if self.info.name.is_empty() => match &self.new_objects {
+                Some(NewObjects(objects)) => {
+                    let objects = std::mem::take(&mut *objects.lock());
+                    self.create_all(objects).await
+                }
+                None => self.create(body).await,
+            },
             ("update", None | Some(Subresource::Status)) => self.update(body).await,
             ("update", Some(Subresource::Other { name, .. })) if name == "finalize" => self.update(body).await,
             ("patch", None | Some(Subresource::Status)) => self.patch(body).await,

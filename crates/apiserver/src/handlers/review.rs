@@ -33,6 +33,7 @@ pub(crate) async fn read(
         headers: &parts.headers,
         shared: false,
         with_status: false,
+        new_objects: None,
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: named.api_version(),

@@ -105,6 +105,7 @@ impl Call<'_> {
             headers: self.headers,
             shared: false,
             with_status: false,
+            new_objects: None,
             accepted: self.accepted,
             now: self.now,
             api_version: described.info.resource.api_version(),

@@ -269,3 +269,47 @@ async fn nulls_in_lists_and_maps_are_stored_as_zeros() {
     let message = refused["message"].as_str().unwrap_or_default();
     assert!(code == 422 && message.contains("spec.containers[0].name: Required value"), "{message}");
 }
+
+#[tokio::test]
+async fn many_at_once_are_as_if_each_came_alone() {
+    let (server, client) = server().await;
+    let map = |name: &str, more: Value| {
+        let mut map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v", "n": null},
+            "metadata": {"name": name, "namespace": "default", "labels": {"a": "b"}, "uid": "mine"}, "unknown": 1});
+        map.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        map
+    };
+    let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
+    let objects = vec![
+        map("together", json!({})),
+        map("a_b", json!({})),
+        map("other", json!({"kind": "Secret"})),
+        map("typed", json!({"data": {"k": 1}})),
+        map("deep", json!({"data": deep})),
+        map("last", json!({"metadata": {"name": "last", "namespace": "elsewhere"}})),
+        map("together", json!({"data": {"k": "another"}})),
+    ];
+    let outcomes = client.create_all(&config_maps(), Some("default"), objects).await.expect("outcomes");
+    let codes: Vec<u16> = outcomes.iter().map(|it| it.as_ref().map_or_else(code, |_| 201)).collect();
+    assert_eq!(codes, [201, 422, 400, 400, 400, 400, 409]);
+    client.create(&config_maps(), &map("alone", json!({}))).await.expect("accepted");
+    let lasting = async |name: &str| {
+        let object = client.get(&config_maps(), &ObjectKey::namespaced("default", name)).await.expect("it is there");
+        crate::statuses::lasting(&object)
+    };
+    assert_eq!(lasting("together").await, lasting("alone").await);
+    let lost = vec![map("a", json!({"metadata": {"name": "a"}}))];
+    let absent = client.create_all(&config_maps(), Some("nowhere"), lost).await.expect("outcomes");
+    assert_eq!(absent.iter().map(|it| it.as_ref().map_or_else(code, |_| 201)).sum::<u16>(), 404);
+    let text = server.shared().metrics.text();
+    let counted = |code: u16, count: u64| {
+        let end = format!("scope=\"namespace\",component=\"apiserver\",code=\"{code}\"}} {count}");
+        text.lines().any(|line| line.contains("verb=\"POST\"") && line.contains("configmaps") && line.ends_with(&end))
+    };
+    // The first of each batch is counted by the code of the request.
+    assert!(counted(201, 3) && counted(422, 1) && counted(400, 4) && counted(409, 1), "{text}");
+}
+
+fn code(error: &client::Error) -> u16 {
+    error.status().map_or(0, |status| status.code)
+}

@@ -28,7 +28,7 @@ fn definition() -> Value {
 }
 
 /// What does not depend on the object's name and on the moment.
-fn lasting(object: &Object) -> Value {
+pub(crate) fn lasting(object: &Object) -> Value {
     let mut tree = object.to_value().expect("an object");
     let metadata = tree["metadata"].as_object_mut().expect("metadata");
     for field in ["name", "uid", "resourceVersion", "creationTimestamp"] {
