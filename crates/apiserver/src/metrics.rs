@@ -71,7 +71,8 @@ impl Counted {
     pub fn more(&self, info: &RequestInfo, known: bool, outcomes: &[Result<Arc<Object>, Box<Status>>]) {
         let labels = labels(info, known);
         for outcome in outcomes.iter().skip(1) {
-            let refused = |status: &Status| StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let refused =
+                |status: &Status| StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             self.count(labels, outcome.as_ref().map_or_else(|status| refused(status), |_| StatusCode::CREATED));
         }
     }

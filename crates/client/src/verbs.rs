@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use http::Method;
-use serde::Serialize;
 use parking_lot::Mutex;
+use serde::Serialize;
 use serde_json::Value;
 use transport::{AcceptPayload, Changes, NewObjects, ObjectList, Payload, WatchEverything, WatchStream, WithStatus};
 
