@@ -106,7 +106,7 @@ struct Simulation {
     stop: CancellationToken,
     /// Whether a policy was lazy: then templates are touched until they are as it says.
     lazy: bool,
-    /// A member could not be reached: those who watch it look again after up to half a minute.
+    /// A member could not be reached, or did not serve a kind: those who watch it look again after up to half a minute.
     cut_off: bool,
     /// Members that are unjoined while they cannot be reached keep what they have.
     left_behind: bool,
@@ -178,7 +178,7 @@ impl Simulation {
     async fn remember(&mut self, action: &Action) {
         match action {
             Action::Unjoin(_) => self.left_behind = true,
-            Action::Cut(_) | Action::Weather(_) => self.cut_off = true,
+            Action::Cut(_) | Action::Weather(_) | Action::DropDefinition(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
             // It may send what it made of a state that is gone.
             Action::Overlap(_) => self.left_behind = true,
