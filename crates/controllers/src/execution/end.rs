@@ -79,6 +79,10 @@ async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest) ->
     let reading = || format!("reading {} {key}", resource.kind);
     let Some(observed) = member.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
     let current = decoded(&observed, observed.to_tree())?;
+    // It was let go before, or taken over: whoever has it now keeps it as it is, also where ours was to overwrite.
+    if !deletion::may_delete(Template(&current)) {
+        return Ok(());
+    }
     let mut tree = manifest.tree()?;
     deletion::strip(&mut tree);
     let tree = &tree;
