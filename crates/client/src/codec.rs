@@ -89,8 +89,9 @@ struct WireListMeta {
 /// Splits a list into objects of their own, so that one that is kept does not keep the whole answer in memory.
 pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8], owners: bool) -> Result<ObjectList, Error> {
     let list: WireList<'_> = serde_json::from_slice(bytes).map_err(|e| Error::decode(attempt, e))?;
-    // Nothing may be taken for an empty list that is none: what is missing from a list is gone.
-    if !list.kind.ends_with("List") {
+    // Nothing may be taken for an empty list that is none: what is missing from a list is gone. What a list is called is a
+    // definition's choice.
+    if ["", "Status", &resource.kind].contains(&list.kind.as_str()) {
         return Err(wrong_kind(attempt, &list.kind, &format!("{}List", resource.kind)));
     }
     let items = list.items.unwrap_or_default();
