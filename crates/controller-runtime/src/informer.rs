@@ -271,8 +271,10 @@ impl Informer {
     /// Takes over a complete list: what differs is told, what is missing from it was deleted meanwhile.
     fn replace(&self, items: Vec<Arc<Object>>) {
         let initial = !self.has_synced();
-        let listed: HashSet<_> = items.iter().map(|object| object.key()).collect();
-        for key in self.0.cache.keys() {
+        let known = self.0.cache.keys();
+        let listed: HashSet<_> =
+            if known.is_empty() { HashSet::new() } else { items.iter().map(|object| object.key()).collect() };
+        for key in known {
             if !listed.contains(&key)
                 && let Some(object) = self.0.cache.get(&key)
             {
