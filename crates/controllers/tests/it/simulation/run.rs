@@ -161,6 +161,9 @@ impl Simulation {
             self.remember(action).await;
         }
         let mut wrong = self.calm().await;
+        if self.cut_off {
+            tokio::time::sleep(Duration::from_secs(40)).await;
+        }
         if wrong.is_empty() {
             wrong = self.rest().await;
         }
@@ -181,7 +184,10 @@ impl Simulation {
             Action::Cut(_) | Action::Weather(_) | Action::DropDefinition(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
             // It may send what it made of a state that is gone.
-            Action::Overlap(_) => self.left_behind = true,
+            Action::Overlap(_) => {
+                self.left_behind = true;
+                self.witness.two_processes();
+            }
             Action::Evict { kind, n, .. } => {
                 let (_, key) = binding_of(*kind, *n);
                 self.suspended.remove(&key.name);
@@ -206,9 +212,6 @@ impl Simulation {
         self.plane.network.set_weather(None);
         for member in MEMBERS {
             self.plane.network.heal(member);
-        }
-        if self.cut_off {
-            tokio::time::sleep(Duration::from_secs(40)).await;
         }
         let resource = Cluster::api_resource();
         // Longer than the longest back-off, which is 1,000 s.
