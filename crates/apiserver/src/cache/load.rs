@@ -15,6 +15,9 @@ pub(super) type Loaded = (String, Vec<(ObjectKey, Arc<Object>)>);
 /// of a share is let go of before all is.
 const SHARES: usize = 4;
 
+/// Fewer objects than this are parsed in less time than it takes to hand them out, and in the same order each time.
+const WORTH_A_THREAD: usize = 512;
+
 /// The stored objects of a range by resource, and the revision at which they were so. A value that is no object is told
 /// of and left out.
 pub(super) async fn load(store: &dyn Store, range: &KeyRange) -> Result<(Vec<Loaded>, Revision), Error> {
@@ -23,6 +26,9 @@ pub(super) async fn load(store: &dyn Store, range: &KeyRange) -> Result<(Vec<Loa
     let revision = store.revision().await?;
     let reads = shares.into_iter().map(|range| async move {
         let found = store.range(RangeRequest { range, revision: Some(revision), limit: 0 }).await?;
+        if found.items.len() < WORTH_A_THREAD {
+            return Ok(by_resource(found.items));
+        }
         // One that cannot be awaited belongs to a runtime that is ending.
         tokio::task::spawn_blocking(|| by_resource(found.items)).await.map_err(|_| Error::Closed)
     });

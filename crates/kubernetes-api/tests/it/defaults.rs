@@ -338,24 +338,27 @@ spec:
         "DaemonSet",
         "spec: {updateStrategy: {type: OnDelete}}",
         &expect![[r#"
-        spec:
-          revisionHistoryLimit: 10
-          template:
-            metadata: {}
+            metadata:
+              annotations:
+                deprecated.daemonset.template.generation: "0"
             spec:
-              dnsPolicy: ClusterFirst
-              restartPolicy: Always
-              schedulerName: default-scheduler
-              securityContext: {}
-              terminationGracePeriodSeconds: 30
-          updateStrategy:
-            type: OnDelete
-        status:
-          currentNumberScheduled: 0
-          desiredNumberScheduled: 0
-          numberMisscheduled: 0
-          numberReady: 0
-    "#]],
+              revisionHistoryLimit: 10
+              template:
+                metadata: {}
+                spec:
+                  dnsPolicy: ClusterFirst
+                  restartPolicy: Always
+                  schedulerName: default-scheduler
+                  securityContext: {}
+                  terminationGracePeriodSeconds: 30
+              updateStrategy:
+                type: OnDelete
+            status:
+              currentNumberScheduled: 0
+              desiredNumberScheduled: 0
+              numberMisscheduled: 0
+              numberReady: 0
+        "#]],
     );
 }
 
