@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::{Detector, TemplateKey};
 use crate::stores::Store;
 use apimachinery::ObjectKey;
-use karmada_api::scope::Policy;
+use karmada_api::scope::{Policy, Scope};
 
 /// Discovery is read this often (upstream's period), and at once when a definition changes.
 const REFRESH: Duration = Duration::from_secs(30);
@@ -87,8 +87,11 @@ impl Detector {
         if self.context.settings.skip.skips_object(&resource.kind, &object.key()) {
             return;
         }
+        // What no policy has claimed yet somebody may wait for: it was made shortly before this process began, or since.
+        let claimed = || Scope::ALL.iter().any(|scope| object.label(scope.policy_id_label()).is_some());
+        let is_found = matches!(event, Event::Added { initial: true, .. }) && claimed();
         let (by_us, priority) = match event {
-            Event::Added { initial, .. } => (false, if *initial { Priority::Low } else { Priority::Normal }),
+            Event::Added { .. } => (false, if is_found { Priority::Low } else { Priority::Normal }),
             Event::Deleted(_) => (false, Priority::Normal),
             Event::Updated { old, new } if is_change(old, new) => {
                 (is_lazy(&self.context.policies, new) && !is_users_change(old, new), Priority::Normal)
@@ -96,7 +99,7 @@ impl Detector {
             Event::Updated { .. } => return,
         };
         let place = (resource.clone(), object.key());
-        if matches!(event, Event::Added { initial: true, .. }) {
+        if is_found {
             self.found.lock().insert(place);
         } else {
             self.found.lock().remove(&place);
