@@ -16,6 +16,7 @@ use apimachinery::meta::Time;
 use apimachinery::resource::{Resource, ResourceInfo, Subresource};
 use apimachinery::schema::TypeOf;
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::Value;
 use storage::{Guard, Op, Txn, TxnOutcome};
@@ -104,35 +105,39 @@ impl Definitions {
     ///
     /// # Errors
     /// When a definition of ours is not valid or the store does not take them.
-    pub async fn prepare(self: &Arc<Self>, crds: Vec<Value>) -> Result<Subscription, InstallError> {
-        self.install(crds).await?;
-        let subscription = self.subscribe();
-        for object in &subscription.initial {
-            self.reconcile(object).await;
-        }
-        Ok(subscription)
+    pub fn prepare<'a>(self: &'a Arc<Self>, crds: Vec<Value>) -> BoxFuture<'a, Result<Subscription, InstallError>> {
+        Box::pin(async move {
+            self.install(crds).await?;
+            let subscription = self.subscribe();
+            for object in &subscription.initial {
+                self.reconcile(object).await;
+            }
+            Ok(subscription)
+        })
     }
 
     /// Follows the definitions until `stop`.
-    pub async fn run(self: Arc<Self>, mut subscription: Subscription, stop: CancellationToken) {
-        loop {
-            let event = tokio::select! {
-                biased;
-                event = subscription.events.recv() => event,
-                () = stop.cancelled() => return,
-            };
-            match event {
-                Some(event) => self.absorb(&event).await,
-                // Too slow for the feed: begin again with the state as it is.
-                None => {
-                    subscription = self.subscribe();
-                    self.forget_missing(&subscription.initial);
-                    for object in &subscription.initial {
-                        self.reconcile(object).await;
+    pub fn run(self: Arc<Self>, mut subscription: Subscription, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    event = subscription.events.recv() => event,
+                    () = stop.cancelled() => return,
+                };
+                match event {
+                    Some(event) => self.absorb(&event).await,
+                    // Too slow for the feed: begin again with the state as it is.
+                    None => {
+                        subscription = self.subscribe();
+                        self.forget_missing(&subscription.initial);
+                        for object in &subscription.initial {
+                            self.reconcile(object).await;
+                        }
                     }
                 }
             }
-        }
+        })
     }
 
     fn subscribe(&self) -> Subscription {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -87,52 +88,54 @@ impl Default for Limits {
 
 /// Serves until `shutdown` is cancelled, then stops accepting, lets requests in flight end for at most
 /// [`Limits::drain`], and returns when every connection is closed.
-pub async fn serve(
+pub fn serve(
     listener: TcpListener,
     tls: Option<TlsConfig>,
     service: ApiService,
     limits: Limits,
     shutdown: CancellationToken,
-) {
-    let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
-    let slots = Arc::new(Semaphore::new(limits.connections));
-    let (cut, cut_seen) = watch::channel(false);
-    let limits = Arc::new(limits);
-    loop {
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = shutdown.cancelled() => break,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                // Out of file descriptors, usually: waiting a little lets some be closed.
-                tracing::warn!(%error, "cannot accept a connection");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let connection = Connection {
-            service: service.clone(),
-            limits: Arc::clone(&limits),
-            shutdown: shutdown.clone(),
-            cut: cut_seen.clone(),
-        };
-        let acceptor = acceptor.clone();
-        tokio::spawn(async move {
-            connection.run(stream, address, acceptor).await;
-            drop(slot);
-        });
-    }
-    drop(listener);
-    // Every connection holds a slot, so holding all of them means that none is left.
-    let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    if tokio::time::timeout(limits.drain, slots.acquire_many(all)).await.is_err() {
-        // Receivers live in the connections, so a failed send means that none is left.
-        let _ = cut.send(true);
-        let _closed = slots.acquire_many(all).await;
-    }
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
+        let slots = Arc::new(Semaphore::new(limits.connections));
+        let (cut, cut_seen) = watch::channel(false);
+        let limits = Arc::new(limits);
+        loop {
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = shutdown.cancelled() => break,
+            };
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, usually: waiting a little lets some be closed.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            };
+            let connection = Connection {
+                service: service.clone(),
+                limits: Arc::clone(&limits),
+                shutdown: shutdown.clone(),
+                cut: cut_seen.clone(),
+            };
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                connection.run(stream, address, acceptor).await;
+                drop(slot);
+            });
+        }
+        drop(listener);
+        // Every connection holds a slot, so holding all of them means that none is left.
+        let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
+        if tokio::time::timeout(limits.drain, slots.acquire_many(all)).await.is_err() {
+            // Receivers live in the connections, so a failed send means that none is left.
+            let _ = cut.send(true);
+            let _closed = slots.acquire_many(all).await;
+        }
+    })
 }
 
 struct Connection {

@@ -122,60 +122,62 @@ impl ApiServer {
     ///
     /// # Errors
     /// When the store cannot be read, or its own definitions cannot be installed.
-    pub async fn start(config: ServerConfig) -> Result<Self, StartError> {
-        let rbac = Arc::new(Rbac::default());
-        let observed = Arc::clone(&rbac);
-        let plugins = config.admission.clone();
-        let observer = move |place: &str, event: &crate::cache::Event| {
-            follow_rbac(&observed, place, event);
-            plugins.iter().for_each(|plugin| plugin.observe(place, event));
-        };
-        let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
-        let (authorizer, rbac): (Arc<dyn Authorizer>, _) = match config.authorization {
-            Authorization::Judged => (Arc::new(authz::Judged), None),
-            Authorization::AlwaysAllow => (Arc::new(authz::AlwaysAllow), None),
-            Authorization::Rbac => (Arc::clone(&rbac) as _, Some(rbac)),
-        };
-        let lookup = Arc::new(CacheLookup(Arc::clone(&cache)));
-        let health = Health::default();
-        health.passed(&["log"]);
-        let store = health.live_gate("etcd");
-        let ready = health.ready_gate("informer-sync");
-        let stop = CancellationToken::new();
-        let stopped = stop.clone().cancelled_owned();
-        tokio::spawn(async move {
-            tokio::select! {
-                biased;
-                // The store tells no more.
-                () = follower.run() => store.set(false),
-                () = stopped => {}
-            }
-        });
-        let mut routes = config.routes;
-        routes.push(Arc::new(Documents::new(config.version)));
-        let metrics = metrics::Registry::default();
-        let shared = Arc::new(Shared {
-            cache,
-            registry: Arc::new(Registry::new(config.resources)),
-            world: config.world,
-            authentication: (config.authentication)(lookup),
-            authorizer,
-            rbac,
-            health,
-            counted: Counted::new(&metrics),
-            metrics,
-            admission: config.admission,
-            routes,
-            stop: stop.clone(),
-            ending: CancellationToken::new(),
-            leases: crate::leases::Leases::default(),
-        });
-        let definitions = Definitions::new(Arc::clone(&shared), service(&shared), config.converters);
-        let events = definitions.prepare(config.crds).await.inspect_err(|_| stop.cancel())?;
-        tokio::spawn(definitions.run(events, stop.clone()));
-        shared.health.passed(crate::health::STARTED);
-        ready.set(true);
-        Ok(Self { shared, ready, stop })
+    pub fn start(config: ServerConfig) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(async move {
+            let rbac = Arc::new(Rbac::default());
+            let observed = Arc::clone(&rbac);
+            let plugins = config.admission.clone();
+            let observer = move |place: &str, event: &crate::cache::Event| {
+                follow_rbac(&observed, place, event);
+                plugins.iter().for_each(|plugin| plugin.observe(place, event));
+            };
+            let (cache, follower) = Cache::start(config.store, vec![Box::new(observer)]).await?;
+            let (authorizer, rbac): (Arc<dyn Authorizer>, _) = match config.authorization {
+                Authorization::Judged => (Arc::new(authz::Judged), None),
+                Authorization::AlwaysAllow => (Arc::new(authz::AlwaysAllow), None),
+                Authorization::Rbac => (Arc::clone(&rbac) as _, Some(rbac)),
+            };
+            let lookup = Arc::new(CacheLookup(Arc::clone(&cache)));
+            let health = Health::default();
+            health.passed(&["log"]);
+            let store = health.live_gate("etcd");
+            let ready = health.ready_gate("informer-sync");
+            let stop = CancellationToken::new();
+            let stopped = stop.clone().cancelled_owned();
+            tokio::spawn(async move {
+                tokio::select! {
+                    biased;
+                    // The store tells no more.
+                    () = follower.run() => store.set(false),
+                    () = stopped => {}
+                }
+            });
+            let mut routes = config.routes;
+            routes.push(Arc::new(Documents::new(config.version)));
+            let metrics = metrics::Registry::default();
+            let shared = Arc::new(Shared {
+                cache,
+                registry: Arc::new(Registry::new(config.resources)),
+                world: config.world,
+                authentication: (config.authentication)(lookup),
+                authorizer,
+                rbac,
+                health,
+                counted: Counted::new(&metrics),
+                metrics,
+                admission: config.admission,
+                routes,
+                stop: stop.clone(),
+                ending: CancellationToken::new(),
+                leases: crate::leases::Leases::default(),
+            });
+            let definitions = Definitions::new(Arc::clone(&shared), service(&shared), config.converters);
+            let events = definitions.prepare(config.crds).await.inspect_err(|_| stop.cancel())?;
+            tokio::spawn(definitions.run(events, stop.clone()));
+            shared.health.passed(crate::health::STARTED);
+            ready.set(true);
+            Ok(Self { shared, ready, stop })
+        })
     }
 
     /// The server as a service; cheap to clone.

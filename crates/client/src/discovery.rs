@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use apimachinery::{ApiResource, GroupVersion, GroupVersionKind, GroupVersionResource};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -74,18 +75,20 @@ impl Client {
     ///
     /// # Errors
     /// When the lists of groups cannot be read. A single group that fails is named in [`Discovery::failed`].
-    pub async fn discovery(&self) -> Result<Discovery> {
-        let mut discovery = Discovery::default();
-        for root in ["/api", "/apis"] {
-            let bytes = self.discovery_document(root, AGGREGATED).await?;
-            let probe: Probe = decode(root, &bytes)?;
-            if probe.kind == "APIGroupDiscoveryList" {
-                add_aggregated(&mut discovery, decode(root, &bytes)?);
-            } else {
-                self.add_legacy(&mut discovery, root, &bytes).await?;
+    pub fn discovery<'a>(&'a self) -> BoxFuture<'a, Result<Discovery>> {
+        Box::pin(async move {
+            let mut discovery = Discovery::default();
+            for root in ["/api", "/apis"] {
+                let bytes = self.discovery_document(root, AGGREGATED).await?;
+                let probe: Probe = decode(root, &bytes)?;
+                if probe.kind == "APIGroupDiscoveryList" {
+                    add_aggregated(&mut discovery, decode(root, &bytes)?);
+                } else {
+                    self.add_legacy(&mut discovery, root, &bytes).await?;
+                }
             }
-        }
-        Ok(discovery)
+            Ok(discovery)
+        })
     }
 
     async fn discovery_document(&self, path: &str, accept: &str) -> Result<Bytes> {

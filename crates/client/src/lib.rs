@@ -254,52 +254,58 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Status`] when the server refuses, else what [`Client::send`] says.
-    pub async fn request(
-        &self,
+    pub fn request<'a>(
+        &'a self,
         method: http::Method,
-        path: &str,
+        path: &'a str,
         body: Option<serde_json::Value>,
-    ) -> Result<bytes::Bytes> {
-        let bytes = match &body {
-            Some(body) => serde_json::to_vec(body).map_err(|e| Error::encode(path, e))?,
-            None => Vec::new(),
-        };
-        let request = codec::request(method, path, bytes.into(), "application/json")?;
-        match self.answer(request, MAX_LIST_BYTES).await? {
-            Answer::Bytes(bytes) => Ok(bytes),
-            Answer::Payload(Payload::Object(object)) => Ok(object.json().clone()),
-            Answer::Payload(_) => Err(Error::unexpected(path, "a list of shared objects")),
-        }
+    ) -> BoxFuture<'a, Result<bytes::Bytes>> {
+        Box::pin(async move {
+            let bytes = match &body {
+                Some(body) => serde_json::to_vec(body).map_err(|e| Error::encode(path, e))?,
+                None => Vec::new(),
+            };
+            let request = codec::request(method, path, bytes.into(), "application/json")?;
+            match self.answer(request, MAX_LIST_BYTES).await? {
+                Answer::Bytes(bytes) => Ok(bytes),
+                Answer::Payload(Payload::Object(object)) => Ok(object.json().clone()),
+                Answer::Payload(_) => Err(Error::unexpected(path, "a list of shared objects")),
+            }
+        })
     }
 
     /// A GET in a form of the caller's choosing, such as a Table; never shared objects.
     ///
     /// # Errors
     /// As [`Client::request`].
-    pub async fn document(&self, path: &str, accept: &str) -> Result<bytes::Bytes> {
-        let request = codec::read(path, accept)?;
-        let attempt = codec::attempt(&request);
-        match tokio::time::timeout(self.0.timeout, self.read(request, MAX_LIST_BYTES, &attempt)).await {
-            Ok(Ok(Answer::Bytes(bytes))) => Ok(bytes),
-            Ok(Ok(Answer::Payload(_))) => Err(Error::unexpected(&attempt, "shared objects")),
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(Error::Timeout { attempt, after: self.0.timeout }),
-        }
+    pub fn document<'a>(&'a self, path: &'a str, accept: &'a str) -> BoxFuture<'a, Result<bytes::Bytes>> {
+        Box::pin(async move {
+            let request = codec::read(path, accept)?;
+            let attempt = codec::attempt(&request);
+            match tokio::time::timeout(self.0.timeout, self.read(request, MAX_LIST_BYTES, &attempt)).await {
+                Ok(Ok(Answer::Bytes(bytes))) => Ok(bytes),
+                Ok(Ok(Answer::Payload(_))) => Err(Error::unexpected(&attempt, "shared objects")),
+                Ok(Err(error)) => Err(error),
+                Err(_) => Err(Error::Timeout { attempt, after: self.0.timeout }),
+            }
+        })
     }
 
     /// As [`Client::document`] for a watch: the events as the server writes them, one a line.
     ///
     /// # Errors
     /// As [`Client::request`] for the start; later errors come in the stream.
-    pub async fn event_lines(&self, path: &str, accept: &str) -> Result<EventLines> {
-        let request = codec::read(path, accept)?;
-        let attempt = codec::attempt(&request);
-        let (parts, body) = self.send(request).await?.into_parts();
-        if parts.status.is_success() {
-            return Ok(watch::lines(body).boxed());
-        }
-        let bytes = read_body(body, MAX_OBJECT_BYTES).await.map_err(|e| Error::transport(&attempt, e))?;
-        Err(codec::refusal(parts.status, &bytes))
+    pub fn event_lines<'a>(&'a self, path: &'a str, accept: &'a str) -> BoxFuture<'a, Result<EventLines>> {
+        Box::pin(async move {
+            let request = codec::read(path, accept)?;
+            let attempt = codec::attempt(&request);
+            let (parts, body) = self.send(request).await?.into_parts();
+            if parts.status.is_success() {
+                return Ok(watch::lines(body).boxed());
+            }
+            let bytes = read_body(body, MAX_OBJECT_BYTES).await.map_err(|e| Error::transport(&attempt, e))?;
+            Err(codec::refusal(parts.status, &bytes))
+        })
     }
 
     /// Sends, waits for the whole answer within the time-out, and turns refusals into [`Error::Status`].

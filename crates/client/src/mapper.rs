@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, GroupVersionKind, GroupVersionResource};
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 use tokio::time::Instant;
 
@@ -47,9 +48,11 @@ impl Mapper {
     ///
     /// # Errors
     /// As [`Client::discovery`]; what was known stays.
-    pub async fn refresh(&self) -> Result<Arc<Discovery>> {
-        let mut refreshed = self.0.refreshed.lock().await;
-        self.read(&mut refreshed).await
+    pub fn refresh<'a>(&'a self) -> BoxFuture<'a, Result<Arc<Discovery>>> {
+        Box::pin(async move {
+            let mut refreshed = self.0.refreshed.lock().await;
+            self.read(&mut refreshed).await
+        })
     }
 
     async fn read(&self, refreshed: &mut Option<Instant>) -> Result<Arc<Discovery>> {
@@ -73,31 +76,38 @@ impl Mapper {
     ///
     /// # Errors
     /// Discovery could not be read.
-    pub async fn by_resource(&self, gvr: &GroupVersionResource) -> Result<Option<ApiResource>> {
-        let known = || self.0.known.read().by_resource(gvr).map(|found| found.resource.clone());
-        if let Some(resource) = known() {
-            return Ok(Some(resource));
-        }
-        let mut refreshed = self.0.refreshed.lock().await;
-        if known().is_none() && refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
-            self.read(&mut refreshed).await?;
-        }
-        Ok(known())
+    pub fn by_resource<'a>(&'a self, gvr: &'a GroupVersionResource) -> BoxFuture<'a, Result<Option<ApiResource>>> {
+        Box::pin(async move {
+            let known = || self.0.known.read().by_resource(gvr).map(|found| found.resource.clone());
+            if let Some(resource) = known() {
+                return Ok(Some(resource));
+            }
+            let mut refreshed = self.0.refreshed.lock().await;
+            if known().is_none() && refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
+                self.read(&mut refreshed).await?;
+            }
+            Ok(known())
+        })
     }
 
     /// # Errors
     /// [`MapError::NoMatch`] only when discovery, read at most half a second ago, does not have the kind.
-    pub async fn resource(&self, gvk: &GroupVersionKind) -> std::result::Result<ApiResource, MapError> {
-        if let Some(resource) = self.cached(gvk) {
-            return Ok(resource);
-        }
-        let mut refreshed = self.0.refreshed.lock().await;
-        if let Some(resource) = self.cached(gvk) {
-            return Ok(resource);
-        }
-        if refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
-            self.read(&mut refreshed).await.map_err(|source| MapError::Discovery { gvk: gvk.clone(), source })?;
-        }
-        self.cached(gvk).ok_or_else(|| MapError::NoMatch(gvk.clone()))
+    pub fn resource<'a>(
+        &'a self,
+        gvk: &'a GroupVersionKind,
+    ) -> BoxFuture<'a, std::result::Result<ApiResource, MapError>> {
+        Box::pin(async move {
+            if let Some(resource) = self.cached(gvk) {
+                return Ok(resource);
+            }
+            let mut refreshed = self.0.refreshed.lock().await;
+            if let Some(resource) = self.cached(gvk) {
+                return Ok(resource);
+            }
+            if refreshed.is_none_or(|at| at.elapsed() >= MIN_REFRESH) {
+                self.read(&mut refreshed).await.map_err(|source| MapError::Discovery { gvk: gvk.clone(), source })?;
+            }
+            self.cached(gvk).ok_or_else(|| MapError::NoMatch(gvk.clone()))
+        })
     }
 }

@@ -50,9 +50,11 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Config`] naming the file.
-    pub async fn from_kubeconfig(path: &Path, context: Option<&str>) -> Result<Self> {
-        let config = config_in(path, context).await?;
-        Self::from_config(config).map_err(|e| Error::Config(format!("kubeconfig {}: {e}", path.display())))
+    pub fn from_kubeconfig<'a>(path: &'a Path, context: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async move {
+            let config = config_in(path, context).await?;
+            Self::from_config(config).map_err(|e| Error::Config(format!("kubeconfig {}: {e}", path.display())))
+        })
     }
 
     /// As `--kubeconfig` and `--master` of upstream's components say it: the file, with the other address in place of its
@@ -60,31 +62,35 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::Config`] naming the file or the address.
-    pub async fn from_flags(kubeconfig: Option<&Path>, server: Option<&str>) -> Result<Self> {
-        let at = server.map(|server| server.parse().map_err(|e| Error::Config(format!("server {server:?}: {e}"))));
-        let at: Option<http::Uri> = at.transpose()?;
-        let config = match (kubeconfig, at) {
-            (Some(path), at) => {
-                let mut config = config_in(path, None).await?;
-                config.cluster_url = at.unwrap_or(config.cluster_url);
-                config
-            }
-            (None, Some(at)) => kube::Config::new(at),
-            (None, None) => kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?,
-        };
-        Self::from_config(config)
+    pub fn from_flags<'a>(kubeconfig: Option<&'a Path>, server: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async move {
+            let at = server.map(|server| server.parse().map_err(|e| Error::Config(format!("server {server:?}: {e}"))));
+            let at: Option<http::Uri> = at.transpose()?;
+            let config = match (kubeconfig, at) {
+                (Some(path), at) => {
+                    let mut config = config_in(path, None).await?;
+                    config.cluster_url = at.unwrap_or(config.cluster_url);
+                    config
+                }
+                (None, Some(at)) => kube::Config::new(at),
+                (None, None) => kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?,
+            };
+            Self::from_config(config)
+        })
     }
 
     /// From the text of a kubeconfig.
     ///
     /// # Errors
     /// [`Error::Config`].
-    pub async fn from_kubeconfig_text(text: &str, context: Option<&str>) -> Result<Self> {
-        let bad = |why: &dyn std::fmt::Display| Error::Config(format!("kubeconfig: {why}"));
-        let kubeconfig = Kubeconfig::from_yaml(text).map_err(|e| bad(&e))?;
-        let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|e| bad(&e))?;
-        Self::from_config(config)
+    pub fn from_kubeconfig_text<'a>(text: &'a str, context: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async move {
+            let bad = |why: &dyn std::fmt::Display| Error::Config(format!("kubeconfig: {why}"));
+            let kubeconfig = Kubeconfig::from_yaml(text).map_err(|e| bad(&e))?;
+            let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
+            let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|e| bad(&e))?;
+            Self::from_config(config)
+        })
     }
 
     /// # Errors

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::Client;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -45,20 +46,27 @@ impl LeaderElection {
     }
 
     /// Waits for the Lease. `None` when stopped before.
-    pub async fn acquire(&self, client: &Client, world: &World, stop: &CancellationToken) -> Option<Leading> {
-        let mut seen = Seen::default();
-        loop {
-            match self.attempt(client, world, &mut seen).await {
-                Ok(true) => break,
-                Ok(false) => {}
-                Err(error) => tracing::warn!(lease = %self.key(), %error, "could not look at the Lease"),
+    pub fn acquire<'a>(
+        &'a self,
+        client: &'a Client,
+        world: &'a World,
+        stop: &'a CancellationToken,
+    ) -> BoxFuture<'a, Option<Leading>> {
+        Box::pin(async move {
+            let mut seen = Seen::default();
+            loop {
+                match self.attempt(client, world, &mut seen).await {
+                    Ok(true) => break,
+                    Ok(false) => {}
+                    Err(error) => tracing::warn!(lease = %self.key(), %error, "could not look at the Lease"),
+                }
+                // A tenth more or less, so that replicas do not keep step.
+                let pause = self.retry_period.mul_f64(1.0 + 0.2 * world.random_fraction());
+                stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
             }
-            // A tenth more or less, so that replicas do not keep step.
-            let pause = self.retry_period.mul_f64(1.0 + 0.2 * world.random_fraction());
-            stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
-        }
-        tracing::info!(lease = %self.key(), identity = self.identity, "leads");
-        Some(Leading { election: self.clone(), client: client.clone(), world: world.clone(), seen })
+            tracing::info!(lease = %self.key(), identity = self.identity, "leads");
+            Some(Leading { election: self.clone(), client: client.clone(), world: world.clone(), seen })
+        })
     }
 
     /// Whether the Lease is ours now.
@@ -142,27 +150,29 @@ pub struct Leading {
 impl Leading {
     /// Renews until `stop`, then gives the Lease back. True when stopped, false when the Lease was lost: then whatever
     /// only a leader may do must end at once.
-    pub async fn keep(mut self, stop: &CancellationToken) -> bool {
-        let mut renewed = Instant::now();
-        loop {
-            if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
-                self.release().await;
-                return true;
+    pub fn keep<'a>(mut self, stop: &'a CancellationToken) -> BoxFuture<'a, bool> {
+        Box::pin(async move {
+            let mut renewed = Instant::now();
+            loop {
+                if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
+                    self.release().await;
+                    return true;
+                }
+                let left = self.election.renew_deadline.saturating_sub(renewed.elapsed());
+                let attempt = self.election.attempt(&self.client, &self.world, &mut self.seen);
+                match tokio::time::timeout(left, attempt).await {
+                    Ok(Ok(true)) => renewed = Instant::now(),
+                    // A conflict may be somebody's label; another holder shows at the next look.
+                    Ok(Ok(false)) => {}
+                    Ok(Err(error)) => tracing::warn!(lease = %self.election.key(), %error, "could not renew the Lease"),
+                    Err(_) => {}
+                }
+                if renewed.elapsed() >= self.election.renew_deadline {
+                    tracing::error!(lease = %self.election.key(), "the Lease is lost");
+                    return false;
+                }
             }
-            let left = self.election.renew_deadline.saturating_sub(renewed.elapsed());
-            let attempt = self.election.attempt(&self.client, &self.world, &mut self.seen);
-            match tokio::time::timeout(left, attempt).await {
-                Ok(Ok(true)) => renewed = Instant::now(),
-                // A conflict may be somebody's label; another holder shows at the next look.
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::warn!(lease = %self.election.key(), %error, "could not renew the Lease"),
-                Err(_) => {}
-            }
-            if renewed.elapsed() >= self.election.renew_deadline {
-                tracing::error!(lease = %self.election.key(), "the Lease is lost");
-                return false;
-            }
-        }
+        })
     }
 
     /// So that the next one need not wait. What cannot be said in time is found out by waiting.

@@ -8,6 +8,7 @@ use apimachinery::{ApiResource, Object, ObjectKey};
 use base64::Engine as _;
 use client::{Client, Endpoint, TokenBucket};
 use controller_runtime::{Event, Informer, InformerSet};
+use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
 use parking_lot::Mutex;
@@ -167,51 +168,54 @@ impl Members {
     ///
     /// # Errors
     /// What is missing. A member that does not answer is no error here.
-    pub async fn get(&self, name: &str) -> Result<Arc<Member>, MemberError> {
-        if let Some(own) = &self.0.own {
-            let is_own = own.name == name;
-            return is_own.then(|| own.clone()).ok_or_else(|| MemberError::OfAnother(name.to_owned()));
-        }
-        let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
-        let cluster = cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))?;
-        if cluster.spec.sync_mode == SyncMode::Pull {
-            return Err(MemberError::Pull(name.to_owned()));
-        }
-        if let Some(member) = self.unchanged(name, &cluster) {
-            return Ok(member);
-        }
-        let (endpoint, secret) = self.endpoint(&cluster).await?;
-        if let Some(known) = self.0.connected.lock().get_mut(name).filter(|known| known.member.endpoint == endpoint) {
-            (known.cluster, known.secret) = (cluster, secret);
-            return Ok(known.member.clone());
-        }
-        let client = match (self.0.connector)(&endpoint) {
-            Some(client) => client,
-            None => Client::from_endpoint(&endpoint)
-                .map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })?,
-        };
-        let client = client.counted_in(&self.0.metrics);
-        let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
-        let caches = |client: Client| InformerSet::until(client, self.0.world.clone(), self.0.stop.child_token());
-        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-        let (name, watched) = (name.to_owned(), Mutex::default());
-        let member = Arc::new(Member { name, client, informers, managed, endpoint, watched });
-        let mut connected = self.0.connected.lock();
-        // Another pass may have been faster; its connection is the one in use.
-        if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {
-            member.stop();
-            return Ok(other.member.clone());
-        }
-        let known = Connected { member: member.clone(), cluster, secret };
-        let replaced = connected.insert(member.name.clone(), known);
-        drop(connected);
-        if let Some(old) = replaced {
-            old.member.stop();
-            let watched: Vec<ApiResource> = old.member.watched.lock().iter().cloned().collect();
-            let told = self.0.reconnected.lock().clone();
-            told.iter().for_each(|tell| tell(&member, watched.clone()));
-        }
-        Ok(member)
+    pub fn get<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Member>, MemberError>> {
+        Box::pin(async move {
+            if let Some(own) = &self.0.own {
+                let is_own = own.name == name;
+                return is_own.then(|| own.clone()).ok_or_else(|| MemberError::OfAnother(name.to_owned()));
+            }
+            let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
+            let cluster = cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))?;
+            if cluster.spec.sync_mode == SyncMode::Pull {
+                return Err(MemberError::Pull(name.to_owned()));
+            }
+            if let Some(member) = self.unchanged(name, &cluster) {
+                return Ok(member);
+            }
+            let (endpoint, secret) = self.endpoint(&cluster).await?;
+            if let Some(known) = self.0.connected.lock().get_mut(name).filter(|known| known.member.endpoint == endpoint)
+            {
+                (known.cluster, known.secret) = (cluster, secret);
+                return Ok(known.member.clone());
+            }
+            let client = match (self.0.connector)(&endpoint) {
+                Some(client) => client,
+                None => Client::from_endpoint(&endpoint)
+                    .map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })?,
+            };
+            let client = client.counted_in(&self.0.metrics);
+            let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
+            let caches = |client: Client| InformerSet::until(client, self.0.world.clone(), self.0.stop.child_token());
+            let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
+            let (name, watched) = (name.to_owned(), Mutex::default());
+            let member = Arc::new(Member { name, client, informers, managed, endpoint, watched });
+            let mut connected = self.0.connected.lock();
+            // Another pass may have been faster; its connection is the one in use.
+            if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {
+                member.stop();
+                return Ok(other.member.clone());
+            }
+            let known = Connected { member: member.clone(), cluster, secret };
+            let replaced = connected.insert(member.name.clone(), known);
+            drop(connected);
+            if let Some(old) = replaced {
+                old.member.stop();
+                let watched: Vec<ApiResource> = old.member.watched.lock().iter().cloned().collect();
+                let told = self.0.reconnected.lock().clone();
+                told.iter().for_each(|tell| tell(&member, watched.clone()));
+            }
+            Ok(member)
+        })
     }
 
     /// Whoever follows objects in members must follow them anew over a new connection: nobody else would notice what

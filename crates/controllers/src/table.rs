@@ -26,7 +26,7 @@ pub struct Controller {
 const BINDINGS: &str = "resourcebindings, clusterresourcebindings";
 
 /// Every controller there is. A new one is a module and a row.
-pub const CONTROLLERS: &[Controller] = &[
+pub static CONTROLLERS: &[Controller] = &[
     Controller {
         // Always on upstream, which has no name for it in `--controllers`.
         name: "detector",

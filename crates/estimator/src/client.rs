@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::Client;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use http::uri::PathAndQuery;
 use http::{Request, Uri};
 use hyper::client::conn::http2::{SendRequest, handshake};
@@ -136,13 +136,15 @@ impl Connections {
     }
 
     /// Asks all of them at the same time.
-    pub async fn ask(&self, questions: Vec<Question>, ask: &Ask) -> BTreeMap<String, Answer> {
-        let deadline = Instant::now() + self.0.settings.timeout;
-        let one = async |question: Question| {
-            let answer = self.ask_one(&question, ask, deadline).await;
-            (question.cluster, answer)
-        };
-        join_all(questions.into_iter().map(one)).await.into_iter().collect()
+    pub fn ask<'a>(&'a self, questions: Vec<Question>, ask: &'a Ask) -> BoxFuture<'a, BTreeMap<String, Answer>> {
+        Box::pin(async move {
+            let deadline = Instant::now() + self.0.settings.timeout;
+            let one = async |question: Question| {
+                let answer = self.ask_one(&question, ask, deadline).await;
+                (question.cluster, answer)
+            };
+            join_all(questions.into_iter().map(one)).await.into_iter().collect()
+        })
     }
 
     async fn ask_one(&self, question: &Question, ask: &Ask, deadline: Instant) -> Answer {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use futures::future::{join, join_all};
+use futures::future::{BoxFuture, join, join_all};
 use parking_lot::Mutex;
 use scheduling::accurate::Watch;
 use tokio::time::{Duration, Instant, timeout_at};
@@ -60,28 +60,30 @@ impl Estimators {
     }
 
     /// Asks all of them at the same time.
-    pub async fn ask(&self, questions: Vec<Question>, ask: &Ask) -> BTreeMap<String, Answer> {
-        let deadline = Instant::now() + self.0.timeout;
-        let (mut near, mut far) = (Vec::new(), Vec::new());
-        for question in questions {
-            match self.0.near.as_ref().and_then(|near| near.member(&question.cluster)) {
-                Some(member) => near.push((question, member)),
-                None => far.push(question),
+    pub fn ask<'a>(&'a self, questions: Vec<Question>, ask: &'a Ask) -> BoxFuture<'a, BTreeMap<String, Answer>> {
+        Box::pin(async move {
+            let deadline = Instant::now() + self.0.timeout;
+            let (mut near, mut far) = (Vec::new(), Vec::new());
+            for question in questions {
+                match self.0.near.as_ref().and_then(|near| near.member(&question.cluster)) {
+                    Some(member) => near.push((question, member)),
+                    None => far.push(question),
+                }
             }
-        }
-        let near = join_all(near.into_iter().map(async |(question, member)| {
-            let answer = self.near(&question, &member, ask, deadline).await;
-            (question.cluster, answer)
-        }));
-        let far = async {
-            match &self.0.far {
-                Some(connections) if !far.is_empty() => connections.ask(far, ask).await,
-                _ => BTreeMap::new(),
-            }
-        };
-        let (near, mut answers) = join(near, far).await;
-        answers.extend(near);
-        answers
+            let near = join_all(near.into_iter().map(async |(question, member)| {
+                let answer = self.near(&question, &member, ask, deadline).await;
+                (question.cluster, answer)
+            }));
+            let far = async {
+                match &self.0.far {
+                    Some(connections) if !far.is_empty() => connections.ask(far, ask).await,
+                    _ => BTreeMap::new(),
+                }
+            };
+            let (near, mut answers) = join(near, far).await;
+            answers.extend(near);
+            answers
+        })
     }
 
     async fn near(&self, question: &Question, member: &MemberEstimator, ask: &Ask, deadline: Instant) -> Answer {

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -63,39 +64,41 @@ pub trait Estimate: Send + Sync + 'static {
 type Answer = Response<tonic::body::Body>;
 
 /// Serves until `stop`; without TLS in plain HTTP/2.
-pub async fn serve(
+pub fn serve(
     listener: TcpListener,
     tls: Option<ServerConfig>,
     estimate: Arc<dyn Estimate>,
     registry: Registry,
     stop: CancellationToken,
-) {
-    let served = Served { estimate, counted: Counted::new(&registry) };
-    let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
-    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
-    while let Ok(slot) = slots.clone().acquire_owned().await {
-        let stream = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stop.cancelled() => break,
-        };
-        let Ok((stream, address)) = stream else {
-            // Out of file descriptors, usually: waiting a little lets some be closed.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            continue;
-        };
-        let (acceptor, served, stop) = (acceptor.clone(), served.clone(), stop.clone());
-        tokio::spawn(async move {
-            match acceptor {
-                None => speak(stream, served, stop).await,
-                Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => speak(stream, served, stop).await,
-                    Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
-                    Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
-                },
-            }
-            drop(slot);
-        });
-    }
+) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let served = Served { estimate, counted: Counted::new(&registry) };
+        let acceptor = tls.map(|config| TlsAcceptor::from(Arc::new(config)));
+        let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        while let Ok(slot) = slots.clone().acquire_owned().await {
+            let stream = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stop.cancelled() => break,
+            };
+            let Ok((stream, address)) = stream else {
+                // Out of file descriptors, usually: waiting a little lets some be closed.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            };
+            let (acceptor, served, stop) = (acceptor.clone(), served.clone(), stop.clone());
+            tokio::spawn(async move {
+                match acceptor {
+                    None => speak(stream, served, stop).await,
+                    Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                        Ok(Ok(stream)) => speak(stream, served, stop).await,
+                        Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
+                        Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
+                    },
+                }
+                drop(slot);
+            });
+        }
+    })
 }
 
 #[derive(Clone)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
 use client::{Client, ListOptions, Patch, PatchOptions};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::context::cluster_of;
@@ -38,12 +39,18 @@ pub struct Registration {
 ///
 /// # Errors
 /// In upstream's words; what was made so far stays.
-pub async fn register(control: &Client, member: &Client, wanted: &Registration) -> Result<(), Error> {
-    let id = cluster_id(member).await?;
-    refuse_another(control, &wanted.name, &id).await?;
-    let secrets = prepare(member, wanted).await?;
-    let failed = |error: Error| Error::message(format!("failed to register with karmada control plane: {error}"));
-    announce(control, wanted, &id, &secrets).await.map_err(failed)
+pub fn register<'a>(
+    control: &'a Client,
+    member: &'a Client,
+    wanted: &'a Registration,
+) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let id = cluster_id(member).await?;
+        refuse_another(control, &wanted.name, &id).await?;
+        let secrets = prepare(member, wanted).await?;
+        let failed = |error: Error| Error::message(format!("failed to register with karmada control plane: {error}"));
+        announce(control, wanted, &id, &secrets).await.map_err(failed)
+    })
 }
 
 /// Whether a kubeconfig says that its server's certificate is not to be verified.

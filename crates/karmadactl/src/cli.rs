@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use futures::future::BoxFuture;
 
 use crate::api_resources::ApiResourcesArgs;
 use crate::context::ActAs;
@@ -235,56 +236,63 @@ fn usage(command: &str) -> String {
     format!("See '{command} --help' for usage.")
 }
 
-async fn execute(program: &str, command: Command) -> Result<(), Error> {
-    match command {
-        Command::Get { control_plane, get } => {
-            let context = context(control_plane);
-            let (args, options) = get.options(&context, &usage(&format!("{program} get")))?;
-            get::run(&context, &args, &options).await
+/// Compiled here, as [`run`] itself is compiled in every caller.
+fn execute(program: &'static str, command: Command) -> BoxFuture<'static, Result<(), Error>> {
+    Box::pin(async move {
+        match command {
+            Command::Get { control_plane, get } => {
+                let context = context(control_plane);
+                let (args, options) = get.options(&context, &usage(&format!("{program} get")))?;
+                get::run(&context, &args, &options).await
+            }
+            Command::ApiResources { control_plane, resources } => {
+                let options = resources.options(&usage(&format!("{program} api-resources")))?;
+                api_resources::run(&context(control_plane), &options).await
+            }
+            Command::Join { args, control_plane, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
+                let options = join::JoinOptions {
+                    cluster_namespace: member.cluster_namespace,
+                    provider: cluster_provider,
+                    region: cluster_region,
+                    zones: cluster_zones,
+                    dry_run: member.dry_run,
+                };
+                let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
+                let context = Context { act_as: act_as.into_option(), ..context(control_plane) };
+                join::run(&context, &args, config, name, &options).await
+            }
+            Command::Unjoin { args, control_plane, member, force, wait } => {
+                let options = unjoin::Options {
+                    cluster_namespace: member.cluster_namespace,
+                    wait: duration(&wait)?,
+                    wait_text: wait,
+                    force,
+                    dry_run: member.dry_run,
+                };
+                let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
+                unjoin::run(&context(control_plane), &args, config, name, &options).await
+            }
+            Command::Cordon(it) => {
+                cordon::run(&context(it.control_plane), &it.args, Desired::Cordoned, it.dry_run).await
+            }
+            Command::Uncordon(it) => {
+                cordon::run(&context(it.control_plane), &it.args, Desired::Uncordoned, it.dry_run).await
+            }
+            Command::ExplainPlacement { control_plane, explain } => {
+                placement::explain(&context(control_plane), &explain).await
+            }
+            Command::Schedule { control_plane, schedule } => {
+                placement::forecast(&context(control_plane), &schedule).await
+            }
+            Command::Interpret { control_plane, interpret } => {
+                interpret::execute_command(&context(control_plane), &interpret, &world::World::system()).await
+            }
+            Command::Version { .. } => {
+                Context::default().print(&version::line(program));
+                Ok(())
+            }
         }
-        Command::ApiResources { control_plane, resources } => {
-            let options = resources.options(&usage(&format!("{program} api-resources")))?;
-            api_resources::run(&context(control_plane), &options).await
-        }
-        Command::Join { args, control_plane, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
-            let options = join::JoinOptions {
-                cluster_namespace: member.cluster_namespace,
-                provider: cluster_provider,
-                region: cluster_region,
-                zones: cluster_zones,
-                dry_run: member.dry_run,
-            };
-            let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
-            let context = Context { act_as: act_as.into_option(), ..context(control_plane) };
-            join::run(&context, &args, config, name, &options).await
-        }
-        Command::Unjoin { args, control_plane, member, force, wait } => {
-            let options = unjoin::Options {
-                cluster_namespace: member.cluster_namespace,
-                wait: duration(&wait)?,
-                wait_text: wait,
-                force,
-                dry_run: member.dry_run,
-            };
-            let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
-            unjoin::run(&context(control_plane), &args, config, name, &options).await
-        }
-        Command::Cordon(it) => cordon::run(&context(it.control_plane), &it.args, Desired::Cordoned, it.dry_run).await,
-        Command::Uncordon(it) => {
-            cordon::run(&context(it.control_plane), &it.args, Desired::Uncordoned, it.dry_run).await
-        }
-        Command::ExplainPlacement { control_plane, explain } => {
-            placement::explain(&context(control_plane), &explain).await
-        }
-        Command::Schedule { control_plane, schedule } => placement::forecast(&context(control_plane), &schedule).await,
-        Command::Interpret { control_plane, interpret } => {
-            interpret::execute_command(&context(control_plane), &interpret, &world::World::system()).await
-        }
-        Command::Version { .. } => {
-            Context::default().print(&version::line(program));
-            Ok(())
-        }
-    }
+    })
 }
 
 fn context(control_plane: ControlPlane) -> Context {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::Client;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -87,26 +88,35 @@ pub struct Member {
 ///
 /// # Errors
 /// In upstream's words; what was created so far stays, and joining can be tried again.
-pub async fn join(control: &Client, member: &Member, name: &str, options: &JoinOptions) -> Result<(), Error> {
-    let id = cluster_id(&member.client).await?;
-    refuse_registered(control, name, &id).await?;
-    if options.dry_run {
-        return Ok(());
-    }
-    let credentials = prepare_member(&member.client, name, options).await?;
-    register(control, member, name, &id, &credentials, options).await
+pub fn join<'a>(
+    control: &'a Client,
+    member: &'a Member,
+    name: &'a str,
+    options: &'a JoinOptions,
+) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let id = cluster_id(&member.client).await?;
+        refuse_registered(control, name, &id).await?;
+        if options.dry_run {
+            return Ok(());
+        }
+        let credentials = prepare_member(&member.client, name, options).await?;
+        register(control, member, name, &id, &credentials, options).await
+    })
 }
 
 /// A cluster is known by the UID of its kube-system namespace.
 ///
 /// # Errors
 /// When the member does not answer, or refuses.
-pub async fn cluster_id(member: &Client) -> Result<String, Error> {
-    let namespace = member
-        .get(&resources::NAMESPACE, &ObjectKey::cluster("kube-system"))
-        .await
-        .map_err(Error::client("get namespace kube-system of the member cluster"))?;
-    Ok(namespace.uid().to_owned())
+pub fn cluster_id<'a>(member: &'a Client) -> BoxFuture<'a, Result<String, Error>> {
+    Box::pin(async move {
+        let namespace = member
+            .get(&resources::NAMESPACE, &ObjectKey::cluster("kube-system"))
+            .await
+            .map_err(Error::client("get namespace kube-system of the member cluster"))?;
+        Ok(namespace.uid().to_owned())
+    })
 }
 
 async fn refuse_registered(control: &Client, name: &str, id: &str) -> Result<(), Error> {

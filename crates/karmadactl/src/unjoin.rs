@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::Client;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -25,58 +26,65 @@ pub struct Options {
     pub dry_run: bool,
 }
 
-pub async fn run(
-    context: &Context,
-    args: &[String],
-    kubeconfig: Option<&str>,
-    kube_context: Option<&str>,
-    options: &Options,
-) -> Result<(), Error> {
-    let name = crate::join::cluster_name(args)?;
-    if options.wait.is_zero() {
-        // The odd blanks are upstream's.
-        return Err(Error::message(format!(" --wait {}  must be a positive duration, e.g. 1m0s ", options.wait_text)));
-    }
-    let control = context.control_plane().await?;
-    let key = ObjectKey::cluster(name);
-    let Some(cluster) =
-        control.get_opt(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?
-    else {
-        return Err(Error::message(format!("no cluster object {name} found in karmada control Plane")));
-    };
-    let cluster = decoded(&cluster)?;
-    if cluster["spec"]["syncMode"] == "Pull" {
-        return Err(Error::message(format!(
-            "cluster {name} is a Pull mode member cluster, please use command `unregister` if you want to continue \
-             unregistering the cluster"
-        )));
-    }
-    // A kubeconfig that is of no use must be known before anything is deleted.
-    let member = match kubeconfig {
-        Some(_) => Some(context.member(kubeconfig, Some(kube_context.unwrap_or(name)), "unjoining").await?.client),
-        None => None,
-    };
-    if let Some(member) = &member {
-        check_identity(context, member, name, cluster["spec"]["id"].as_str().unwrap_or_default()).await?;
-    }
-    if options.dry_run {
-        return Ok(());
-    }
-    delete_cluster(context, &control, name, options).await?;
-    let ns = &options.cluster_namespace;
-    match member {
-        Some(member) => clean_member(&member, name, ns).await.map_err(|error| {
-            Error::message(format!(
-                "cluster {name} is unjoined, but {} were left in it: {error}",
-                credentials(name, ns)
-            ))
-        }),
-        None => {
-            let left = credentials(name, ns);
-            context.log(&format!("{left} were left in cluster {name}; --cluster-kubeconfig would have removed them\n"));
-            Ok(())
+pub fn run<'a>(
+    context: &'a Context,
+    args: &'a [String],
+    kubeconfig: Option<&'a str>,
+    kube_context: Option<&'a str>,
+    options: &'a Options,
+) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let name = crate::join::cluster_name(args)?;
+        if options.wait.is_zero() {
+            // The odd blanks are upstream's.
+            return Err(Error::message(format!(
+                " --wait {}  must be a positive duration, e.g. 1m0s ",
+                options.wait_text
+            )));
         }
-    }
+        let control = context.control_plane().await?;
+        let key = ObjectKey::cluster(name);
+        let Some(cluster) =
+            control.get_opt(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?
+        else {
+            return Err(Error::message(format!("no cluster object {name} found in karmada control Plane")));
+        };
+        let cluster = decoded(&cluster)?;
+        if cluster["spec"]["syncMode"] == "Pull" {
+            return Err(Error::message(format!(
+                "cluster {name} is a Pull mode member cluster, please use command `unregister` if you want to continue \
+             unregistering the cluster"
+            )));
+        }
+        // A kubeconfig that is of no use must be known before anything is deleted.
+        let member = match kubeconfig {
+            Some(_) => Some(context.member(kubeconfig, Some(kube_context.unwrap_or(name)), "unjoining").await?.client),
+            None => None,
+        };
+        if let Some(member) = &member {
+            check_identity(context, member, name, cluster["spec"]["id"].as_str().unwrap_or_default()).await?;
+        }
+        if options.dry_run {
+            return Ok(());
+        }
+        delete_cluster(context, &control, name, options).await?;
+        let ns = &options.cluster_namespace;
+        match member {
+            Some(member) => clean_member(&member, name, ns).await.map_err(|error| {
+                Error::message(format!(
+                    "cluster {name} is unjoined, but {} were left in it: {error}",
+                    credentials(name, ns)
+                ))
+            }),
+            None => {
+                let left = credentials(name, ns);
+                context.log(&format!(
+                    "{left} were left in cluster {name}; --cluster-kubeconfig would have removed them\n"
+                ));
+                Ok(())
+            }
+        }
+    })
 }
 
 /// Refuses to clean up in another cluster than the one that is unjoined.

@@ -23,7 +23,7 @@ pub struct Controller {
 }
 
 /// Every controller there is. A new one is a module and a row.
-pub const CONTROLLERS: &[Controller] = &[
+pub static CONTROLLERS: &[Controller] = &[
     Controller {
         name: "serviceaccount-controller",
         alias: "serviceaccount",

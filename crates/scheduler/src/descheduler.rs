@@ -12,6 +12,7 @@ use controller_runtime::metrics::Steps;
 use controller_runtime::{EventRecorder, Informer, InformerSet};
 use estimator::wire::ObjectReference;
 use estimator::{Answer, Ask, Estimators, Question};
+use futures::future::BoxFuture;
 use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use metrics::Registry;
@@ -49,50 +50,52 @@ impl Default for DeschedulerOptions {
 }
 
 /// Runs until `stop`, the first time at once.
-pub async fn deschedule(
-    informers: &InformerSet,
-    client: &Client,
+pub fn deschedule<'a>(
+    informers: &'a InformerSet,
+    client: &'a Client,
     world: World,
     estimators: Estimators,
     options: DeschedulerOptions,
     stop: CancellationToken,
-) {
-    let bindings = informers.informer(&Binding::api_resource(Scope::Namespaced));
-    let recorder = EventRecorder::start(client.clone(), world, COMPONENT, stop.clone());
-    if !bindings.synced().await {
-        return;
-    }
-    let mut ticks = tokio::time::interval(options.interval.max(Duration::from_secs(1)));
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // The bindings of a round are its queue.
-    let waiting: Arc<AtomicUsize> = Arc::default();
-    let depth = Arc::downgrade(&waiting);
-    let steps = Steps::new(&options.metrics, "descheduler", move || Some(depth.upgrade()?.load(Ordering::Relaxed)));
-    while stop.run_until_cancelled(ticks.tick()).await.is_some() {
-        let (began, mut left) = (Instant::now(), options.budget);
-        let round: Vec<(Arc<Object>, Binding)> = concerned(&bindings);
-        waiting.store(round.len(), Ordering::Relaxed);
-        round.iter().for_each(|_| steps.added());
-        for (object, binding) in round {
-            waiting.fetch_sub(1, Ordering::Relaxed);
-            let _turn = Turn(&steps, steps.begin(began.elapsed()));
-            if left <= 0 {
-                continue;
-            }
-            let Some(moved) = look(&binding, &estimators, &options, left).await else { continue };
-            let written = write(client, &binding, &moved).await;
-            let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
-            left -= if written.is_ok() { total } else { 0 };
-            for involved in pass::involved(&object, &binding) {
-                match &written {
-                    Ok(()) => {
-                        recorder.normal(involved, events::DESCHEDULE_BINDING_SUCCEED, descheduling::event(&moved));
+) -> BoxFuture<'a, ()> {
+    Box::pin(async move {
+        let bindings = informers.informer(&Binding::api_resource(Scope::Namespaced));
+        let recorder = EventRecorder::start(client.clone(), world, COMPONENT, stop.clone());
+        if !bindings.synced().await {
+            return;
+        }
+        let mut ticks = tokio::time::interval(options.interval.max(Duration::from_secs(1)));
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        // The bindings of a round are its queue.
+        let waiting: Arc<AtomicUsize> = Arc::default();
+        let depth = Arc::downgrade(&waiting);
+        let steps = Steps::new(&options.metrics, "descheduler", move || Some(depth.upgrade()?.load(Ordering::Relaxed)));
+        while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+            let (began, mut left) = (Instant::now(), options.budget);
+            let round: Vec<(Arc<Object>, Binding)> = concerned(&bindings);
+            waiting.store(round.len(), Ordering::Relaxed);
+            round.iter().for_each(|_| steps.added());
+            for (object, binding) in round {
+                waiting.fetch_sub(1, Ordering::Relaxed);
+                let _turn = Turn(&steps, steps.begin(began.elapsed()));
+                if left <= 0 {
+                    continue;
+                }
+                let Some(moved) = look(&binding, &estimators, &options, left).await else { continue };
+                let written = write(client, &binding, &moved).await;
+                let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
+                left -= if written.is_ok() { total } else { 0 };
+                for involved in pass::involved(&object, &binding) {
+                    match &written {
+                        Ok(()) => {
+                            recorder.normal(involved, events::DESCHEDULE_BINDING_SUCCEED, descheduling::event(&moved));
+                        }
+                        Err(error) => recorder.warning(involved, events::DESCHEDULE_BINDING_FAILED, error.to_string()),
                     }
-                    Err(error) => recorder.warning(involved, events::DESCHEDULE_BINDING_FAILED, error.to_string()),
                 }
             }
         }
-    }
+    })
 }
 
 /// Ends a step of the queue, however it is left.

@@ -10,6 +10,7 @@ use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use controller_runtime::InformerSet;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use storage::Store;
 use tokio_util::sync::CancellationToken;
@@ -74,37 +75,42 @@ impl Member {
     ///
     /// # Errors
     /// When the store cannot be read, or the first objects cannot be written.
-    pub async fn start(
+    pub fn start(
         options: MemberOptions,
         store: Arc<dyn Store>,
         world: World,
         access: Access,
-    ) -> Result<Self, StartError> {
-        let config = ServerConfig {
-            store,
-            world: world.clone(),
-            resources: flavour::resources(),
-            admission: flavour::admission(&world)
-                .map_err(|source| StartError::Admission { member: options.name.clone(), source })?,
-            authentication: access.authentication,
-            authorization: access.authorization,
-            routes: access.routes,
-            crds: Vec::new(),
-            converters: Default::default(),
-            version: VersionInfo::default(),
-        };
-        let member = options.name.clone();
-        let server =
-            ApiServer::start(config).await.map_err(|source| StartError::Server { member: member.clone(), source })?;
-        let client = Client::in_process(server.service(), Identity::system(flavour::COMPONENT));
-        bootstrap(&client, &options, &world).await?;
-        let stop = CancellationToken::new();
-        let informers = InformerSet::until(client.clone(), world.clone(), stop.clone());
-        let controllers = kube_controllers::start(client.clone(), &informers, access.controllers, &[], stop.clone())
-            .map_err(|source| StartError::Controllers { member: member.clone(), source })?;
-        let pace = Pace { start: options.pod_start, job_run: options.job_run };
-        let shell = if options.bare { None } else { Some(Shell::start(&informers, world, pace, stop.clone()).await) };
-        Ok(Self { name: member, server, client, controllers, shell, stop })
+    ) -> BoxFuture<'static, Result<Self, StartError>> {
+        Box::pin(async move {
+            let config = ServerConfig {
+                store,
+                world: world.clone(),
+                resources: flavour::resources(),
+                admission: flavour::admission(&world)
+                    .map_err(|source| StartError::Admission { member: options.name.clone(), source })?,
+                authentication: access.authentication,
+                authorization: access.authorization,
+                routes: access.routes,
+                crds: Vec::new(),
+                converters: Default::default(),
+                version: VersionInfo::default(),
+            };
+            let member = options.name.clone();
+            let server = ApiServer::start(config)
+                .await
+                .map_err(|source| StartError::Server { member: member.clone(), source })?;
+            let client = Client::in_process(server.service(), Identity::system(flavour::COMPONENT));
+            bootstrap(&client, &options, &world).await?;
+            let stop = CancellationToken::new();
+            let informers = InformerSet::until(client.clone(), world.clone(), stop.clone());
+            let controllers =
+                kube_controllers::start(client.clone(), &informers, access.controllers, &[], stop.clone())
+                    .map_err(|source| StartError::Controllers { member: member.clone(), source })?;
+            let pace = Pace { start: options.pod_start, job_run: options.job_run };
+            let shell =
+                if options.bare { None } else { Some(Shell::start(&informers, world, pace, stop.clone()).await) };
+            Ok(Self { name: member, server, client, controllers, shell, stop })
+        })
     }
 
     pub fn name(&self) -> &str {
