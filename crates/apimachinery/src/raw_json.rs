@@ -1,7 +1,11 @@
 //! Members of an encoded JSON object, found without decoding it. For documents that were decoded once and are therefore
 //! known to be valid; of an invalid one the answer is `None` or some part of it, never a panic.
 
+mod paths;
+
 use std::ops::Range;
+
+pub use paths::{Paths, Places};
 
 /// Where the value of the first member of this name stands in an encoded object. The name must be one that JSON does not
 /// escape.
@@ -13,6 +17,24 @@ pub fn member(json: &[u8], name: &str) -> Option<Range<usize>> {
 pub fn members(json: &[u8]) -> Members<'_> {
     let start = skip_space(json, 0);
     Members { json, at: (json.get(start) == Some(&b'{')).then_some(start + 1) }
+}
+
+/// How many members an encoded object has, or items a list; of everything else none.
+pub fn entries(json: &[u8]) -> usize {
+    let start = skip_space(json, 0);
+    if json.get(start) != Some(&b'[') {
+        return members(json).count();
+    }
+    let (mut count, mut at) = (0, skip_space(json, start + 1));
+    while let Some(end) = end_of_value(json, at) {
+        count += 1;
+        let next = skip_space(json, end);
+        if json.get(next) != Some(&b',') {
+            break;
+        }
+        at = skip_space(json, next + 1);
+    }
+    count
 }
 
 /// See [`members`].
@@ -93,20 +115,42 @@ fn skip_space(json: &[u8], from: usize) -> usize {
     from + rest.iter().take_while(|byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')).count()
 }
 
-/// The end of the text that begins with a quotation mark at `from`.
-fn end_of_text(json: &[u8], from: usize) -> Option<usize> {
+/// The end of the text that begins with a quotation mark at `from`, and whether something in it is escaped.
+pub fn text(json: &[u8], from: usize) -> Option<(usize, bool)> {
     if json.get(from) != Some(&b'"') {
         return None;
     }
-    let mut at = from + 1;
+    let (mut at, mut escaped) = (from + 1, false);
     loop {
-        at += json.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        at += quotation_or_escape(json.get(at..)?)?;
         if json[at] == b'"' {
-            return Some(at + 1);
+            return Some((at + 1, escaped));
         }
         // Whatever is escaped, its first byte does not count; a \u has no quotation marks in its digits.
         at += 2;
+        escaped = true;
     }
+}
+
+/// Where the first quotation mark or backslash is. Texts are most of a document; eight bytes are looked at at once.
+fn quotation_or_escape(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    // The lowest bit that is set is that of the lowest byte that is zero.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let (words, rest) = text.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let found = zero(word ^ (ONES * u64::from(b'"'))) | zero(word ^ (ONES * u64::from(b'\\')));
+        if found != 0 {
+            return Some(index * 8 + found.trailing_zeros() as usize / 8);
+        }
+    }
+    let at = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(words.len() * 8 + at)
+}
+
+fn end_of_text(json: &[u8], from: usize) -> Option<usize> {
+    text(json, from).map(|(end, _)| end)
 }
 
 fn end_of_value(json: &[u8], from: usize) -> Option<usize> {
@@ -145,9 +189,9 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::{Map, Value, json};
 
-    use super::{member, same_but, without};
+    use super::{entries, member, same_but, without};
 
-    fn value() -> impl Strategy<Value = Value> {
+    pub(super) fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
@@ -173,6 +217,8 @@ mod tests {
                 let found = found.map(|text| serde_json::from_str::<Value>(&text).unwrap());
                 prop_assert_eq!(found.as_ref(), tree.get(name));
             }
+            let count = tree.as_object().map(Map::len).or(tree.as_array().map(Vec::len));
+            prop_assert_eq!(entries(text.as_bytes()), count.unwrap_or(0));
         }
 
         #[test]
@@ -189,7 +235,7 @@ mod tests {
 
         #[test]
         fn nothing_makes_it_panic(bytes in prop::collection::vec(prop::sample::select(b"{}[]\"\\:,a1 ".to_vec()), 0..40)) {
-            let _ = (member(&bytes, "a"), without(&bytes, "a", "a"));
+            let _ = (member(&bytes, "a"), without(&bytes, "a", "a"), entries(&bytes));
         }
     }
 

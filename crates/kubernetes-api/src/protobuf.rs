@@ -1,22 +1,20 @@
 //! The protobuf form of built-in kinds, read by table: client-go sends its request bodies this way. One walk over
 //! `data/protobuf.txt` serves every kind, in both directions.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::OnceLock;
-
 use apimachinery::GroupVersionKind;
 use serde_json::{Map, Value, json};
 
 mod encode;
+mod messages;
 mod scalar;
-mod tree;
+mod tape;
 mod wire;
 
 pub use encode::{encode, encode_event, encode_list};
 
+use messages::{Form, Label, MessageId, Type, messages};
 use wire::Reader;
 
-const TABLE: &str = include_str!("../data/protobuf.txt");
 const MAGIC: &[u8] = b"k8s\0";
 /// Messages in messages, and containers in the tree they become: a message may be two levels of JSON, and hold JSON that
 /// is deep itself. JSON's decoder (serde_json's) reads 128 levels; what is decoded here is stored and must be read again.
@@ -34,76 +32,6 @@ pub enum ProtobufError {
     TooDeep,
     #[error("embedded JSON: {0}")]
     Json(String),
-}
-
-#[derive(Clone, Debug)]
-enum Type {
-    String,
-    Bool,
-    Int,
-    Double,
-    Bytes,
-    Message(&'static str),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Label {
-    One,
-    Repeated,
-    Map,
-    /// A message whose fields belong to the parent's JSON object.
-    Inline,
-}
-
-#[derive(Clone, Debug)]
-struct Field {
-    name: &'static str,
-    label: Label,
-    type_: Type,
-}
-
-type Messages = HashMap<&'static str, BTreeMap<u32, Field>>;
-
-fn messages() -> &'static Messages {
-    static ONCE: OnceLock<Messages> = OnceLock::new();
-    ONCE.get_or_init(|| {
-        let mut messages = Messages::new();
-        let mut current = "";
-        for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-            let Some(field) = line.strip_prefix(' ') else {
-                current = line;
-                continue;
-            };
-            let mut words = field.split(' ');
-            if let (Some(Ok(number)), Some(name), Some(text)) =
-                (words.next().map(str::parse), words.next(), words.next())
-            {
-                messages.entry(current).or_default().insert(number, field_of(name, text));
-            }
-        }
-        messages
-    })
-}
-
-fn field_of(name: &'static str, text: &'static str) -> Field {
-    let (label, inner) = if let Some(inner) = text.strip_prefix('[') {
-        (Label::Repeated, inner.trim_end_matches(']'))
-    } else if let Some(inner) = text.strip_prefix('{') {
-        (Label::Map, inner.trim_end_matches('}'))
-    } else if name == "+" {
-        (Label::Inline, text)
-    } else {
-        (Label::One, text)
-    };
-    let type_ = match inner {
-        "string" => Type::String,
-        "bool" => Type::Bool,
-        "int32" | "int64" => Type::Int,
-        "double" => Type::Double,
-        "bytes" => Type::Bytes,
-        message => Type::Message(message),
-    };
-    Field { name, label, type_ }
 }
 
 /// Decodes an enveloped object (`k8s\0`, then `runtime.Unknown`) into the tree its JSON form has; `apiVersion` and
@@ -132,9 +60,9 @@ pub fn decode(bytes: &[u8]) -> Result<Value, ProtobufError> {
     }
     let gvk = GroupVersionKind::from_api_version(&api_version, &kind)
         .map_err(|_| ProtobufError::Malformed("the envelope's apiVersion"))?;
-    let name = message_of(&gvk).ok_or(ProtobufError::UnknownKind(gvk))?;
+    let id = message_of(&gvk).ok_or(ProtobufError::UnknownKind(gvk))?;
     let mut object = Map::new();
-    message(name, raw, &mut object, 0)?;
+    message(id, raw, &mut object, 0)?;
     object.insert("apiVersion".into(), api_version.into());
     object.insert("kind".into(), kind.into());
     let object = Value::Object(object);
@@ -151,47 +79,47 @@ fn levels(value: &Value) -> usize {
 }
 
 /// Option kinds of `meta/v1` may be sent in any group and version.
-fn message_of(gvk: &GroupVersionKind) -> Option<&'static str> {
+fn message_of(gvk: &GroupVersionKind) -> Option<MessageId> {
     let package = match gvk.group.as_str() {
         "" => format!("@core.{}", gvk.version),
         "apiextensions.k8s.io" => format!("k8s.io.apiextensions_apiserver.pkg.apis.apiextensions.{}", gvk.version),
         "apiregistration.k8s.io" => format!("k8s.io.kube_aggregator.pkg.apis.apiregistration.{}", gvk.version),
         group => format!("@{}.{}", group.split('.').next().unwrap_or(group), gvk.version),
     };
-    let find = |name: String| messages().get_key_value(name.as_str()).map(|(name, _)| *name);
+    let find = |name: String| messages().find(&name);
     find(format!("{package}.{}", gvk.kind)).or_else(|| find(format!("~apis.meta.v1.{}", gvk.kind)))
 }
 
-fn message(name: &str, bytes: &[u8], object: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
+fn message(id: MessageId, bytes: &[u8], object: &mut Map<String, Value>, depth: usize) -> Result<(), ProtobufError> {
     if depth > MAX_DEPTH {
         return Err(ProtobufError::TooDeep);
     }
-    // A message without fields is not in the table; neither are fields of newer clients.
-    let Some(fields) = messages().get(name) else { return Ok(()) };
+    let message = messages().get(id);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
-        let Some(field) = fields.get(&number) else { continue };
+        // Fields of newer clients are not in the table.
+        let Some(field) = message.numbered(number) else { continue };
         match field.label {
             Label::Inline => {
-                if let Type::Message(inner) = &field.type_ {
-                    message(inner, value.bytes()?, object, depth + 1)?;
+                if let Type::Message(inner) = field.type_ {
+                    self::message(inner, value.bytes()?, object, depth + 1)?;
                 }
             }
             Label::Repeated => {
-                let item = one(&field.type_, &value, depth)?;
+                let item = one(field.type_, &value, depth)?;
                 if let Value::Array(list) = object.entry(field.name).or_insert_with(|| json!([])) {
                     list.push(item);
                 }
             }
             Label::Map => {
-                let (key, item) = entry(&field.type_, value.bytes()?, depth)?;
+                let (key, item) = entry(field.type_, value.bytes()?, depth)?;
                 if let Value::Object(map) = object.entry(field.name).or_insert_with(|| json!({})) {
                     map.insert(key, item);
                 }
             }
             Label::One => {
-                let item = one(&field.type_, &value, depth)?;
-                if !scalar::is_unset(name, field.name, &item) {
+                let item = one(field.type_, &value, depth)?;
+                if !scalar::is_unset(field, &item) {
                     object.insert(field.name.into(), item);
                 }
             }
@@ -200,7 +128,7 @@ fn message(name: &str, bytes: &[u8], object: &mut Map<String, Value>, depth: usi
     Ok(())
 }
 
-fn entry(type_: &Type, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
+fn entry(type_: Type, bytes: &[u8], depth: usize) -> Result<(String, Value), ProtobufError> {
     let (mut key, mut item) = (String::new(), None);
     let mut reader = Reader::new(bytes);
     while let Some((number, value)) = reader.field()? {
@@ -217,21 +145,21 @@ fn entry(type_: &Type, bytes: &[u8], depth: usize) -> Result<(String, Value), Pr
     Ok((key, item.unwrap_or(empty)))
 }
 
-fn one(type_: &Type, value: &wire::Value<'_>, depth: usize) -> Result<Value, ProtobufError> {
+fn one(type_: Type, value: &wire::Value<'_>, depth: usize) -> Result<Value, ProtobufError> {
     Ok(match type_ {
         Type::String => value.text()?.into(),
         Type::Bool => (value.integer()? != 0).into(),
         Type::Int => value.integer()?.into(),
         Type::Double => scalar::number(value.double()?),
         Type::Bytes => scalar::base64(value.bytes()?).into(),
-        Type::Message(name) => {
-            let mut object = Map::new();
-            let bytes = value.bytes()?;
-            match scalar::raw_field(name) {
-                Some(number) => return scalar::embedded(bytes, number),
-                None => message(name, bytes, &mut object, depth + 1)?,
+        Type::Message(id) => {
+            let (bytes, form) = (value.bytes()?, messages().get(id).form);
+            if form == Form::Embedded {
+                return scalar::embedded(bytes);
             }
-            scalar::json_form(name, bytes, object)?
+            let mut object = Map::new();
+            message(id, bytes, &mut object, depth + 1)?;
+            scalar::json_form(form, bytes, object)?
         }
     })
 }

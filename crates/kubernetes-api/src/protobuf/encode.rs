@@ -1,15 +1,15 @@
-//! The way back: an object's tree as the enveloped message that clients without JSON read. Zero values are left out;
+//! The way back: an object's JSON as the enveloped message that clients without JSON read. Zero values are left out;
 //! every decoder takes them for what they are.
 
-use std::borrow::Cow;
 use std::str::FromStr;
 
 use apimachinery::GroupVersionKind;
 use apimachinery::duration::Duration;
 use base64::Engine as _;
 
-use super::tree::{Members, Tree, member};
-use super::{Field, Label, MAGIC, MAX_DEPTH, ProtobufError, Type, message_of, messages, scalar};
+use super::messages::{Field, Form, Label, MessageId, Type, messages};
+use super::tape::{Kind, Node, Place, Tape};
+use super::{MAGIC, MAX_DEPTH, ProtobufError, message_of};
 
 /// Encodes an object or a list, given as JSON, with its envelope.
 ///
@@ -23,8 +23,10 @@ pub fn encode(json: &[u8]) -> Result<Vec<u8>, ProtobufError> {
 ///
 /// # Errors
 /// As [`encode`].
-pub fn encode_list<'i>(list: &[u8], items: impl Iterator<Item = &'i [u8]>) -> Result<Vec<u8>, ProtobufError> {
-    let mut out = Vec::with_capacity(list.len());
+pub fn encode_list<'i>(list: &[u8], items: impl Iterator<Item = &'i [u8]> + Clone) -> Result<Vec<u8>, ProtobufError> {
+    // What is left of JSON is shorter.
+    let size = list.len() + items.clone().map(<[u8]>::len).sum::<usize>();
+    let mut out = Vec::with_capacity(size);
     envelope(list, items, &mut out)?;
     Ok(out)
 }
@@ -42,31 +44,31 @@ pub fn encode_event(type_: &str, json: &[u8]) -> Result<Vec<u8>, ProtobufError> 
     Ok(out)
 }
 
-fn read(json: &[u8]) -> Result<Tree<'_>, ProtobufError> {
-    serde_json::from_slice(json).map_err(|error| ProtobufError::Json(error.to_string()))
-}
-
 fn envelope<'i>(json: &[u8], items: impl Iterator<Item = &'i [u8]>, out: &mut Vec<u8>) -> Result<(), ProtobufError> {
-    let object = read(json)?;
-    let (api_version, kind) = (object.text("apiVersion"), object.text("kind"));
-    let gvk = GroupVersionKind::from_api_version(api_version, kind)
+    let mut tape = Tape::default();
+    let object = tape.read(json)?;
+    let said = |name| object.member(name).filter(|value| value.kind() == Kind::Text).map(Node::text).transpose();
+    let (api_version, kind) = (said("apiVersion")?.unwrap_or_default(), said("kind")?.unwrap_or_default());
+    let text = |bytes| std::str::from_utf8(bytes).map_err(|_| ProtobufError::Malformed("the object's kind"));
+    let gvk = GroupVersionKind::from_api_version(text(&api_version)?, text(&kind)?)
         .map_err(|_| ProtobufError::Malformed("the object's apiVersion"))?;
-    let name = message_of(&gvk).ok_or(ProtobufError::UnknownKind(gvk))?;
+    let id = message_of(&gvk).ok_or(ProtobufError::UnknownKind(gvk))?;
     out.extend_from_slice(MAGIC);
     nested(1, out, |out| {
-        delimited(1, api_version.as_bytes(), out);
-        delimited(2, kind.as_bytes(), out);
+        delimited(1, &api_version, out);
+        delimited(2, &kind, out);
         Ok(())
     })?;
     nested(2, out, |out| {
-        if let Tree::Map(members) = &object {
-            message(name, members, out, 0)?;
-        }
+        let mut found = Vec::new();
+        Encoder { out, found: &mut found }.message(id, object, 0)?;
         // The items of a list are its last field.
-        let field = messages().get(name).and_then(|fields| fields.iter().find(|(_, field)| field.name == "items"));
+        let message = messages().get(id);
+        let field = message.named(b"items").map(|place| &message.fields[usize::from(place)]);
+        let mut tape = Tape::default();
         for item in items {
-            let (number, field) = field.ok_or(MISFIT)?;
-            value(*number, &field.type_, &read(item)?, out, 0)?;
+            let field = field.ok_or(MISFIT)?;
+            Encoder { out, found: &mut found }.value(field, tape.read(item)?, 0)?;
         }
         Ok(())
     })?;
@@ -101,126 +103,171 @@ fn nested(
     out: &mut Vec<u8>,
     content: impl FnOnce(&mut Vec<u8>) -> Result<(), ProtobufError>,
 ) -> Result<(), ProtobufError> {
-    varint(u64::from(number) << 3 | 2, out);
-    let at = out.len();
-    out.push(0);
+    let start = begin(number, out);
     content(out)?;
-    let length = out.len() - at - 1;
-    if let Ok(short @ 0..0x80) = u8::try_from(length) {
-        out[at] = short;
-    } else {
-        let mut prefix = Vec::with_capacity(10);
-        varint(length as u64, &mut prefix);
-        out.splice(at..=at, prefix);
-    }
+    end(start, out);
     Ok(())
 }
 
-fn message(name: &str, object: &Members<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), ProtobufError> {
-    if depth > MAX_DEPTH {
-        return Err(ProtobufError::TooDeep);
-    }
-    let Some(fields) = messages().get(name) else { return Ok(()) };
-    for (number, field) in fields {
-        encode_field(*number, field, object, out, depth)?;
-    }
-    Ok(())
+/// Where the content of a nested field begins, which [`end`] is told.
+fn begin(number: u32, out: &mut Vec<u8>) -> usize {
+    varint(u64::from(number) << 3 | 2, out);
+    // Most lengths take one byte.
+    out.push(0);
+    out.len()
 }
 
-fn encode_field(
-    number: u32,
-    field: &Field,
-    object: &Members<'_>,
-    out: &mut Vec<u8>,
-    depth: usize,
-) -> Result<(), ProtobufError> {
-    if let (Label::Inline, Type::Message(inner)) = (field.label, &field.type_) {
-        let mut part = Vec::new();
-        message(inner, object, &mut part, depth + 1)?;
-        if !part.is_empty() {
-            delimited(number, &part, out);
-        }
-        return Ok(());
+fn end(start: usize, out: &mut Vec<u8>) {
+    let length = out.len() - start;
+    let more = (length.max(1).ilog2() / 7) as usize;
+    if more > 0 {
+        out.resize(out.len() + more, 0);
+        out.copy_within(start..start + length, start + more);
     }
-    match (field.label, member(object, field.name)) {
-        (_, None | Some(Tree::Null)) => Ok(()),
-        (Label::Repeated, Some(Tree::List(items))) => {
-            items.iter().try_for_each(|item| value(number, &field.type_, item, out, depth))
-        }
-        (Label::Map, Some(Tree::Map(members))) => members.iter().try_for_each(|(key, member)| {
-            nested(number, out, |out| {
-                delimited(1, key.as_bytes(), out);
-                value(2, &field.type_, member, out, depth)
-            })
-        }),
-        (_, Some(one)) => value(number, &field.type_, one, out, depth),
+    let mut bits = length;
+    for byte in &mut out[start - 1..start + more] {
+        *byte = bits as u8 | 0x80;
+        bits >>= 7;
     }
-}
-
-fn value(number: u32, type_: &Type, value: &Tree<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), ProtobufError> {
-    match (type_, value) {
-        (Type::Message(name), value) => return nested(number, out, |out| embedded(name, value, out, depth + 1)),
-        (type_, Tree::Raw(json)) => return self::value(number, type_, &read(json.get().as_bytes())?, out, depth),
-        (Type::String, Tree::Text(text)) => delimited(number, text.as_bytes(), out),
-        (Type::Bool, Tree::Bool(flag)) => integer(number, i64::from(*flag), out),
-        (Type::Int, Tree::Number(n)) => integer(number, n.as_i64().ok_or(MISFIT)?, out),
-        (Type::Double, Tree::Number(n)) => {
-            varint(u64::from(number) << 3 | 1, out);
-            out.extend_from_slice(&n.as_f64().ok_or(MISFIT)?.to_le_bytes());
-        }
-        (Type::Bytes, Tree::Text(text)) => {
-            let bytes = base64::engine::general_purpose::STANDARD.decode(&**text).map_err(|_| MISFIT)?;
-            delimited(number, &bytes, out);
-        }
-        _ => return Err(MISFIT),
-    }
-    Ok(())
+    out[start + more - 1] &= 0x7f;
 }
 
 const MISFIT: ProtobufError = ProtobufError::Malformed("a value does not have the type of its field");
 
-/// A message, whatever its JSON form is.
-fn embedded(name: &str, value: &Tree<'_>, out: &mut Vec<u8>, depth: usize) -> Result<(), ProtobufError> {
-    if let Some(number) = scalar::raw_field(name) {
-        return nested(number, out, |out| {
-            serde_json::to_writer(out, value).map_err(|error| ProtobufError::Json(error.to_string()))
-        });
+struct Encoder<'o> {
+    out: &'o mut Vec<u8>,
+    /// The fields of the messages that are being written: places, and what they hold. Those of the innermost are last.
+    found: &'o mut Vec<(u16, Place)>,
+}
+
+impl Encoder<'_> {
+    /// The fields of a message, by number.
+    fn message(&mut self, id: MessageId, object: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
+        if depth > MAX_DEPTH {
+            return Err(ProtobufError::TooDeep);
+        }
+        let (message, begin) = (messages().get(id), self.found.len());
+        self.found.extend(message.inlined.iter().map(|place| (*place, object.place())));
+        for (name, value) in object.members() {
+            let place = message.named(&name.text()?);
+            self.found.extend(place.map(|place| (place, value.place())));
+        }
+        // Stable: of several members of one name the last counts.
+        self.found[begin..].sort_by_key(|(place, _)| *place);
+        for at in begin..self.found.len() {
+            let (place, value) = self.found[at];
+            if self.found.get(at + 1).is_none_or(|(next, _)| *next != place) {
+                self.field(&message.fields[usize::from(place)], object.elsewhere(value), depth)?;
+            }
+        }
+        self.found.truncate(begin);
+        Ok(())
     }
-    if let Tree::Raw(json) = value {
-        return embedded(name, &read(json.get().as_bytes())?, out, depth);
+
+    /// A message of which one field is known, by its JSON name.
+    fn single(&mut self, id: MessageId, name: &[u8], value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
+        let message = messages().get(id);
+        match message.named(name) {
+            Some(place) => self.field(&message.fields[usize::from(place)], value, depth),
+            None => Ok(()),
+        }
     }
-    let under = |key: &'static str| vec![(Cow::Borrowed(key), value.clone())];
-    let short = name.rsplit('.').next().unwrap_or(name);
-    match (short, value) {
-        ("Time" | "Timestamp" | "MicroTime", Tree::Text(text)) => {
-            let at = jiff::Timestamp::from_str(text).map_err(|_| MISFIT)?;
-            integer(1, at.as_second(), out);
-            integer(2, i64::from(at.subsec_nanosecond()), out);
+
+    fn field(&mut self, field: &Field, value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
+        match (field.label, field.type_, value.kind()) {
+            (Label::Inline, Type::Message(inner), _) => {
+                let before = self.out.len();
+                let start = begin(field.number, self.out);
+                self.message(inner, value, depth + 1)?;
+                if self.out.len() == start {
+                    self.out.truncate(before);
+                } else {
+                    end(start, self.out);
+                }
+                Ok(())
+            }
+            (_, _, Kind::Null) => Ok(()),
+            (Label::Repeated, _, Kind::List) => value.children().try_for_each(|item| self.value(field, item, depth)),
+            (Label::Map, _, Kind::Map) => value.members().try_for_each(|(key, member)| {
+                let start = begin(field.number, self.out);
+                delimited(1, &key.text()?, self.out);
+                self.value(&Field { number: 2, ..*field }, member, depth)?;
+                end(start, self.out);
+                Ok(())
+            }),
+            _ => self.value(field, value, depth),
         }
-        ("Duration", Tree::Text(text)) => {
-            integer(1, text.parse::<Duration>().map_err(|_| MISFIT)?.as_nanos(), out);
-        }
-        ("Quantity", Tree::Text(text)) => delimited(1, text.as_bytes(), out),
-        ("Quantity", Tree::Number(n)) => delimited(1, n.to_string().as_bytes(), out),
-        ("IntOrString", Tree::Number(n)) => {
-            integer(1, 0, out);
-            integer(2, n.as_i64().ok_or(MISFIT)?, out);
-        }
-        ("IntOrString", Tree::Text(text)) => {
-            integer(1, 1, out);
-            delimited(3, text.as_bytes(), out);
-        }
-        ("JSONSchemaPropsOrArray", Tree::List(_)) => message(name, &under("jSONSchemas"), out, depth)?,
-        ("JSONSchemaPropsOrStringArray", Tree::List(_)) => message(name, &under("property"), out, depth)?,
-        ("JSONSchemaPropsOrBool", Tree::Bool(flag)) => integer(1, i64::from(*flag), out),
-        ("JSONSchemaPropsOrBool", _) => {
-            integer(1, 1, out);
-            message(name, &under("schema"), out, depth)?;
-        }
-        ("JSONSchemaPropsOrArray" | "JSONSchemaPropsOrStringArray", _) => message(name, &under("schema"), out, depth)?,
-        (_, Tree::List(_)) => message(name, &under("items"), out, depth)?,
-        (_, Tree::Map(map)) => message(name, map, out, depth)?,
-        _ => return Err(MISFIT),
     }
-    Ok(())
+
+    fn value(&mut self, field: &Field, value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
+        let Field { number, type_, .. } = *field;
+        match (type_, value.kind()) {
+            (Type::Message(id), _) => {
+                let start = begin(number, self.out);
+                self.embedded(id, value, depth + 1)?;
+                end(start, self.out);
+            }
+            (Type::String, Kind::Text) => delimited(number, &value.text()?, self.out),
+            (Type::Bool, Kind::Bool) => integer(number, i64::from(value.is_true()), self.out),
+            (Type::Int, Kind::Number) => integer(number, whole(value)?, self.out),
+            (Type::Double, Kind::Number) => {
+                varint(u64::from(number) << 3 | 1, self.out);
+                let double = value.number()?.as_f64().ok_or(MISFIT)?;
+                self.out.extend_from_slice(&double.to_le_bytes());
+            }
+            (Type::Bytes, Kind::Text) => {
+                let engine = base64::engine::general_purpose::STANDARD;
+                let bytes = engine.decode(&*value.text()?).map_err(|_| MISFIT)?;
+                delimited(number, &bytes, self.out);
+            }
+            _ => return Err(MISFIT),
+        }
+        Ok(())
+    }
+
+    /// A message, whatever its JSON form is.
+    fn embedded(&mut self, id: MessageId, value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
+        match (messages().get(id).form, value.kind()) {
+            (Form::Embedded, _) => nested(1, self.out, |out| value.write(out))?,
+            (Form::Time | Form::MicroTime, Kind::Text) => {
+                let at = jiff::Timestamp::from_str(text(&value.text()?)?).map_err(|_| MISFIT)?;
+                integer(1, at.as_second(), self.out);
+                integer(2, i64::from(at.subsec_nanosecond()), self.out);
+            }
+            (Form::Duration, Kind::Text) => {
+                let duration: Duration = text(&value.text()?)?.parse().map_err(|_| MISFIT)?;
+                integer(1, duration.as_nanos(), self.out);
+            }
+            (Form::Quantity, Kind::Text) => delimited(1, &value.text()?, self.out),
+            (Form::Quantity, Kind::Number) => delimited(1, value.number()?.to_string().as_bytes(), self.out),
+            (Form::IntOrString, Kind::Number) => {
+                integer(1, 0, self.out);
+                integer(2, whole(value)?, self.out);
+            }
+            (Form::IntOrString, Kind::Text) => {
+                integer(1, 1, self.out);
+                delimited(3, &value.text()?, self.out);
+            }
+            (Form::SchemaOrSchemas, Kind::List) => self.single(id, b"jSONSchemas", value, depth)?,
+            (Form::SchemaOrNames, Kind::List) => self.single(id, b"property", value, depth)?,
+            (Form::SchemaOrBool, Kind::Bool) => integer(1, i64::from(value.is_true()), self.out),
+            (Form::SchemaOrBool, _) => {
+                integer(1, 1, self.out);
+                self.single(id, b"schema", value, depth)?;
+            }
+            (Form::SchemaOrSchemas | Form::SchemaOrNames, _) => self.single(id, b"schema", value, depth)?,
+            (_, Kind::List) => self.single(id, b"items", value, depth)?,
+            (_, Kind::Map) => self.message(id, value, depth)?,
+            _ => return Err(MISFIT),
+        }
+        Ok(())
+    }
+}
+
+fn whole(value: Node<'_>) -> Result<i64, ProtobufError> {
+    value.number()?.as_i64().ok_or(MISFIT)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, ProtobufError> {
+    std::str::from_utf8(bytes).map_err(|_| MISFIT)
 }

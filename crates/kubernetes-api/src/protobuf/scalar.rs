@@ -6,6 +6,7 @@ use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use super::ProtobufError;
+use super::messages::{Field, Form};
 use super::wire::Reader;
 
 /// Go writes the zero of every field that is not a pointer, and JSON leaves it out. In these fields, which are pointers
@@ -113,17 +114,18 @@ const ZERO_COUNTS_IN: &[(&str, &str)] = &[
     ("storage.v1.VolumeError", "errorCode"),
 ];
 
+pub(super) fn zero_counts(message: &str, name: &str) -> bool {
+    ZERO_COUNTS.binary_search(&name).is_ok()
+        || ZERO_COUNTS_IN.iter().any(|(place, field)| *field == name && message.ends_with(place))
+}
+
 /// Whether a field of a message is as good as absent.
-pub(super) fn is_unset(message: &str, name: &str, value: &Value) -> bool {
-    let counts = || {
-        ZERO_COUNTS.binary_search(&name).is_ok()
-            || ZERO_COUNTS_IN.iter().any(|(place, field)| *field == name && message.ends_with(place))
-    };
+pub(super) fn is_unset(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::String(text) => text.is_empty() && name != "storageClassName",
-        Value::Bool(false) => !counts(),
-        Value::Number(number) => number.as_i64() == Some(0) && !counts(),
+        Value::String(text) => text.is_empty() && field.name != "storageClassName",
+        Value::Bool(false) => !field.zero_counts,
+        Value::Number(number) => number.as_i64() == Some(0) && !field.zero_counts,
         _ => false,
     }
 }
@@ -137,16 +139,11 @@ pub(super) fn number(double: f64) -> Value {
     double.into()
 }
 
-/// The number of the field that holds the JSON of a message that is nothing but embedded JSON.
-pub(super) fn raw_field(message: &str) -> Option<u32> {
-    let short = message.rsplit('.').next().unwrap_or(message);
-    matches!(short, "RawExtension" | "FieldsV1" | "JSON").then_some(1)
-}
-
-pub(super) fn embedded(bytes: &[u8], number: u32) -> Result<Value, ProtobufError> {
+/// The JSON of a message that is nothing but embedded JSON; it is in the first field.
+pub(super) fn embedded(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let mut reader = Reader::new(bytes);
-    while let Some((found, value)) = reader.field()? {
-        if found == number {
+    while let Some((number, value)) = reader.field()? {
+        if number == 1 {
             let raw = value.bytes()?;
             if raw.is_empty() {
                 return Ok(Value::Null);
@@ -158,25 +155,23 @@ pub(super) fn embedded(bytes: &[u8], number: u32) -> Result<Value, ProtobufError
 }
 
 /// The JSON form of a decoded message.
-pub(super) fn json_form(message: &str, bytes: &[u8], object: Map<String, Value>) -> Result<Value, ProtobufError> {
-    Ok(match message {
-        "~apis.meta.v1.Time" | "~apis.meta.v1.Timestamp" => time(bytes, false)?,
-        "~apis.meta.v1.MicroTime" => time(bytes, true)?,
-        "~apis.meta.v1.Duration" => Duration::from_nanos(integer(bytes, 1)?).to_string().into(),
-        "~api.resource.Quantity" => object.get("string").cloned().unwrap_or_else(|| "0".into()),
-        "~util.intstr.IntOrString" => match integer(bytes, 1)? {
+pub(super) fn json_form(form: Form, bytes: &[u8], object: Map<String, Value>) -> Result<Value, ProtobufError> {
+    Ok(match form {
+        Form::Object | Form::Embedded => Value::Object(object),
+        Form::Time => time(bytes, false)?,
+        Form::MicroTime => time(bytes, true)?,
+        Form::Duration => Duration::from_nanos(integer(bytes, 1)?).to_string().into(),
+        Form::Quantity => object.get("string").cloned().unwrap_or_else(|| "0".into()),
+        Form::IntOrString => match integer(bytes, 1)? {
             0 => integer(bytes, 2)?.into(),
             _ => object.get("strVal").cloned().unwrap_or_else(|| "".into()),
         },
-        _ => match message.rsplit('.').next().unwrap_or(message) {
-            "ExtraValue" | "OptionalNames" | "Verbs" => object.get("items").cloned().unwrap_or_else(|| json!([])),
-            "JSONSchemaPropsOrArray" => either(&object, "jSONSchemas"),
-            "JSONSchemaPropsOrStringArray" => either(&object, "property"),
-            "JSONSchemaPropsOrBool" => match object.get("schema") {
-                Some(schema) => schema.clone(),
-                None => (integer(bytes, 1)? != 0).into(),
-            },
-            _ => Value::Object(object),
+        Form::Items => object.get("items").cloned().unwrap_or_else(|| json!([])),
+        Form::SchemaOrSchemas => either(&object, "jSONSchemas"),
+        Form::SchemaOrNames => either(&object, "property"),
+        Form::SchemaOrBool => match object.get("schema") {
+            Some(schema) => schema.clone(),
+            None => (integer(bytes, 1)? != 0).into(),
         },
     })
 }

@@ -66,14 +66,7 @@ fn options_are_known_in_every_group_and_bad_bytes_are_refused() {
 }
 
 #[test]
-fn every_type_in_the_table_is_a_scalar_or_a_message_with_a_name() {
-    for (message, fields) in messages() {
-        for field in fields.values() {
-            if let Type::Message(name) = &field.type_ {
-                assert!(name.contains('.'), "{message}.{}: {name}", field.name);
-            }
-        }
-    }
+fn fields_whose_zero_counts_are_in_order() {
     assert!(scalar::sorted());
 }
 
@@ -133,5 +126,26 @@ fn items_given_one_by_one_make_the_list() {
             );
             assert_eq!(item["metadata"]["managedFields"][0]["fieldsV1"], json!({"f:data": {"f:fieldsV1": {}}}));
         }
+    }
+}
+
+#[test]
+fn neither_spaces_nor_order_nor_spelling_count() {
+    let stored = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"labels":{"a":"b"},"name":"pA"},
+        "spec":{"containers":[{"image":"i","name":"c"}],"nodeName":"n\n"}}"#;
+    let other = r#" {"spec" : {"nodeName":"x", "nodeName":"n\u000a","containers": [ {"\u006eame":"c","image":"i"} ]},
+        "metadata":{"name":"p\u0041","namespace":null,"labels":{"a":"b"}},"kind":"Pod","more":[1,{}],"apiVersion":"\u00761"}"#;
+    let bytes = encode(stored.as_bytes()).expect("a Pod");
+    assert_eq!(encode(other.as_bytes()).expect("a Pod"), bytes);
+    assert_eq!(decode(&bytes).expect("a Pod")["spec"]["nodeName"], "n\n");
+}
+
+#[test]
+fn lengths_take_as_many_bytes_as_they_need() {
+    for length in [1, 100, 127, 128, 300, 16_383, 16_384, 70_000, 3_000_000] {
+        let text = "x".repeat(length);
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": text}});
+        let decoded = decode(&encode(object.to_string().as_bytes()).expect("a ConfigMap")).expect("what was encoded");
+        assert_eq!(decoded, object, "{length}");
     }
 }
