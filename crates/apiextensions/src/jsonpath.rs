@@ -77,6 +77,14 @@ impl JsonPath {
         found
     }
 
+    /// The names it begins with: all it reaches is below there.
+    pub fn beginning(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map_while(|step| match step {
+            Step::Child(name) => Some(&**name),
+            _ => None,
+        })
+    }
+
     /// The field names, when the path consists of children only.
     pub fn fields(&self) -> Option<Vec<&str>> {
         self.steps

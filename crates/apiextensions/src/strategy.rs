@@ -6,6 +6,7 @@ use std::sync::Arc;
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::Time;
+use apimachinery::raw_json::{Paths, Places};
 use apimachinery::resource::{Column, RequestContext, Resource, ResourceInfo, Strategy, Subresource};
 use apimachinery::schema::TypeOf;
 use apimachinery::versions::compare_versions;
@@ -107,7 +108,7 @@ fn resource(
         types: Arc::clone(types),
         scale: version.scale().cloned(),
         warning: deprecation(crd, version),
-        columns: columns(version),
+        shown: Shown::of(columns(version)),
         schema_revision: compilation.schema_revision,
         converter: compilation.converter.clone(),
         crd_name: crd.metadata.name.clone(),
@@ -155,6 +156,27 @@ struct PreparedColumn {
     path: JsonPath,
 }
 
+/// What tables show of an object.
+struct Shown {
+    columns: Vec<PreparedColumn>,
+    /// Where the columns look, and those of the places that the others are in.
+    paths: Paths,
+    places: Vec<usize>,
+}
+
+impl Shown {
+    fn of(columns: Vec<PreparedColumn>) -> Self {
+        let mut paths = Paths::default();
+        let name = paths.add(["metadata", "name"]);
+        // What is spelled with escapes is looked for in what holds it.
+        let is_plain = |name: &&str| !name.contains(|c: char| c.is_control() || matches!(c, '"' | '\\'));
+        let looks = columns.iter().map(|column| paths.add(column.path.beginning().take_while(is_plain)));
+        let places: Vec<usize> = looks.chain([name]).collect();
+        let places = paths.outermost(places);
+        Self { columns, paths, places }
+    }
+}
+
 fn columns(version: &Version) -> Vec<PreparedColumn> {
     let age = PrinterColumn {
         name: "Age".into(),
@@ -195,7 +217,7 @@ struct CustomStrategy {
     types: Arc<BTreeMap<String, Typed>>,
     scale: Option<Scale>,
     warning: Option<String>,
-    columns: Vec<PreparedColumn>,
+    shown: Shown,
     schema_revision: u64,
     converter: Option<Arc<dyn Converter>>,
     validator: Validator,
@@ -325,16 +347,25 @@ impl Strategy for CustomStrategy {
             description: "Name must be unique within a namespace.".into(),
             ..Column::new("Name", "string")
         };
-        std::iter::once(name).chain(self.columns.iter().map(|prepared| prepared.column.clone())).collect()
+        std::iter::once(name).chain(self.shown.columns.iter().map(|prepared| prepared.column.clone())).collect()
     }
 
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
         let name = object["metadata"]["name"].clone();
-        let cells = self.columns.iter().map(|prepared| {
+        let cells = self.shown.columns.iter().map(|prepared| {
             let found = prepared.path.find(object).into_iter().next();
             found.map_or(Value::Null, |value| cell(&prepared.column.type_, value, now))
         });
         std::iter::once(name).chain(cells).collect()
+    }
+
+    fn write_row(&self, object: &Object, now: Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        let Shown { paths, places, .. } = &self.shown;
+        let mut found = Places::new();
+        paths.find(object.json(), &mut found);
+        let part = paths.tree(object.json(), &found, places)?;
+        out.extend_from_slice(b"\"cells\":");
+        serde_json::to_writer(out, &self.cells(&part, now))
     }
 }
 
@@ -433,6 +464,13 @@ mod tests {
         assert_eq!(json!(strategy.cells(&object, now)), json!(["a", "True", 2, "90s"]));
         assert_eq!(json!(strategy.cells(&json!({"metadata": {"name": "a"}}), now)), json!(["a", null, null, null]));
         assert_eq!(strategy.columns().len(), 4);
+        for object in [object, json!({"metadata": {"name": "a"}, "status": {"conditions": 7}, "spec": null})] {
+            let stored = Object::from_value(&object).expect("an object");
+            let mut row = Vec::new();
+            strategy.write_row(&stored, now, &mut row).expect("a row");
+            let cells = format!("\"cells\":{}", Value::from(strategy.cells(&object, now)));
+            assert_eq!(String::from_utf8_lossy(&row), cells);
+        }
         let plain = &compiled()[1].strategy;
         assert_eq!(plain.columns().iter().map(|c| c.name.clone()).collect::<Vec<_>>(), ["Name", "Age"]);
     }

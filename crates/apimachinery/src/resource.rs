@@ -243,6 +243,31 @@ pub trait Strategy: Send + Sync {
     fn row_conditions(&self, _object: &Value) -> Vec<Value> {
         Vec::new()
     }
+
+    /// Writes the cells and the conditions of a stored object as members of a row, the object left out:
+    /// `"cells":[...],"conditions":[...]`, the latter where there are any. Lists have many rows, so kinds that need not decode
+    /// all of an object for its row do this in their own way, to the same end.
+    ///
+    /// # Errors
+    /// When the object cannot be decoded.
+    fn write_row(&self, object: &Object, now: crate::meta::Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        let tree = object.to_value()?;
+        out.extend_from_slice(b"\"cells\":");
+        serde_json::to_writer(&mut *out, &self.cells(&tree, now))?;
+        write_conditions(&self.row_conditions(&tree), out)
+    }
+}
+
+/// The conditions of a row as a member that follows its cells; nothing where there are none.
+///
+/// # Errors
+/// Those of encoding.
+pub fn write_conditions(conditions: &[Value], out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    out.extend_from_slice(b",\"conditions\":");
+    serde_json::to_writer(out, conditions)
 }
 
 /// A plain kind.

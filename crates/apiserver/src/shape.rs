@@ -138,16 +138,8 @@ pub fn shaped_list(
             put_metadata(&mut out, item, form.meta);
             continue;
         }
-        // No column of a built-in kind shows owners; a definition's may show anything.
-        let tree = if resource.info.custom { item.to_value() } else { item.apart().map(|apart| apart.tree) };
-        let tree = tree.map_err(errors::document)?;
-        out.extend_from_slice(b"{\"cells\":");
-        serde_json::to_writer(&mut out, &resource.strategy.cells(&tree, now)).map_err(Status::internal)?;
-        let conditions = resource.strategy.row_conditions(&tree);
-        if !conditions.is_empty() {
-            out.extend_from_slice(b",\"conditions\":");
-            serde_json::to_writer(&mut out, &conditions).map_err(Status::internal)?;
-        }
+        out.push(b'{');
+        resource.strategy.write_row(item, now, &mut out).map_err(errors::document)?;
         out.extend_from_slice(b",\"object\":");
         match form.include {
             Include::None => out.extend_from_slice(b"null"),

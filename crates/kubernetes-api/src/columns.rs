@@ -13,12 +13,24 @@ mod cluster;
 mod events;
 mod network;
 mod pods;
+mod stored;
 mod workloads;
 
 const TABLE: &str = include_str!("../data/columns.txt");
 
+pub(crate) use stored::write_row;
+
 /// A cell of its own making.
-type Function = fn(&Value, Time) -> Value;
+struct Function {
+    name: &'static str,
+    /// What it looks at: values at these paths, and nothing beside them.
+    reads: &'static [&'static str],
+    run: fn(&Value, Time) -> Value,
+}
+
+const fn function(name: &'static str, reads: &'static [&'static str], run: fn(&Value, Time) -> Value) -> Function {
+    Function { name, reads, run }
+}
 
 struct Row {
     column: Column,
@@ -26,10 +38,17 @@ struct Row {
 }
 
 enum Cell {
-    Value { path: Vec<&'static str>, otherwise: Value },
-    Count(Vec<&'static str>),
-    Age { path: Vec<&'static str>, otherwise: &'static str },
-    Run(Function),
+    Value {
+        path: Vec<&'static str>,
+        otherwise: Value,
+    },
+    /// How many entries there are at all of these.
+    Count(Vec<Vec<&'static str>>),
+    Age {
+        path: Vec<&'static str>,
+        otherwise: &'static str,
+    },
+    Run(&'static Function),
 }
 
 /// By group and kind.
@@ -70,10 +89,10 @@ fn row(text: &'static str) -> Option<Row> {
 fn cell_of(text: &'static str, type_: &str) -> Option<Cell> {
     let (head, otherwise) = text.split_once(" | ").map_or((text, None), |(head, text)| (head, Some(text)));
     if let Some(name) = head.strip_prefix("! ") {
-        return function(name).map(Cell::Run);
+        return functions().find(|function| function.name == name).map(Cell::Run);
     }
-    if let Some(path) = head.strip_prefix("# ") {
-        return path_of(path).map(Cell::Count);
+    if let Some(paths) = head.strip_prefix("# ") {
+        return paths.split(" + ").map(path_of).collect::<Option<_>>().map(Cell::Count);
     }
     if let Some(path) = head.strip_prefix("age") {
         let path = if path.is_empty() { ".metadata.creationTimestamp" } else { path.trim_start() };
@@ -93,9 +112,9 @@ fn path_of(text: &'static str) -> Option<Vec<&'static str>> {
     Some(text.strip_prefix('.')?.split('.').collect())
 }
 
-fn function(name: &str) -> Option<Function> {
+fn functions() -> impl Iterator<Item = &'static Function> {
     let tables = [pods::FUNCTIONS, workloads::FUNCTIONS, network::FUNCTIONS, cluster::FUNCTIONS, events::FUNCTIONS];
-    tables.into_iter().flatten().find(|(known, _)| *known == name).map(|(_, function)| *function)
+    tables.into_iter().flatten()
 }
 
 pub(crate) fn columns(group: &str, kind: &str) -> Vec<Column> {
@@ -138,12 +157,12 @@ fn cell(cell: &Cell, object: &Value, now: Time) -> Value {
             let value = at(path);
             if value.is_null() || value == "" { otherwise.clone() } else { value.clone() }
         }
-        Cell::Count(path) => entries(at(path)).into(),
+        Cell::Count(paths) => paths.iter().map(|path| entries(at(path))).sum::<usize>().into(),
         Cell::Age { path, otherwise } => {
             let seconds = seconds_between(at(path), now);
             seconds.map_or_else(|| (*otherwise).to_owned(), human_duration).into()
         }
-        Cell::Run(function) => function(object, now),
+        Cell::Run(function) => (function.run)(object, now),
     }
 }
 
@@ -197,7 +216,11 @@ fn selector_text(selector: &Value) -> String {
 }
 
 fn seconds_between(from: &Value, to: Time) -> Option<i64> {
-    let from: jiff::Timestamp = from.as_str()?.parse().ok()?;
+    seconds_since(from.as_str()?, to)
+}
+
+fn seconds_since(from: &str, to: Time) -> Option<i64> {
+    let from: jiff::Timestamp = from.parse().ok()?;
     Some(to.timestamp().as_second() - from.as_second())
 }
 

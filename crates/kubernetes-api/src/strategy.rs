@@ -168,4 +168,8 @@ impl Strategy for BuiltIn {
     fn row_conditions(&self, object: &Value) -> Vec<Value> {
         columns::row_conditions(&self.group, &self.kind, object)
     }
+
+    fn write_row(&self, object: &Object, now: Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        columns::write_row(&self.group, &self.kind, object.json(), now, out)
+    }
 }

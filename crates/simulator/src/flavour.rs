@@ -153,4 +153,8 @@ impl Strategy for Own {
     fn cells(&self, object: &Value, now: Time) -> Vec<Value> {
         self.inner.cells(object, now)
     }
+
+    fn write_row(&self, object: &Object, now: Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        self.inner.write_row(object, now, out)
+    }
 }

@@ -3,44 +3,53 @@
 use apimachinery::age::human_duration;
 use serde_json::Value;
 
-use super::{Function, condition, entries, joined, list};
+use super::{Function, condition, function, joined, list};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("api_available", |object, _| api_available(&object["status"]).into()),
-    ("api_service", |object, _| api_service(&object["spec"]["service"]).into()),
-    ("bound_accounts", |object, _| subjects(object, "ServiceAccount").into()),
-    ("bound_groups", |object, _| subjects(object, "Group").into()),
-    ("bound_role", |object, _| bound_role(&object["roleRef"]).into()),
-    ("bound_users", |object, _| subjects(object, "User").into()),
-    ("claim_capacity", |object, _| of_bound(object, |claim| text(&claim["status"]["capacity"]["storage"])).into()),
-    ("claim_modes", |object, _| of_bound(object, |claim| modes(&claim["status"]["accessModes"])).into()),
-    ("dangling", |object, _| condition(&object["status"], "Dangling").map_or("?", as_bool).into()),
-    ("data", |object, _| (entries(&object["data"]) + entries(&object["binaryData"])).into()),
-    ("driver_modes", |object, _| {
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("api_available", &[".status"], |object, _| api_available(&object["status"]).into()),
+    function("api_service", &[".spec.service"], |object, _| api_service(&object["spec"]["service"]).into()),
+    function("bound_accounts", &[".subjects"], |object, _| subjects(object, "ServiceAccount").into()),
+    function("bound_groups", &[".subjects"], |object, _| subjects(object, "Group").into()),
+    function("bound_role", &[".roleRef"], |object, _| bound_role(&object["roleRef"]).into()),
+    function("bound_users", &[".subjects"], |object, _| subjects(object, "User").into()),
+    function("claim_capacity", &[".spec.volumeName", ".status.capacity"], |object, _| {
+        of_bound(object, |claim| text(&claim["status"]["capacity"]["storage"])).into()
+    }),
+    function("claim_modes", &[".spec.volumeName", ".status.accessModes"], |object, _| {
+        of_bound(object, |claim| modes(&claim["status"]["accessModes"])).into()
+    }),
+    function("dangling", &[".status"], |object, _| {
+        condition(&object["status"], "Dangling").map_or("?", as_bool).into()
+    }),
+    function("driver_modes", &[".spec.volumeLifecycleModes"], |object, _| {
         joined(list(&object["spec"]["volumeLifecycleModes"]).filter_map(Value::as_str), "<none>").into()
     }),
-    ("expands", |object, _| (object["allowVolumeExpansion"] == true).into()),
-    ("node_external", |object, _| address(object, "ExternalIP").into()),
-    ("node_internal", |object, _| address(object, "InternalIP").into()),
-    ("node_roles", |object, _| roles(&object["metadata"]["labels"]).into()),
-    ("node_status", |object, _| node_status(object).into()),
-    ("parameter_kind", |object, _| parameter_kind(&object["spec"]["paramKind"]).into()),
-    ("parameter_ref", |object, _| parameter_ref(&object["spec"]["paramRef"]).into()),
-    ("quota_limits", |object, _| quota(object, true).into()),
-    ("quota_requests", |object, _| quota(object, false).into()),
-    ("request_condition", |object, _| request_condition(&object["status"]).into()),
-    ("requested_duration", |object, _| {
+    function("expands", &[".allowVolumeExpansion"], |object, _| (object["allowVolumeExpansion"] == true).into()),
+    function("node_external", &[".status.addresses"], |object, _| address(object, "ExternalIP").into()),
+    function("node_internal", &[".status.addresses"], |object, _| address(object, "InternalIP").into()),
+    function("node_roles", &[".metadata.labels"], |object, _| roles(&object["metadata"]["labels"]).into()),
+    function("node_status", &[".spec.unschedulable", ".status.conditions"], |object, _| node_status(object).into()),
+    function("parameter_kind", &[".spec.paramKind"], |object, _| parameter_kind(&object["spec"]["paramKind"]).into()),
+    function("parameter_ref", &[".spec.paramRef"], |object, _| parameter_ref(&object["spec"]["paramRef"]).into()),
+    function("quota_limits", &[".status"], |object, _| quota(object, true).into()),
+    function("quota_requests", &[".status"], |object, _| quota(object, false).into()),
+    function("request_condition", &[".status"], |object, _| request_condition(&object["status"]).into()),
+    function("requested_duration", &[".spec.expirationSeconds"], |object, _| {
         let seconds = object["spec"]["expirationSeconds"].as_i64();
         seconds.map_or_else(|| "<none>".to_owned(), human_duration).into()
     }),
-    ("storage_class", |object, _| storage_class(&object["metadata"]).into()),
-    ("token_audiences", |object, _| {
+    function("storage_class", &[".metadata.annotations", ".metadata.name"], |object, _| {
+        storage_class(&object["metadata"]).into()
+    }),
+    function("token_audiences", &[".spec.tokenRequests"], |object, _| {
         joined(list(&object["spec"]["tokenRequests"]).filter_map(|request| request["audience"].as_str()), "<unset>")
             .into()
     }),
-    ("volume_claim", |object, _| volume_claim(&object["spec"]["claimRef"]).into()),
-    ("volume_modes", |object, _| modes(&object["spec"]["accessModes"]).into()),
-    ("volume_phase", |object, _| volume_phase(object).into()),
+    function("volume_claim", &[".spec.claimRef"], |object, _| volume_claim(&object["spec"]["claimRef"]).into()),
+    function("volume_modes", &[".spec.accessModes"], |object, _| modes(&object["spec"]["accessModes"]).into()),
+    function("volume_phase", &[".metadata.deletionTimestamp", ".status.phase"], |object, _| {
+        volume_phase(object).into()
+    }),
 ];
 
 fn text(value: &Value) -> String {

@@ -4,15 +4,32 @@ use apimachinery::age::human_duration;
 use apimachinery::meta::Time;
 use serde_json::Value;
 
-use super::{Function, int, seconds_between};
+use super::{Function, function, int, seconds_between};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("event_count", |event, _| count(event).into()),
-    ("event_first", |event, now| first(event, now).into()),
-    ("event_last", |event, now| last(event, now).into()),
-    ("event_message", |event, _| message(event).into()),
-    ("event_object", |event, _| about(event).into()),
-    ("event_source", |event, _| source(event).into()),
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("event_count", &[".series", ".count", ".deprecatedCount"], |event, _| count(event).into()),
+    function("event_first", &[".firstTimestamp", ".deprecatedFirstTimestamp", ".eventTime"], |event, now| {
+        first(event, now).into()
+    }),
+    function(
+        "event_last",
+        &[
+            ".series",
+            ".lastTimestamp",
+            ".deprecatedLastTimestamp",
+            ".firstTimestamp",
+            ".deprecatedFirstTimestamp",
+            ".eventTime",
+        ],
+        |event, now| last(event, now).into(),
+    ),
+    function("event_message", &[".message", ".note"], |event, _| message(event).into()),
+    function("event_object", &[".involvedObject", ".regarding"], |event, _| about(event).into()),
+    function(
+        "event_source",
+        &[".source", ".deprecatedSource", ".reportingComponent", ".reportingController"],
+        |event, _| source(event).into(),
+    ),
 ];
 
 /// The first of the fields that holds something.

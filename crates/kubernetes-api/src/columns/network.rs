@@ -3,21 +3,35 @@
 use apimachinery::meta::Time;
 use serde_json::Value;
 
-use super::{Function, entries, int, joined, list, selector_text};
+use super::{Function, entries, function, int, joined, list, selector_text};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("cidrs", |object, _| joined(list(&object["spec"]["cidrs"]).filter_map(Value::as_str), "").into()),
-    ("class_parameters", |object, _| class_parameters(&object["spec"]["parameters"]).into()),
-    ("endpoints", endpoints),
-    ("ingress_address", |object, _| addresses(&object["status"]["loadBalancer"], "").into()),
-    ("ingress_hosts", |object, _| hosts(&object["spec"]["rules"]).into()),
-    ("ingress_ports", |object, _| if entries(&object["spec"]["tls"]) > 0 { "80, 443" } else { "80" }.into()),
-    ("parent", |object, _| parent(&object["spec"]["parentRef"]).into()),
-    ("policy_selector", |object, _| selector_text(&object["spec"]["podSelector"]).into()),
-    ("service_external", |object, _| service_external(object).into()),
-    ("service_ports", |object, _| service_ports(object).into()),
-    ("slice_endpoints", |object, _| slice_endpoints(object).into()),
-    ("slice_ports", |object, _| slice_ports(object).into()),
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("cidrs", &[".spec.cidrs"], |object, _| {
+        joined(list(&object["spec"]["cidrs"]).filter_map(Value::as_str), "").into()
+    }),
+    function("class_parameters", &[".spec.parameters"], |object, _| {
+        class_parameters(&object["spec"]["parameters"]).into()
+    }),
+    function("endpoints", &[".subsets"], endpoints),
+    function("ingress_address", &[".status.loadBalancer"], |object, _| {
+        addresses(&object["status"]["loadBalancer"], "").into()
+    }),
+    function("ingress_hosts", &[".spec.rules"], |object, _| hosts(&object["spec"]["rules"]).into()),
+    function("ingress_ports", &[".spec.tls"], |object, _| {
+        if entries(&object["spec"]["tls"]) > 0 { "80, 443" } else { "80" }.into()
+    }),
+    function("parent", &[".spec.parentRef"], |object, _| parent(&object["spec"]["parentRef"]).into()),
+    function("policy_selector", &[".spec.podSelector"], |object, _| {
+        selector_text(&object["spec"]["podSelector"]).into()
+    }),
+    function(
+        "service_external",
+        &[".spec.type", ".spec.externalIPs", ".spec.externalName", ".status.loadBalancer"],
+        |object, _| service_external(object).into(),
+    ),
+    function("service_ports", &[".spec.ports"], |object, _| service_ports(object).into()),
+    function("slice_endpoints", &[".endpoints"], |object, _| slice_endpoints(object).into()),
+    function("slice_ports", &[".ports"], |object, _| slice_ports(object).into()),
 ];
 
 /// Entries of a list shown before the rest is only counted.

@@ -4,13 +4,23 @@ use apimachinery::age::human_duration;
 use apimachinery::meta::Time;
 use serde_json::Value;
 
-use super::{Function, condition, entries, holds, int, list, seconds_between};
+use super::{Function, condition, entries, function, holds, int, list, seconds_between};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("pod_gates", |pod, _| gates(pod).into()),
-    ("pod_ready", |pod, _| ready(pod).into()),
-    ("pod_restarts", |pod, now| restarts(pod, now).into()),
-    ("pod_status", |pod, _| status(pod).into()),
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("pod_gates", &[".spec.readinessGates", ".status.conditions"], |pod, _| gates(pod).into()),
+    function(
+        "pod_ready",
+        &[".spec.initContainers", ".spec.containers", ".status.initContainerStatuses", ".status.containerStatuses"],
+        |pod, _| ready(pod).into(),
+    ),
+    function(
+        "pod_restarts",
+        &[".spec.initContainers", ".status.initContainerStatuses", ".status.containerStatuses"],
+        |pod, now| restarts(pod, now).into(),
+    ),
+    function("pod_status", &[".metadata.deletionTimestamp", ".spec.initContainers", ".status"], |pod, _| {
+        status(pod).into()
+    }),
 ];
 
 /// Init containers that go on running beside the others count like them.

@@ -4,33 +4,72 @@ use apimachinery::age::human_duration;
 use apimachinery::meta::Time;
 use serde_json::Value;
 
-use super::{Function, holds, int, joined, list, pairs, plain, seconds_between, selector_text};
+use super::{Function, function, holds, int, joined, list, pairs, plain, seconds_between, selector_text};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] = &[
-    ("containers", |object, _| of_containers(&object["spec"]["template"], "name")),
-    ("controller", |object, _| controller(object).into()),
-    ("current_pods", |object, _| int(&object["status"]["currentReplicas"]).into()),
-    ("images", |object, _| of_containers(&object["spec"]["template"], "image")),
-    ("job_completions", |object, _| job_completions(object).into()),
-    ("job_containers", |object, _| of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "name")),
-    ("job_duration", |object, now| job_duration(&object["status"], now).into()),
-    ("job_images", |object, _| of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "image")),
-    ("job_selector", |object, _| selector_text(&object["spec"]["jobTemplate"]["spec"]["selector"]).into()),
-    ("job_status", |object, _| job_status(object).into()),
-    ("least_pods", |object, _| plain(&object["spec"]["minReplicas"], "<unset>")),
-    ("max_unavailable", |object, _| plain(&object["spec"]["maxUnavailable"], "N/A")),
-    ("min_available", |object, _| plain(&object["spec"]["minAvailable"], "N/A")),
-    ("most_pods", |object, _| int(&object["spec"]["maxReplicas"]).into()),
-    ("node_selector", |object, _| pairs(&object["spec"]["template"]["spec"]["nodeSelector"]).into()),
-    ("plain_selector", |object, _| pairs(&object["spec"]["selector"]).into()),
-    ("ready_of_desired", |object, _| ready_of_desired(object).into()),
-    ("scale_metrics", |object, _| scale_metrics(object).into()),
-    ("scale_target", |object, _| scale_target(object).into()),
-    ("selector", |object, _| selector_text(&object["spec"]["selector"]).into()),
-    ("suspended", |object, _| if object["spec"]["suspend"] == true { "True" } else { "False" }.into()),
-    ("template_containers", |object, _| of_containers(&object["template"], "name")),
-    ("template_images", |object, _| of_containers(&object["template"], "image")),
-    ("template_labels", |object, _| pairs(&object["template"]["metadata"]["labels"]).into()),
+pub(super) const FUNCTIONS: &[Function] = &[
+    function("containers", &[".spec.template.spec.containers"], |object, _| {
+        of_containers(&object["spec"]["template"], "name")
+    }),
+    function("controller", &[".metadata.ownerReferences"], |object, _| controller(object).into()),
+    function("current_pods", &[".status.currentReplicas"], |object, _| {
+        int(&object["status"]["currentReplicas"]).into()
+    }),
+    function("images", &[".spec.template.spec.containers"], |object, _| {
+        of_containers(&object["spec"]["template"], "image")
+    }),
+    function("job_completions", &[".spec.completions", ".spec.parallelism", ".status.succeeded"], |object, _| {
+        job_completions(object).into()
+    }),
+    function("job_containers", &[".spec.jobTemplate.spec.template.spec.containers"], |object, _| {
+        of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "name")
+    }),
+    function("job_duration", &[".status.startTime", ".status.completionTime"], |object, now| {
+        job_duration(&object["status"], now).into()
+    }),
+    function("job_images", &[".spec.jobTemplate.spec.template.spec.containers"], |object, _| {
+        of_containers(&object["spec"]["jobTemplate"]["spec"]["template"], "image")
+    }),
+    function("job_selector", &[".spec.jobTemplate.spec.selector"], |object, _| {
+        selector_text(&object["spec"]["jobTemplate"]["spec"]["selector"]).into()
+    }),
+    function("job_status", &[".metadata.deletionTimestamp", ".status.conditions"], |object, _| {
+        job_status(object).into()
+    }),
+    function("least_pods", &[".spec.minReplicas"], |object, _| plain(&object["spec"]["minReplicas"], "<unset>")),
+    function("max_unavailable", &[".spec.maxUnavailable"], |object, _| plain(&object["spec"]["maxUnavailable"], "N/A")),
+    function("min_available", &[".spec.minAvailable"], |object, _| plain(&object["spec"]["minAvailable"], "N/A")),
+    function("most_pods", &[".spec.maxReplicas"], |object, _| int(&object["spec"]["maxReplicas"]).into()),
+    function("node_selector", &[".spec.template.spec.nodeSelector"], |object, _| {
+        pairs(&object["spec"]["template"]["spec"]["nodeSelector"]).into()
+    }),
+    function("plain_selector", &[".spec.selector"], |object, _| pairs(&object["spec"]["selector"]).into()),
+    function("ready_of_desired", &[".status.readyReplicas", ".spec.replicas"], |object, _| {
+        ready_of_desired(object).into()
+    }),
+    function(
+        "scale_metrics",
+        &[
+            ".spec.metrics",
+            ".spec.targetCPUUtilizationPercentage",
+            ".status.currentCPUUtilizationPercentage",
+            ".status.currentMetrics",
+        ],
+        |object, _| scale_metrics(object).into(),
+    ),
+    function("scale_target", &[".spec.scaleTargetRef"], |object, _| scale_target(object).into()),
+    function("selector", &[".spec.selector"], |object, _| selector_text(&object["spec"]["selector"]).into()),
+    function("suspended", &[".spec.suspend"], |object, _| {
+        if object["spec"]["suspend"] == true { "True" } else { "False" }.into()
+    }),
+    function("template_containers", &[".template.spec.containers"], |object, _| {
+        of_containers(&object["template"], "name")
+    }),
+    function("template_images", &[".template.spec.containers"], |object, _| {
+        of_containers(&object["template"], "image")
+    }),
+    function("template_labels", &[".template.metadata.labels"], |object, _| {
+        pairs(&object["template"]["metadata"]["labels"]).into()
+    }),
 ];
 
 fn of_containers(template: &Value, field: &str) -> Value {
