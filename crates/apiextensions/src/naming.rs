@@ -1,13 +1,67 @@
 //! Which names of a definition are accepted, and the conditions that follow. Decisions only: the API server writes them.
 
 use apimachinery::meta::Time;
+use serde::Deserialize;
 
 use crate::definition::{API_APPROVED_ANNOTATION, Condition, CrdStatus, CustomResourceDefinition, Names};
 
-/// The status a definition should have, given the other definitions of its group. `now` is for conditions that change.
+/// The names a definition holds in its group: all that other definitions have to know of it.
+#[derive(Clone, Debug, Default)]
+pub struct Claim {
+    definition: String,
+    group: String,
+    names: Names,
+}
+
+impl Claim {
+    /// Of an encoded definition, whose schemas are skipped over.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn read(json: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Definition {
+            metadata: Metadata,
+            spec: Spec,
+            #[serde(default)]
+            status: Status,
+        }
+        #[derive(Deserialize)]
+        struct Metadata {
+            name: String,
+        }
+        #[derive(Deserialize)]
+        struct Spec {
+            group: String,
+        }
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase", default)]
+        struct Status {
+            accepted_names: Names,
+        }
+        let read: Definition = serde_json::from_slice(json)?;
+        Ok(Self { definition: read.metadata.name, group: read.spec.group, names: read.status.accepted_names })
+    }
+
+    pub fn definition(&self) -> &str {
+        &self.definition
+    }
+}
+
+impl From<&CustomResourceDefinition> for Claim {
+    fn from(crd: &CustomResourceDefinition) -> Self {
+        Self {
+            definition: crd.metadata.name.clone(),
+            group: crd.spec.group.clone(),
+            names: crd.status.accepted_names.clone(),
+        }
+    }
+}
+
+/// The status a definition should have, given the names that others hold. `now` is for conditions that change.
 pub fn desired_status<'a>(
     crd: &CustomResourceDefinition,
-    others: impl IntoIterator<Item = &'a CustomResourceDefinition>,
+    others: impl IntoIterator<Item = &'a Claim>,
     now: Time,
 ) -> CrdStatus {
     let taken = Taken::collect(crd, others);
@@ -56,16 +110,10 @@ struct Taken {
 }
 
 impl Taken {
-    fn collect<'a>(
-        crd: &CustomResourceDefinition,
-        others: impl IntoIterator<Item = &'a CustomResourceDefinition>,
-    ) -> Self {
+    fn collect<'a>(crd: &CustomResourceDefinition, others: impl IntoIterator<Item = &'a Claim>) -> Self {
         let mut taken = Self::default();
-        let rivals = others
-            .into_iter()
-            .filter(|other| other.spec.group == crd.spec.group && other.metadata.name != crd.metadata.name);
-        for other in rivals {
-            let names = &other.status.accepted_names;
+        let is_rival = |other: &&Claim| other.group == crd.spec.group && other.definition != crd.metadata.name;
+        for Claim { names, .. } in others.into_iter().filter(is_rival) {
             taken.resources.extend([names.plural.clone(), names.singular.clone()]);
             taken.resources.extend(names.short_names.iter().cloned());
             taken.kinds.extend([names.kind.clone(), names.list_kind.clone()]);
@@ -160,7 +208,7 @@ mod tests {
         assert_eq!(first.status.stored_versions, ["v1"]);
         let mut second = crd("gadgets", "Widget");
         second.spec.names.singular = "gadget".into();
-        second.status = desired_status(&second, [&first], now);
+        second.status = desired_status(&second, [&Claim::from(&first)], now);
         assert!(!second.condition_is_true("Established"));
         let condition = second.condition("NamesAccepted").expect("set above");
         assert_eq!(
@@ -168,7 +216,7 @@ mod tests {
             ("ListKindConflict", "\"WidgetList\" is already in use")
         );
         assert_eq!(second.status.accepted_names.plural, "gadgets");
-        let again = desired_status(&first, [&second], Time::new(jiff::Timestamp::MAX));
+        let again = desired_status(&first, [&Claim::from(&second)], Time::new(jiff::Timestamp::MAX));
         assert_eq!(again, first.status, "a settled definition does not change");
     }
 }

@@ -173,6 +173,12 @@ impl Definitions {
         self.server.cache.resource(&keys::group_resource(GROUP, PLURAL)).list(None, None, 0, |_| true).0
     }
 
+    /// The names that definitions of a group hold. A definition's own name ends with its group, so others need not be read.
+    fn claims(&self, group: &str) -> Vec<naming::Claim> {
+        let of_group = |object: &&Arc<Object>| object.name().split_once('.').is_some_and(|(_, own)| own == group);
+        self.all().iter().filter(of_group).filter_map(|object| naming::Claim::read(object.json()).ok()).collect()
+    }
+
     fn forget_missing(&self, present: &[Arc<Object>]) {
         let gone: Vec<String> = {
             let registered = self.registered.lock();
@@ -197,13 +203,7 @@ impl Definitions {
             self.start_deletion(&crd);
             return;
         }
-        let others: Vec<CustomResourceDefinition> = self
-            .all()
-            .iter()
-            .filter(|other| other.name() != object.name())
-            .filter_map(|other| other.decode::<CustomResourceDefinition>().ok())
-            .filter(|other| other.spec.group == crd.spec.group)
-            .collect();
+        let others = self.claims(&crd.spec.group);
         let status = naming::desired_status(&crd, &others, self.now());
         let desired = CustomResourceDefinition { status, ..crd.clone() };
         self.register(&desired, object);

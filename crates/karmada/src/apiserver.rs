@@ -67,21 +67,24 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
-    // Nobody listens yet.
-    let server = engine.at_once(async { ApiServer::start(config).await.context("reading the store") }).await?;
-    proxy.serve(server.service());
-    engine.count_in(&server.shared().metrics);
-    crate::metrics::of_process(&server.shared().metrics);
-    let opened = Opened { server, data, engine, search };
-    rules.connect(opened.client("karmada-webhook"));
-    let client = opened.client("apiserver");
     let listen = &options.listen;
     let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
-    let client_ca = opened.data.pki.authority.certificate();
+    let client_ca = data.pki.authority.certificate();
     let mut more = crate::bootstrap::proxy_users();
     more.push(crate::bootstrap::system_namespace());
     let own = crate::bootstrap::Server { front, services: &options.services, client_ca, world, more };
-    opened.engine.at_once(crate::bootstrap::run(&client, &own)).await?;
+    let begun = async {
+        let server = ApiServer::start(config).await.context("reading the store")?;
+        proxy.serve(server.service());
+        engine.count_in(&server.shared().metrics);
+        crate::metrics::of_process(&server.shared().metrics);
+        rules.connect(client_of(&server, "karmada-webhook"));
+        crate::bootstrap::run(&client_of(&server, "apiserver"), &own).await?;
+        Ok(server)
+    };
+    // Nobody listens yet.
+    let server = engine.at_once(begun).await?;
+    let opened = Opened { server, data, engine, search };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
 }
@@ -113,8 +116,7 @@ async fn served(options: &Options) -> anyhow::Result<Served> {
 impl Opened {
     /// A client of this process, with every right.
     pub fn client(&self, component: &str) -> Client {
-        let client = Client::in_process(self.server.service(), Identity::system(component));
-        client.counted_in(&self.server.shared().metrics)
+        client_of(&self.server, component)
     }
 
     /// Lets the search read what members hold.
@@ -147,6 +149,11 @@ impl Running {
         self.socket.close().await?;
         self.opened.close().await
     }
+}
+
+fn client_of(server: &ApiServer, component: &str) -> Client {
+    let client = Client::in_process(server.service(), Identity::system(component));
+    client.counted_in(&server.shared().metrics)
 }
 
 fn server_config(

@@ -1,8 +1,12 @@
 //! Definitions that the control plane brings itself, written at start in as few transactions as possible.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use apiextensions::definition::default_definition;
+use apiextensions::naming::Claim;
 use apiextensions::{CustomResourceDefinition, definition_validation, naming};
-use apimachinery::{ApiResource, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey};
 use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
 
@@ -14,6 +18,13 @@ const BATCH: usize = 512 * 1024;
 
 /// Rounds against others who write the same definitions at the same time.
 const TRIES: usize = 5;
+
+/// A definition to write, judged; what it is computed from.
+struct Proposed {
+    tree: Value,
+    typed: CustomResourceDefinition,
+    stored: Option<Arc<Object>>,
+}
 
 /// One definition to write, guarded by what it was computed from.
 struct Write {
@@ -44,24 +55,63 @@ impl Definitions {
     }
 
     fn plan(&self, crds: &[Value]) -> Result<Vec<Write>, InstallError> {
-        let mut settled: Vec<CustomResourceDefinition> =
-            self.all().iter().filter_map(|object| object.decode().ok()).collect();
+        let mut settled: Vec<Claim> = self.all().iter().filter_map(|object| Claim::read(object.json()).ok()).collect();
         let mut writes = Vec::new();
-        for crd in crds {
-            let Some((typed, write)) = self.plan_one(crd, &settled)? else { continue };
-            settled.retain(|other| other.metadata.name != typed.metadata.name);
-            settled.push(typed);
-            writes.push(write);
+        for Proposed { mut tree, mut typed, stored } in self.proposed(crds)? {
+            typed.status = naming::desired_status(&typed, &settled, self.now());
+            settled.retain(|other| other.definition() != typed.metadata.name);
+            settled.push(Claim::from(&typed));
+            let name = &typed.metadata.name;
+            let encode = |source| InstallError::Encode { name: name.clone(), source };
+            tree["status"] = serde_json::to_value(&typed.status).map_err(encode)?;
+            let resource = ApiResource::cluster(GROUP, "v1", "CustomResourceDefinition", PLURAL);
+            let key = keys::object_key(&resource, &ObjectKey::cluster(name.as_str()));
+            let guard = match &stored {
+                Some(object) => Guard::ModRevision(key.clone(), object.revision()),
+                None => Guard::Absent(key.clone()),
+            };
+            let value = keys::encode(&tree).map_err(encode)?;
+            writes.push(Write { guard, key, value });
         }
         Ok(writes)
     }
 
+    /// The definitions that are not stored as they should be, in their order. Nobody can be served before they are judged,
+    /// which is half of a first start's work, so all processors do it.
+    fn proposed(&self, crds: &[Value]) -> Result<Vec<Proposed>, InstallError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let next = AtomicUsize::new(0);
+        // Randomness is drawn in their order, so that a history repeats.
+        let crds: Vec<(&Value, String)> = crds.iter().map(|crd| (crd, self.uid_for(crd))).collect();
+        let judge = || {
+            let mut judged = Vec::new();
+            // They differ in length by far.
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some((crd, uid)) = crds.get(at) else { return judged };
+                judged.push((at, self.propose(crd, uid)));
+            }
+        };
+        let mut all = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(judge)).collect();
+            let mut all = judge();
+            for other in others {
+                all.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+            all
+        });
+        all.sort_by_key(|(at, _)| *at);
+        all.into_iter().filter_map(|(_, proposed)| proposed.transpose()).collect()
+    }
+
+    /// Empty for a definition that is stored.
+    fn uid_for(&self, crd: &Value) -> String {
+        let name = crd["metadata"]["name"].as_str().unwrap_or_default();
+        if self.stored(name).is_some() { String::new() } else { self.server.world.uuid() }
+    }
+
     /// `None` when the stored definition has this spec already.
-    fn plan_one(
-        &self,
-        crd: &Value,
-        settled: &[CustomResourceDefinition],
-    ) -> Result<Option<(CustomResourceDefinition, Write)>, InstallError> {
+    fn propose(&self, crd: &Value, uid: &str) -> Result<Option<Proposed>, InstallError> {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut tree = crd.clone();
         default_definition(&mut tree);
@@ -78,28 +128,18 @@ impl Definitions {
             }
             None => None,
         };
-        self.merge_metadata(&mut tree, old.as_ref());
+        self.merge_metadata(&mut tree, old.as_ref(), uid);
         let invalid = |why: String| InstallError::Invalid { name: name.clone(), why };
-        let mut typed = CustomResourceDefinition::from_value(&tree).map_err(|error| invalid(error.to_string()))?;
+        let typed = CustomResourceDefinition::from_value(&tree).map_err(|error| invalid(error.to_string()))?;
         let wrong = definition_validation::validate(&typed);
         if !wrong.is_empty() {
             return Err(invalid(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")));
         }
-        typed.status = naming::desired_status(&typed, settled, self.now());
-        let encode = |source| InstallError::Encode { name: name.clone(), source };
-        tree["status"] = serde_json::to_value(&typed.status).map_err(encode)?;
-        let resource = ApiResource::cluster(GROUP, "v1", "CustomResourceDefinition", PLURAL);
-        let key = keys::object_key(&resource, &ObjectKey::cluster(name.as_str()));
-        let guard = match &stored {
-            Some(object) => Guard::ModRevision(key.clone(), object.revision()),
-            None => Guard::Absent(key.clone()),
-        };
-        let value = keys::encode(&tree).map_err(encode)?;
-        Ok(Some((typed, Write { guard, key, value })))
+        Ok(Some(Proposed { tree, typed, stored }))
     }
 
     /// What the server owns, and of an existing definition also what others have added to it.
-    fn merge_metadata(&self, tree: &mut Value, old: Option<&Value>) {
+    fn merge_metadata(&self, tree: &mut Value, old: Option<&Value>, uid: &str) {
         let given = tree["metadata"].take();
         let mut metadata = match old {
             Some(old) => {
@@ -109,7 +149,7 @@ impl Definitions {
                 metadata
             }
             None => json!({
-                "name": given["name"], "uid": self.server.world.uuid(), "generation": 1,
+                "name": given["name"], "uid": uid, "generation": 1,
                 "creationTimestamp": self.now().to_string(),
             }),
         };
