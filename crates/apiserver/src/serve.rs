@@ -5,11 +5,13 @@
 //! holds; whether its issuer is trusted is judged by the authenticator, so that a stale one ends in a readable 401
 //! and not in a broken handshake.
 
+mod cork;
 mod tls;
 mod unread;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -174,15 +176,26 @@ impl Connection {
             service.oneshot(incoming(request, peer)).boxed()
         });
         let builder = self.builder();
+        let (stream, cork) = cork::corked(stream);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
         let mut connection = std::pin::pin!(connection);
         let mut draining = false;
         loop {
+            let turn = |context: &mut Context<'_>| {
+                let ended = connection.as_mut().poll(context);
+                match cork.poll_release(context) {
+                    Poll::Ready(Err(error)) => Poll::Ready(Err(Box::new(error) as BoxError)),
+                    // Pending: the turn after the next readiness goes on with it.
+                    _ => ended,
+                }
+            };
             tokio::select! {
-                ended = connection.as_mut() => {
+                ended = std::future::poll_fn(turn) => {
                     if let Err(error) = ended {
                         tracing::debug!(%address, %error, "connection ended");
                     }
+                    // The stream may have been taken over by another protocol.
+                    let _ = tokio::time::timeout(self.limits.ping_timeout, cork.remove()).await;
                     return;
                 }
                 () = self.shutdown.cancelled(), if !draining => {
