@@ -86,7 +86,8 @@ pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json:
         }
     }
     out.push(b'}');
-    Ok(out.into())
+    // The store keeps it for a while, and must not keep the room that was left.
+    Ok(Bytes::copy_from_slice(&out))
 }
 
 /// Appends metadata as it is stored, with the owners (encoded; empty: none) in their place.
@@ -217,9 +218,11 @@ pub fn with_revision(stored: &[u8], revision: Revision) -> Result<Object, serde_
     let at = stored.windows(METADATA.len()).position(|window| window == METADATA).map(|at| at + METADATA.len());
     let Some(at) = at else { return Object::parse_valid(Bytes::copy_from_slice(stored)) };
     let comma = if stored.get(at) == Some(&b'}') { "" } else { "," };
-    let mut out = Vec::with_capacity(stored.len() + 32);
+    let version = format!("\"resourceVersion\":\"{revision}\"{comma}");
+    // Exactly: it stays in memory as long as the object is stored.
+    let mut out = Vec::with_capacity(stored.len() + version.len());
     out.extend_from_slice(&stored[..at]);
-    out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"{comma}").as_bytes());
+    out.extend_from_slice(version.as_bytes());
     out.extend_from_slice(&stored[at..]);
     Object::parse_valid(out)
 }
