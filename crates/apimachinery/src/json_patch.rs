@@ -1,8 +1,8 @@
-//! JSON patch (RFC 6902) as Kubernetes applies it: `replace` may add a member to an existing object, indices are not
-//! negative, and copying is bounded.
+//! JSON patch (RFC 6902) as Kubernetes' library applies it: `replace` may add a member to an existing object, `copy` may
+//! copy one that is not there (as null), negative indices count from the end, a document as a whole can be replaced and
+//! tested but not added or removed; and copying is bounded.
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use crate::patch::PatchError;
 
@@ -35,27 +35,14 @@ enum Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pointer(Vec<String>);
 
-#[derive(Deserialize)]
-struct RawOperation {
-    #[serde(default)]
-    op: String,
-    path: Option<String>,
-    from: Option<String>,
-    // Absent and null differ: `test` against null is legal.
-    #[serde(default, deserialize_with = "present")]
-    value: Option<Value>,
-}
-
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
-    Value::deserialize(deserializer).map(Some)
-}
-
 /// Reads a patch document.
 pub fn parse(document: &[u8]) -> Result<JsonPatch, PatchError> {
     let tree: Value = serde_json::from_slice(document)
         .map_err(|e| PatchError::Malformed(crate::go_json::syntax_error(document).unwrap_or_else(|| e.to_string())))?;
     match tree {
         Value::Array(raw) => from_values(raw),
+        // No operations at all.
+        Value::Null => from_values(Vec::new()),
         other => Err(no_array(&other)),
     }
 }
@@ -86,14 +73,20 @@ pub fn unknown_members(document: &[u8]) -> Vec<(usize, String)> {
 }
 
 fn no_array(found: &Value) -> PatchError {
+    mistyped(found, "value of type []handlers.jsonPatchOp")
+}
+
+/// What Go says of a value where it expects another type.
+fn mistyped(found: &Value, place: &str) -> PatchError {
     let found = match found {
         Value::Object(_) => "object",
+        Value::Array(_) => "array",
         Value::String(_) => "string",
         Value::Number(_) => "number",
         Value::Bool(_) => "bool",
-        Value::Null | Value::Array(_) => "null",
+        Value::Null => "null",
     };
-    PatchError::Malformed(format!("json: cannot unmarshal {found} into Go value of type []handlers.jsonPatchOp"))
+    PatchError::Malformed(format!("json: cannot unmarshal {found} into Go {place}"))
 }
 
 fn from_values(raw: Vec<Value>) -> Result<JsonPatch, PatchError> {
@@ -106,18 +99,33 @@ fn from_values(raw: Vec<Value>) -> Result<JsonPatch, PatchError> {
 
 impl Operation {
     fn from_value(value: Value) -> Result<Self, PatchError> {
-        let raw: RawOperation = serde_json::from_value(value).map_err(|e| PatchError::Malformed(e.to_string()))?;
-        let missing = |what: &str| PatchError::NotApplicable(format!("operation {:?} needs {what:?}", raw.op));
-        // What an operation lacks shows when it is applied.
-        let path = raw.path.as_deref().ok_or_else(|| missing("path")).and_then(Pointer::parse)?;
-        let from = || raw.from.as_deref().ok_or_else(|| missing("from")).and_then(Pointer::parse);
-        Ok(match raw.op.as_str() {
-            "add" => Self::Add(path, raw.value.ok_or_else(|| missing("value"))?),
-            "replace" => Self::Replace(path, raw.value.ok_or_else(|| missing("value"))?),
-            "test" => Self::Test(path, raw.value.unwrap_or(Value::Null)),
-            "remove" => Self::Remove(path),
-            "move" => Self::Move { from: from()?, to: path },
-            "copy" => Self::Copy { from: from()?, to: path },
+        let members = match value {
+            Value::Object(members) => members,
+            Value::Null => Map::new(),
+            other => return Err(mistyped(&other, "value of type handlers.jsonPatchOp")),
+        };
+        let text = |key: &str| match members.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(other) => Err(mistyped(other, &format!("struct field jsonPatchOp.{key} of type string"))),
+        };
+        let (op, path, from) = (text("op")?.unwrap_or("unknown"), text("path")?, text("from")?);
+        let pointer = |given: Option<&str>, what: &str| {
+            given
+                .ok_or_else(|| PatchError::NotApplicable(format!("operation {op:?} needs {what:?}")))
+                .and_then(Pointer::parse)
+        };
+        let path = || pointer(path, "path");
+        let from = || pointer(from, "from");
+        // One that is not there is null.
+        let value = || members.get("value").cloned().unwrap_or_default();
+        Ok(match op {
+            "add" => Self::Add(path()?, value()),
+            "replace" => Self::Replace(path()?, value()),
+            "test" => Self::Test(path()?, value()),
+            "remove" => Self::Remove(path()?),
+            "move" => Self::Move { from: from()?, to: path()? },
+            "copy" => Self::Copy { from: from()?, to: path()? },
             other => return Err(PatchError::NotApplicable(format!("unexpected kind of operation: {other}"))),
         })
     }
@@ -188,14 +196,12 @@ impl Operation {
             Self::Replace(path, value) => path.replace(target, value.clone()),
             Self::Test(path, value) => path.test(target, value),
             Self::Move { from, to } => {
-                if to.0.len() > from.0.len() && to.0.starts_with(&from.0) {
-                    return Err(PatchError::NotApplicable(format!("cannot move {from} into itself")));
-                }
+                // What is moved into itself is gone when its new place is looked for.
                 let value = from.remove(target, spent)?;
                 to.add(target, value, spent)
             }
             Self::Copy { from, to } => {
-                let value = from.get(target).ok_or_else(|| from.is_missing())?.clone();
+                let value = from.get(target)?.cloned().unwrap_or_default();
                 spent.copied = spent.copied.saturating_add(value.to_string().len());
                 if spent.copied > MAX_COPIED {
                     let text = format!("the copy operations of the patch add more than {MAX_COPIED} bytes");
@@ -208,12 +214,13 @@ impl Operation {
 }
 
 impl Pointer {
+    /// What stands before the first slash is not looked at; without a slash there is only the whole document.
     fn parse(text: &str) -> Result<Self, PatchError> {
-        let Some(rest) = text.strip_prefix('/') else {
+        let Some((_, rest)) = text.split_once('/') else {
             return if text.is_empty() {
                 Ok(Self(Vec::new()))
             } else {
-                Err(PatchError::NotApplicable(format!("path {text:?} does not start with a slash")))
+                Err(PatchError::NotApplicable(format!("path {text:?} has no slash")))
             };
         };
         let tokens: Vec<String> = rest.split('/').map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
@@ -227,27 +234,34 @@ impl Pointer {
         PatchError::NotApplicable(format!("there is nothing at {self}"))
     }
 
-    fn get<'a>(&self, target: &'a Value) -> Option<&'a Value> {
-        self.0.iter().try_fold(target, |value, token| match value {
+    /// `None` is a member that an object does not have; anything else that is missing is an error.
+    fn get<'a>(&self, target: &'a Value) -> Result<Option<&'a Value>, PatchError> {
+        let Some((last, before)) = self.0.split_last() else { return Err(self.is_missing()) };
+        let step = |value: &'a Value, token: &String| match value {
             Value::Object(map) => map.get(token),
-            Value::Array(items) => items.get(index(token)?),
+            Value::Array(items) => items.get(index(token, items.len())?),
             _ => None,
-        })
+        };
+        match before.iter().try_fold(target, step) {
+            Some(Value::Object(map)) => Ok(map.get(last)),
+            Some(list @ Value::Array(_)) => step(list, last).map(Some).ok_or_else(|| self.is_missing()),
+            _ => Err(self.is_missing()),
+        }
     }
 
-    /// The value that holds the last token, and that token. `None` for the whole document.
-    fn parent<'a, 't>(&'t self, target: &'a mut Value) -> Result<Option<(&'a mut Value, &'t str)>, PatchError> {
-        let Some((last, before)) = self.0.split_last() else { return Ok(None) };
+    /// The value that holds the last token, and that token.
+    fn parent<'a, 't>(&'t self, target: &'a mut Value) -> Result<(&'a mut Value, &'t str), PatchError> {
+        let Some((last, before)) = self.0.split_last() else { return Err(self.is_missing()) };
         let mut value = target;
         for token in before {
             value = match value {
                 Value::Object(map) => map.get_mut(token),
-                Value::Array(items) => index(token).and_then(|i| items.get_mut(i)),
+                Value::Array(items) => index(token, items.len()).and_then(|i| items.get_mut(i)),
                 _ => None,
             }
             .ok_or_else(|| self.is_missing())?;
         }
-        Ok(Some((value, last)))
+        Ok((value, last))
     }
 
     fn add(&self, target: &mut Value, value: Value, spent: &mut Spent) -> Result<(), PatchError> {
@@ -257,19 +271,19 @@ impl Pointer {
             return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
         }
         match self.parent(target)? {
-            None => *target = value,
-            Some((Value::Object(map), token)) => {
+            (Value::Object(map), token) => {
                 map.insert(token.to_owned(), value);
             }
-            Some((Value::Array(items), "-")) => items.push(value),
-            Some((Value::Array(items), token)) => match index(token) {
-                Some(at) if at <= items.len() => {
+            (Value::Array(items), "-") => items.push(value),
+            // One more place than there are items.
+            (Value::Array(items), token) => match index(token, items.len() + 1) {
+                Some(at) => {
                     spent.work(items.len() - at)?;
                     items.insert(at, value);
                 }
-                _ => return Err(self.is_missing()),
+                None => return Err(self.is_missing()),
             },
-            Some(_) => return Err(self.is_missing()),
+            _ => return Err(self.is_missing()),
         }
         Ok(())
     }
@@ -278,41 +292,46 @@ impl Pointer {
         if self.0.len() + measure(&value).0 > MAX_DEPTH {
             return Err(PatchError::NotApplicable(format!("the result is deeper than {MAX_DEPTH}")));
         }
+        if self.0.is_empty() {
+            if !value.is_object() && !value.is_array() {
+                return Err(PatchError::NotApplicable("a document is an object or an array".to_owned()));
+            }
+            *target = value;
+            return Ok(());
+        }
         match self.parent(target)? {
-            None => *target = value,
-            Some((Value::Object(map), token)) => {
+            (Value::Object(map), token) => {
                 map.insert(token.to_owned(), value);
             }
-            Some((Value::Array(items), token)) => match index(token).and_then(|at| items.get_mut(at)) {
+            (Value::Array(items), token) => match index(token, items.len()).and_then(|at| items.get_mut(at)) {
                 Some(item) => *item = value,
                 None => return Err(self.is_missing()),
             },
-            Some(_) => return Err(self.is_missing()),
+            _ => return Err(self.is_missing()),
         }
         Ok(())
     }
 
     fn remove(&self, target: &mut Value, spent: &mut Spent) -> Result<Value, PatchError> {
         match self.parent(target)? {
-            None => Ok(target.take()),
-            Some((Value::Object(map), token)) => map.remove(token).ok_or_else(|| self.is_missing()),
-            Some((Value::Array(items), token)) => match index(token) {
-                Some(at) if at < items.len() => {
+            (Value::Object(map), token) => map.remove(token).ok_or_else(|| self.is_missing()),
+            (Value::Array(items), token) => match index(token, items.len()) {
+                Some(at) => {
                     spent.work(items.len() - at)?;
                     Ok(items.remove(at))
                 }
-                _ => Err(self.is_missing()),
+                None => Err(self.is_missing()),
             },
-            Some(_) => Err(self.is_missing()),
+            _ => Err(self.is_missing()),
         }
     }
 
     fn test(&self, target: &Value, expected: &Value) -> Result<(), PatchError> {
-        match self.get(target) {
-            Some(actual) if actual == expected => Ok(()),
-            None if expected.is_null() => Ok(()),
-            _ => Err(PatchError::NotApplicable(format!("testing value {self} failed"))),
+        let actual = if self.0.is_empty() { Some(target) } else { self.get(target)? };
+        if actual.unwrap_or(&Value::Null) == expected {
+            return Ok(());
         }
+        Err(PatchError::NotApplicable(format!("testing value {self} failed")))
     }
 }
 
@@ -322,10 +341,14 @@ impl std::fmt::Display for Pointer {
     }
 }
 
-/// An array index: digits without a leading zero.
-fn index(token: &str) -> Option<usize> {
-    let plain = token == "0" || (!token.starts_with('0') && token.bytes().all(|b| b.is_ascii_digit()));
-    plain.then(|| token.parse().ok()).flatten()
+/// The place in an array of so many items that a token means: a number as Go reads it, counted from the end where it is
+/// negative.
+fn index(token: &str, count: usize) -> Option<usize> {
+    let digits = token.strip_prefix(['+', '-']).unwrap_or(token);
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let number = token.parse::<i64>().ok().filter(|_| is_number)?;
+    let at = if number < 0 { number.checked_add_unsigned(count as u64)? } else { number };
+    usize::try_from(at).ok().filter(|at| *at < count)
 }
 
 /// Levels of containers, and values in all. Recursion is bounded because no value in a document is deeper than
@@ -362,7 +385,16 @@ mod tests {
             (json!({"a":[1,3]}), json!([{"op":"add","path":"/a/1","value":2}]), Some(json!({"a":[1,2,3]}))),
             (json!({"a":[1]}), json!([{"op":"add","path":"/a/-","value":2}]), Some(json!({"a":[1,2]}))),
             (json!({"a":[1]}), json!([{"op":"add","path":"/a/2","value":2}]), None),
-            (json!({"a":[1]}), json!([{"op":"add","path":"/a/-1","value":2}]), None),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/-1","value":2}]), Some(json!({"a":[1,2]}))),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/-2","value":2}]), Some(json!({"a":[2,1]}))),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/-3","value":2}]), None),
+            (json!({"a":[1,2]}), json!([{"op":"replace","path":"/a/-1","value":3}]), Some(json!({"a":[1,3]}))),
+            (json!({"a":[1,2]}), json!([{"op":"remove","path":"/a/-2"}]), Some(json!({"a":[2]}))),
+            (json!({"a":[1,2]}), json!([{"op":"remove","path":"/a/-3"}]), None),
+            (json!({"a":[{}]}), json!([{"op":"add","path":"/a/-1/b","value":1}]), Some(json!({"a":[{"b":1}]}))),
+            (json!({"a":[1,2]}), json!([{"op":"test","path":"/a/01","value":2}]), Some(json!({"a":[1,2]}))),
+            (json!({"a":[1,2]}), json!([{"op":"test","path":"/a/2","value":null}]), None),
+            (json!({"a":[1]}), json!([{"op":"add","path":"/a/+","value":2}]), None),
             (json!({"a":[1]}), json!([{"op":"add","path":"/a/99999999999999999999","value":2}]), None),
             (json!({}), json!([{"op":"add","path":"/a/b","value":2}]), None),
             (json!({"a":1}), json!([{"op":"remove","path":"/a"}]), Some(json!({}))),
@@ -377,8 +409,36 @@ mod tests {
             (json!({"a":1}), json!([{"op":"test","path":"/a","value":2}]), None),
             (json!({"a":1}), json!([{"op":"frob","path":"/a"}]), None),
             (json!({"a":1}), json!([{"op":"replace","path":"","value":{"z":1}}]), Some(json!({"z":1}))),
+            (json!({"a":1}), json!([{"op":"replace","path":"","value":1}]), None),
+            (json!({"a":1}), json!([{"op":"test","path":"","value":{"a":1}}]), Some(json!({"a":1}))),
+            (json!({"a":1}), json!([{"op":"add","path":"","value":{"z":1}}]), None),
+            (json!({"a":1}), json!([{"op":"remove","path":""}]), None),
+            (json!({"a":1}), json!([{"op":"copy","from":"","path":"/b"}]), None),
+            (json!({"a":1}), json!([{"op":"copy","from":"/x","path":"/b"}]), Some(json!({"a":1,"b":null}))),
+            (json!({"a":1}), json!([{"op":"copy","from":"/x/y","path":"/b"}]), None),
+            (json!({"a":1}), json!([{"op":"move","from":"/x","path":"/b"}]), None),
+            (json!({"a":1}), json!([{"op":"test","path":"/x/y","value":null}]), None),
+            (json!({"a":1}), json!([{"op":"add","path":"/b"}]), Some(json!({"a":1,"b":null}))),
+            (json!({"a":1}), json!([{"op":"add","path":"x/b","value":2}]), Some(json!({"a":1,"b":2}))),
+            (json!({"a":1}), json!([{"op":"add","path":"b","value":2}]), None),
+            (json!({"a":1}), json!([{"op":"add","value":2}]), None),
+            (json!({"a":1}), json!([null]), None),
+            (json!({"a":1}), json!(null), Some(json!({"a":1}))),
         ] {
             assert_eq!(run(target.clone(), patch.clone()).ok(), expected, "{target} {patch}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_patch_is_told_as_go_tells_it() {
+        for (patch, expected) in [
+            (json!({}), "object into Go value of type []handlers.jsonPatchOp"),
+            (json!([1]), "number into Go value of type handlers.jsonPatchOp"),
+            (json!([{"op": 5, "path": "/a"}]), "number into Go struct field jsonPatchOp.op of type string"),
+            (json!([{"op": "add", "path": {}}]), "object into Go struct field jsonPatchOp.path of type string"),
+        ] {
+            let found = from_value(&patch).expect_err("no patch").to_string();
+            assert_eq!(found, format!("error decoding patch: json: cannot unmarshal {expected}"), "{patch}");
         }
     }
 

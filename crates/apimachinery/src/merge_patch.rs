@@ -11,16 +11,13 @@ pub fn parse(document: &[u8]) -> Result<Value, PatchError> {
     Ok(Value::Object(patch))
 }
 
-/// Applies `patch` to `target`. Members that are null are removed, arrays and scalars replaced.
+/// Applies `patch` to `target`. Members that are null are removed, arrays and scalars replaced. What takes the place of
+/// no object comes without the members that are null, within arrays too; so upstream's library reads the RFC.
 pub fn apply(target: &mut Value, patch: &Value) {
-    let Value::Object(changes) = patch else {
-        *target = patch.clone();
+    let (Value::Object(map), Value::Object(changes)) = (&mut *target, patch) else {
+        *target = if target.is_object() { patch.clone() } else { without_nulls(patch) };
         return;
     };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Value::Object(map) = target else { return };
     for (key, change) in changes {
         if change.is_null() {
             map.remove(key);
@@ -31,6 +28,18 @@ pub fn apply(target: &mut Value, patch: &Value) {
             apply(&mut member, change);
             map.insert(key.clone(), member);
         }
+    }
+}
+
+/// Items of arrays stay. Documents are never deeper than what the JSON decoder reads.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let members = map.iter().filter(|(_, member)| !member.is_null());
+            members.map(|(key, member)| (key.clone(), without_nulls(member))).collect()
+        }
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        scalar => scalar.clone(),
     }
 }
 
@@ -76,6 +85,10 @@ mod tests {
             (json!({"a":[{"b":"c"}]}), json!({"a":[1]}), json!({"a":[1]})),
             (json!(["a"]), json!({"a":1}), json!({"a":1})),
             (json!({}), json!({"a":{"bb":{"ccc":null}}}), json!({"a":{"bb":{}}})),
+            // Beyond the RFC.
+            (json!({}), json!({"a":[{"b":null,"c":1},null]}), json!({"a":[{"c":1},null]})),
+            (json!({"a":[]}), json!({"a":[[{"b":null}]]}), json!({"a":[[{}]]})),
+            (json!({"a":{}}), json!({"a":[{"b":null}]}), json!({"a":[{"b":null}]})),
         ] {
             let mut result = target.clone();
             apply(&mut result, &patch);

@@ -15,8 +15,9 @@ const MAX_DEPTH: usize = 128;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
-const ELEMENT_ORDER: &str = "$setElementOrder/";
-const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList/";
+/// What follows these after a slash is the list they are about.
+const ELEMENT_ORDER: &str = "$setElementOrder";
+const DELETE_PRIMITIVES: &str = "$deleteFromPrimitiveList";
 
 /// Applies `patch` to `live`. On an error `live` is left half changed; work on a copy.
 pub fn apply(live: &mut Value, patch: &Value, type_: &TypeOf) -> Result<(), PatchError> {
@@ -49,6 +50,19 @@ impl<'s> At<'s> {
         match self.node.and_then(|node| node.properties.get(key)) {
             Some(property) => Ok((self.below(Some(property.schema))?, &property.patch)),
             None => Ok((self.below(self.node.and_then(|node| node.additional_properties))?, PLAIN)),
+        }
+    }
+
+    /// Upstream looks up the fields of its structs; what is no struct here is not looked into.
+    fn must_know(&self, field: &str) -> Result<(), PatchError> {
+        match self.node.filter(|node| !node.properties.is_empty() && node.properties.get(field).is_none()) {
+            None => Ok(()),
+            Some(node) => {
+                let name = node.definition.as_deref().unwrap_or_default();
+                let name = name.rsplit('.').next().unwrap_or_default();
+                let text = format!("unable to find api field in struct {name} for the json field {field:?}");
+                Err(PatchError::Directive(text))
+            }
         }
     }
 
@@ -85,63 +99,87 @@ fn merge_maps(live: &mut Map<String, Value>, patch: &Map<String, Value>, at: At<
         }
     }
     retain_keys(live, patch)?;
+    for (key, order) in patch.iter().filter(|(key, _)| key.starts_with(ELEMENT_ORDER)) {
+        merge_ordered(live, field_of(key, ELEMENT_ORDER, "setElementOrder list")?, order, patch, at)?;
+    }
     for (key, change) in patch {
         if key == RETAIN_KEYS || key.starts_with(ELEMENT_ORDER) {
             continue;
         }
-        if let Some(field) = key.strip_prefix(DELETE_PRIMITIVES) {
-            lists::delete_primitives(live, field, change)?;
+        if key.starts_with(DELETE_PRIMITIVES) {
+            lists::delete_primitives(live, field_of(key, DELETE_PRIMITIVES, "primitive list")?, change)?;
             continue;
         }
-        merge_member(live, key, change, patch, at)?;
-    }
-    // An order without a patch of the list itself reorders what is there.
-    for (key, order) in patch {
-        if let Some(field) = key.strip_prefix(ELEMENT_ORDER).filter(|field| !patch.contains_key(*field)) {
-            let (child, strategy) = at.child(field)?;
-            if let (true, Some(Value::Array(items))) = (strategy.merge, live.get_mut(field)) {
-                lists::merge(items, &[], Some(order), strategy, child)?;
-            }
+        // Lists for which an order is stated are merged with it, above.
+        if !patch.contains_key(&format!("{ELEMENT_ORDER}/{key}")) {
+            merge_member(live, key, change, at)?;
         }
     }
     Ok(())
 }
 
-fn merge_member(
+/// The list that a directive is about.
+fn field_of<'k>(key: &'k str, directive: &str, named: &'static str) -> Result<&'k str, PatchError> {
+    key.strip_prefix(directive).and_then(|rest| rest.strip_prefix('/')).ok_or(PatchError::Format(named))
+}
+
+/// Merges a list, or none, into one, or none, and puts it in the order that is stated.
+fn merge_ordered(
     live: &mut Map<String, Value>,
-    key: &str,
-    change: &Value,
+    field: &str,
+    order: &Value,
     patch: &Map<String, Value>,
     at: At<'_>,
 ) -> Result<(), PatchError> {
+    let order = lists::read_list(order)?;
+    live.get(field).map(lists::read_list).transpose()?;
+    let change = patch.get(field).map(lists::read_list).transpose()?;
+    at.must_know(field)?;
+    if change.is_some() || live.contains_key(field) {
+        let before = live.get(field).and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        lists::of_one_type(before, change.unwrap_or_default())?;
+    }
+    let (child, strategy) = at.child(field)?;
+    match (live.get_mut(field), change) {
+        (Some(Value::Array(items)), Some(change)) if strategy.merge => {
+            lists::merge(items, change, Some(order), strategy, child)
+        }
+        // Taken as it is; what it says within is not looked at.
+        (Some(Value::Array(items)), Some(change)) => {
+            *items = change.to_vec();
+            Ok(())
+        }
+        (Some(Value::Array(items)), None) => {
+            let before = items.clone();
+            lists::put_in_order(items, &before, order, strategy)
+        }
+        (_, Some(change)) => {
+            lists::check(change, order, strategy)?;
+            let mut items: Vec<Value> = change.iter().filter_map(taken).collect();
+            lists::put_in_order(&mut items, &[], order, strategy)?;
+            live.insert(field.to_owned(), items.into());
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn merge_member(live: &mut Map<String, Value>, key: &str, change: &Value, at: At<'_>) -> Result<(), PatchError> {
     let (child, strategy) = at.child(key)?;
-    let order = patch.get(&format!("{ELEMENT_ORDER}{key}"));
     match (live.get_mut(key), change) {
         (_, Value::Null) => {
             live.remove(key);
         }
         (Some(Value::Object(live)), Value::Object(change)) => merge_maps(live, change, child)?,
         (Some(Value::Array(live)), Value::Array(change)) if strategy.merge => {
-            lists::merge(live, change, order, strategy, child)?;
+            lists::merge(live, change, None, strategy, child)?;
         }
         // Taken as it is; what it says within is not looked at.
         (Some(Value::Array(live)), Value::Array(change)) => live.clone_from(change),
-        (_, change) => {
-            if let (Value::Array(items), Some(order), true) = (change, order, strategy.merge) {
-                lists::check(items, order, strategy)?;
-            }
-            match taken(change) {
-                Some(mut change) => {
-                    if let (Value::Array(items), Some(Value::Array(order))) = (&mut change, order) {
-                        lists::put_in_order(items, order, strategy)?;
-                    }
-                    live.insert(key.to_owned(), change);
-                }
-                None => {
-                    live.remove(key);
-                }
-            }
-        }
+        (_, change) => match taken(change) {
+            Some(change) => drop(live.insert(key.to_owned(), change)),
+            None => drop(live.remove(key)),
+        },
     }
     Ok(())
 }

@@ -57,9 +57,33 @@ fn length(table: &Table, list: &[String]) -> usize {
     table.keys().filter(|place| place.len() == list.len() + 1 && place.starts_with(list)).count()
 }
 
-/// An index is written as a number is: no sign, no zeros before it.
 fn number(token: &str) -> Option<usize> {
-    token.parse::<usize>().ok().filter(|number| number.to_string() == token)
+    token.parse::<usize>().ok()
+}
+
+/// The place of an item among so many: a number, counted from the end where it is negative.
+fn item(token: &str, count: usize) -> Option<usize> {
+    let number: isize = token.parse().ok()?;
+    let at = if number < 0 { number + isize::try_from(count).ok()? } else { number };
+    usize::try_from(at).ok().filter(|at| *at < count)
+}
+
+/// A place with the numbers of items as they are written in the table. The last one may be one more than there are.
+fn written(table: &Table, place: &[String], adding: bool) -> Option<Place> {
+    let mut found = Place::new();
+    for (depth, token) in place.iter().enumerate() {
+        let is_last = depth + 1 == place.len();
+        let token = match table.get(&found) {
+            Some(Row::List) if adding && is_last && token == "-" => length(table, &found).to_string(),
+            Some(Row::List) => {
+                let count = length(table, &found) + usize::from(adding && is_last);
+                item(token, count)?.to_string()
+            }
+            _ => token.clone(),
+        };
+        found.push(token);
+    }
+    Some(found)
 }
 
 /// Renames the items of a list from one on.
@@ -83,26 +107,21 @@ fn placed(mut table: Table, place: &[String], part: Table) -> Table {
 }
 
 fn add(table: &Table, place: &[String], part: Table) -> Option<Table> {
-    let Some((last, parent)) = place.split_last() else { return Some(part) };
+    let place = written(table, place, true)?;
+    let (last, parent) = place.split_last()?;
     match table.get(parent)? {
-        Row::Map => Some(placed(without(table, place), place, part)),
-        Row::List => {
-            let count = length(table, parent);
-            let at = if last == "-" { count } else { number(last).filter(|at| *at <= count)? };
-            let place = [parent, &[at.to_string()]].concat();
-            Some(placed(shifted(table, parent, at, true), &place, part))
-        }
+        Row::Map => Some(placed(without(table, &place), &place, part)),
+        Row::List => Some(placed(shifted(table, parent, number(last)?, true), &place, part)),
         Row::Scalar(_) => None,
     }
 }
 
 fn remove(table: &Table, place: &[String]) -> Option<(Table, Table)> {
-    table.get(place)?;
-    let taken = part(table, place);
-    let Some((last, parent)) = place.split_last() else {
-        return Some((Table::from([(Place::new(), Row::Scalar(Value::Null))]), taken));
-    };
-    let rest = without(table, place);
+    let place = written(table, place, false)?;
+    table.get(&place)?;
+    let taken = part(table, &place);
+    let (last, parent) = place.split_last()?;
+    let rest = without(table, &place);
     let rest = match table.get(parent)? {
         Row::List => shifted(&rest, parent, number(last)?, false),
         _ => rest,
@@ -111,9 +130,13 @@ fn remove(table: &Table, place: &[String]) -> Option<(Table, Table)> {
 }
 
 fn replace(table: &Table, place: &[String], part: Table) -> Option<Table> {
+    let place = written(table, place, false)?;
+    if place.is_empty() {
+        return Some(part).filter(|part| !matches!(part.get(&place), Some(Row::Scalar(_))));
+    }
     // kube-apiserver's tolerance: a member that is not there is added.
     let is_member = place.split_last().is_some_and(|(_, parent)| table.get(parent) == Some(&Row::Map));
-    (is_member || table.contains_key(place)).then(|| placed(without(table, place), place, part))
+    (is_member || table.contains_key(&place)).then(|| placed(without(table, &place), &place, part))
 }
 
 fn operate(rows: &Table, operation: &Value) -> Option<Table> {
@@ -128,17 +151,23 @@ fn operate(rows: &Table, operation: &Value) -> Option<Table> {
         "remove" => remove(rows, &path).map(|(rest, _)| rest),
         "replace" => replace(rows, &path, value()),
         "move" => {
-            let is_inside = path.len() > from.len() && path.starts_with(&from);
-            let (rest, taken) = remove(rows, &from).filter(|_| !is_inside)?;
+            let (rest, taken) = remove(rows, &from)?;
             add(&rest, &path, taken)
         }
+        // So is one that is copied.
         "copy" => {
-            rows.get(&from)?;
-            add(rows, &path, part(rows, &from))
+            let from = written(rows, &from, false)?;
+            let (_, parent) = from.split_last()?;
+            let found = part(rows, &from);
+            let is_member = rows.get(parent) == Some(&Row::Map);
+            let found = if found.is_empty() && is_member { table(&Value::Null) } else { found };
+            add(rows, &path, Some(found).filter(|found| !found.is_empty())?)
         }
         _ => {
+            let path = written(rows, &path, false)?;
             let found = part(rows, &path);
-            let is_absent = found.is_empty() && operation["value"].is_null();
+            let is_member = path.split_last().is_some_and(|(_, parent)| rows.get(parent) == Some(&Row::Map));
+            let is_absent = found.is_empty() && is_member && operation["value"].is_null();
             (is_absent || found == value()).then(|| rows.clone())
         }
     }

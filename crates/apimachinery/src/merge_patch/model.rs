@@ -10,7 +10,8 @@ use super::*;
 fn decided(target: Option<&Value>, patch: Option<&Value>) -> Option<Value> {
     let Some(patch) = patch else { return target.cloned() };
     if !patch.is_object() {
-        return Some(patch.clone()).filter(|value| !value.is_null());
+        let kept = if target.is_some_and(Value::is_object) { patch.clone() } else { bare(patch) };
+        return Some(kept).filter(|value| !value.is_null());
     }
     let members = |value: Option<&Value>| -> BTreeSet<String> {
         value.and_then(Value::as_object).into_iter().flat_map(|map| map.keys().cloned()).collect()
@@ -19,6 +20,15 @@ fn decided(target: Option<&Value>, patch: Option<&Value>) -> Option<Value> {
     let names = members(target).union(&members(Some(patch))).cloned().collect::<Vec<_>>();
     let member = |name: &String| decided(target.and_then(|target| target.get(name)), patch.get(name));
     Some(names.iter().filter_map(|name| Some((name.clone(), member(name)?))).collect())
+}
+
+/// Without members that are null, however deep.
+fn bare(value: &Value) -> Value {
+    let member = |value: &Value| decided(None, Some(value));
+    match value {
+        Value::Array(items) => items.iter().map(|item| member(item).unwrap_or_default()).collect(),
+        other => other.clone(),
+    }
 }
 
 fn document() -> impl Strategy<Value = Value> {

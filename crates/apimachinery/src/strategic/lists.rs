@@ -13,17 +13,22 @@ use crate::schema::PatchStrategy;
 pub(super) fn merge(
     live: &mut Vec<Value>,
     patch: &[Value],
-    order: Option<&Value>,
+    order: Option<&[Value]>,
     strategy: &PatchStrategy,
     at: At<'_>,
 ) -> Result<(), PatchError> {
-    let order = order.map(|order| read_order(order)).transpose()?;
-    match strategy.merge_key.as_deref() {
-        Some(key) => merge_by_key(live, patch, order, key, at),
-        None => {
+    if live.is_empty() && patch.is_empty() {
+        return Ok(());
+    }
+    let are_maps = of_one_type(live, patch)?;
+    match (strategy.merge_key.as_deref(), are_maps) {
+        (Some(key), true) => merge_by_key(live, patch, order, key, at),
+        (Some(_), false) => Err(unexpected(MAP, live.first().or(patch.first()).unwrap_or(&Value::Null))),
+        (None, true) => Err(PatchError::Directive("cannot merge lists without merge key for string".to_owned())),
+        (None, false) => {
             let identity = |item: &Value| Some(item.to_string());
             let before = live.clone();
-            check_order(patch, order, &identity)?;
+            check_order(patch, order, None)?;
             let mut seen: BTreeSet<String> = live.iter().map(ToString::to_string).collect();
             live.extend(patch.iter().filter(|item| seen.insert(item.to_string())).cloned());
             reorder(live, &before, order.unwrap_or(patch), &identity);
@@ -32,15 +37,60 @@ pub(super) fn merge(
     }
 }
 
-fn read_order(order: &Value) -> Result<&[Value], PatchError> {
-    let items = order.as_array().ok_or(PatchError::Format("setElementOrder list"))?;
-    Ok(items)
+/// A list that an order is stated for.
+pub(super) fn read_list(list: &Value) -> Result<&[Value], PatchError> {
+    list.as_array().map(Vec::as_slice).ok_or_else(|| unexpected(LIST, list))
 }
 
-/// Removes values from a list of primitives.
+const MAP: &str = "map[string]interface {}";
+const LIST: &str = "[]interface {}";
+
+/// What Go calls the type of a value.
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Array(_) => LIST,
+        Value::Object(_) => MAP,
+    }
+}
+
+fn unexpected(expected: &str, found: &Value) -> PatchError {
+    PatchError::Directive(format!("expected a {expected}, but received a {}", go_type(found)))
+}
+
+/// Whether all items of both lists are maps. They are of one type, and no lists.
+pub(super) fn of_one_type(live: &[Value], patch: &[Value]) -> Result<bool, PatchError> {
+    let mut items = live.iter().chain(patch);
+    let Some(first) = items.next() else {
+        return Err(PatchError::Directive("no elements in any of the given slices".to_owned()));
+    };
+    if first.is_array() {
+        return Err(PatchError::NotApplicable("lists of lists are not supported".to_owned()));
+    }
+    if items.any(|item| go_type(item) != go_type(first)) {
+        let both = Value::from(vec![live.to_vec(), patch.to_vec()]);
+        return Err(PatchError::Directive(format!(
+            "list element types are not identical: {}",
+            go_json::printed(&both)
+        )));
+    }
+    Ok(first.is_object())
+}
+
+/// Removes values from a list of primitives. What is no list takes nothing away; null takes the whole list.
 pub(super) fn delete_primitives(live: &mut Map<String, Value>, field: &str, gone: &Value) -> Result<(), PatchError> {
-    let gone = gone.as_array().ok_or(PatchError::Format("primitive list"))?;
-    if let Some(Value::Array(items)) = live.get_mut(field) {
+    if gone.is_null() {
+        live.remove(field);
+    }
+    if let (Some(Value::Array(items)), Value::Array(gone)) = (live.get_mut(field), gone) {
+        if items.is_empty() && gone.is_empty() {
+            return Ok(());
+        }
+        of_one_type(items, gone)?;
         let gone: BTreeSet<String> = gone.iter().map(ToString::to_string).collect();
         items.retain(|item| !gone.contains(&item.to_string()));
     }
@@ -56,11 +106,12 @@ fn merge_by_key(
 ) -> Result<(), PatchError> {
     let identity = |item: &Value| item.get(key).map(ToString::to_string);
     let before = live.clone();
+    check_order(patch, order, Some(key))?;
     let Directed { items: patch_items, gone, replace } = directed(patch, key)?;
-    check_order(patch, order, &identity)?;
     if replace {
         // What is left of the patch is the list, as it is.
         *live = patch_items.into_iter().filter_map(|map| taken(&Value::Object(map.clone()))).collect();
+        need_keys(live, key)?;
         reorder(live, &before, order.unwrap_or(&[]), &identity);
         return Ok(());
     }
@@ -85,8 +136,14 @@ fn merge_by_key(
             }
         }
     }
+    need_keys(live, key)?;
     reorder(live, &before, order.unwrap_or(patch), &identity);
     Ok(())
+}
+
+/// Items without a key have no place among others.
+fn need_keys(items: &[Value], key: &str) -> Result<(), PatchError> {
+    items.iter().find(|item| item.get(key).is_none()).map_or(Ok(()), |item| Err(lacks_key(item, key)))
 }
 
 /// What the items of a patch say: those to merge, the names of those to delete, and whether the list is replaced.
@@ -99,9 +156,7 @@ struct Directed<'p> {
 fn directed<'p>(patch: &'p [Value], key: &str) -> Result<Directed<'p>, PatchError> {
     let mut found = Directed { items: Vec::with_capacity(patch.len()), gone: BTreeSet::new(), replace: false };
     for item in patch {
-        let map = item.as_object().ok_or_else(|| {
-            PatchError::Directive(format!("an item of a list merged by {key:?} is not a map: {item}"))
-        })?;
+        let map = item.as_object().ok_or_else(|| unexpected(MAP, item))?;
         match map.get(PATCH).map(|directive| directive.as_str().unwrap_or_default()) {
             None => found.items.push(map),
             Some("replace") => found.replace = true,
@@ -121,22 +176,21 @@ fn directed<'p>(patch: &'p [Value], key: &str) -> Result<Directed<'p>, PatchErro
 }
 
 /// Checks a list that meets none against the order it comes with.
-pub(super) fn check(patch: &[Value], order: &Value, strategy: &PatchStrategy) -> Result<(), PatchError> {
-    check_order(patch, Some(read_order(order)?), &identity_of(strategy))
+pub(super) fn check(patch: &[Value], order: &[Value], strategy: &PatchStrategy) -> Result<(), PatchError> {
+    check_order(patch, Some(order), strategy.merge_key.as_deref())
 }
 
-/// Puts the items of a list that met none into the order it came with.
+/// Puts the items of a list that met none, or that no patch speaks of, into the order that is stated for it.
 pub(super) fn put_in_order(
     items: &mut Vec<Value>,
+    before: &[Value],
     order: &[Value],
     strategy: &PatchStrategy,
 ) -> Result<(), PatchError> {
-    if let Some(key) = strategy.merge_key.as_deref()
-        && let Some(item) = items.iter().find(|item| item.get(key).is_none())
-    {
-        return Err(lacks_key(item, key));
+    if let Some(key) = strategy.merge_key.as_deref() {
+        need_keys(items, key)?;
     }
-    reorder(items, &[], order, &identity_of(strategy));
+    reorder(items, before, order, &identity_of(strategy));
     Ok(())
 }
 
@@ -153,13 +207,28 @@ fn lacks_key(item: &Value, key: &str) -> PatchError {
 
 type Identity<'a> = &'a dyn Fn(&Value) -> Option<String>;
 
-/// Items of the patch must come in the order that `$setElementOrder` states.
-fn check_order(patch: &[Value], order: Option<&[Value]>, identity: Identity<'_>) -> Result<(), PatchError> {
-    let Some(order) = order else { return Ok(()) };
-    let mut wanted = order.iter().filter_map(identity);
-    let named = patch.iter().filter(|item| item.get(PATCH).is_none()).filter_map(identity);
-    for name in named {
-        if !wanted.any(|other| other == name) {
+/// Items of the patch must come in the order that `$setElementOrder` states. An order that names nothing states none.
+fn check_order(patch: &[Value], order: Option<&[Value]>, key: Option<&str>) -> Result<(), PatchError> {
+    let Some(order) = order.filter(|order| !order.is_empty() && !patch.is_empty()) else { return Ok(()) };
+    let identity = |item: &Value| -> Result<String, PatchError> {
+        let Some(key) = key else { return Ok(item.to_string()) };
+        let map = item.as_object().ok_or_else(|| unexpected(MAP, item))?;
+        map.get(key).map(ToString::to_string).ok_or_else(|| lacks_key(item, key))
+    };
+    if let Some(item) = patch.iter().find(|item| key.is_some() && !item.is_object()) {
+        return Err(unexpected(MAP, item));
+    }
+    let mut wanted = order.iter();
+    for item in patch.iter().filter(|item| item.get(PATCH).is_none()) {
+        let name = identity(item)?;
+        let mut found = false;
+        for other in wanted.by_ref() {
+            found = identity(other)? == name;
+            if found {
+                break;
+            }
+        }
+        if !found {
             let patch = go_json::printed(&Value::Array(patch.to_vec()));
             let order = go_json::printed(&Value::Array(order.to_vec()));
             return Err(PatchError::Directive(format!(

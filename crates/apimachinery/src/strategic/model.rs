@@ -97,6 +97,12 @@ fn is_within(names: &[String], order: &[String]) -> bool {
     names.iter().all(|name| rest.any(|other| other == name))
 }
 
+/// Whether there are two lists, or one, to put in order, and nothing in either.
+fn is_void<L, P>(order: Option<&Vec<String>>, live: Option<&Vec<L>>, patch: Option<&Vec<P>>) -> bool {
+    let some = live.is_some() || patch.is_some();
+    order.is_some() && some && live.is_none_or(Vec::is_empty) && patch.is_none_or(Vec::is_empty)
+}
+
 impl Patch {
     fn after(&self, live: &Object) -> Option<Object> {
         let labels = map_after(live.labels.as_ref(), self.labels.as_ref());
@@ -112,6 +118,9 @@ impl Patch {
         {
             return None;
         }
+        if is_void(self.finalizer_order.as_ref(), live.finalizers.as_ref(), patch) {
+            return None;
+        }
         let had = live.finalizers.clone();
         if had.is_none() && patch.is_none() {
             return Some(None);
@@ -124,6 +133,12 @@ impl Patch {
     }
 
     fn containers(&self, live: &Object) -> Option<Option<Vec<Container>>> {
+        let documents = self.containers.as_ref().filter(|items| !items.is_empty() || !self.replace_containers);
+        if (self.containers.is_none() || documents.is_some())
+            && is_void(self.container_order.as_ref(), live.containers.as_ref(), documents)
+        {
+            return None;
+        }
         let Some(patch) = &self.containers else {
             let order = self.container_order.clone().unwrap_or_default();
             return Some(live.containers.as_ref().map(|containers| {
@@ -317,10 +332,11 @@ fn any_patch() -> impl Strategy<Value = Patch> {
         // What is added is not taken away by the same patch.
         gone_finalizers: finalizers.1.into_iter().filter(|n| finalizers.0.iter().flatten().all(|f| f != n)).collect(),
         finalizers: finalizers.0,
-        finalizer_order: finalizers.2,
+        // An order that names nothing states none.
+        finalizer_order: finalizers.2.filter(|order| !order.is_empty()),
         containers,
         replace_containers: replace,
-        container_order: order,
+        container_order: order.filter(|order| !order.is_empty()),
     })
 }
 

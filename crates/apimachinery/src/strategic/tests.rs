@@ -116,11 +116,58 @@ fn refused_patches() {
             "map: map[$patch:delete image:x] does not contain declared merge key: name",
         ),
         (pod(json!([{"name": "x", "$patch": "merge"}])), "merging lists cannot yet be specified in the patch"),
-        (pod(json!(["x"])), r#"an item of a list merged by "name" is not a map: "x""#),
+        (pod(json!(["x"])), "expected a map[string]interface {}, but received a string"),
         (json!({"spec": {"strategy": {"type": "R", "$retainKeys": []}}}), "invalid patch format of retainKeys"),
         (json!([]), "error decoding patch: a strategic merge patch is an object"),
     ] {
         assert_eq!(run(&live, &patch).map_err(|e| e.to_string()), Err(expected.to_owned()), "{patch}");
+    }
+}
+
+/// Lists whose items are of several types, directives about no list, and orders that say less or more than they must.
+#[test]
+fn refused_lists() {
+    let named = |names: &str| -> Value { names.split_whitespace().map(|n| json!({"name": n})).collect() };
+    let live = json!({"metadata": {"name": "a", "finalizers": ["a", "b"]},
+        "spec": {"template": {"spec": {"containers": named("a b")}}}});
+    let meta = |key: &str, value: Value| json!({"metadata": {key: value}});
+    let spec = |key: &str, value: Value| json!({"spec": {"template": {"spec": {key: value}}}});
+    let both = |list: Value, order: Value| json!({"spec": {"template": {"spec": {"containers": list, "$setElementOrder/containers": order}}}});
+    for (patch, expected) in [
+        (spec("containers", json!(["x"])), "list element types are not identical: [[map[name:a] map[name:b]] [x]]"),
+        (meta("finalizers", json!([1])), "list element types are not identical: [[a b] [1]]"),
+        (meta("$deleteFromPrimitiveList/finalizers", json!([1])), "list element types are not identical: [[a b] [1]]"),
+        (meta("$deleteFromPrimitiveList", json!(["a"])), "invalid patch format of primitive list"),
+        (meta("$deleteFromPrimitiveListfinalizers", json!(["a"])), "invalid patch format of primitive list"),
+        (meta("$setElementOrder", json!(["a"])), "invalid patch format of setElementOrder list"),
+        (meta("$setElementOrder/finalizers", json!("a")), "expected a []interface {}, but received a string"),
+        (meta("$setElementOrder/name", json!(["a"])), "expected a []interface {}, but received a string"),
+        (both(json!({}), json!([])), "expected a []interface {}, but received a map[string]interface {}"),
+        (both(json!(null), json!([])), "expected a []interface {}, but received a %!s(<nil>)"),
+        (both(named("a"), json!(["a"])), "expected a map[string]interface {}, but received a string"),
+        (both(named("a"), json!([{"x": 1}])), "map: map[x:1] does not contain declared merge key: name"),
+        (
+            both(named("b a"), named("a b")),
+            "The order in patch list:\n[map[name:b] map[name:a]]\n doesn't match $setElementOrder list:\n\
+             [map[name:a] map[name:b]]\n",
+        ),
+        (
+            meta("$setElementOrder/bogus", json!(["a"])),
+            "unable to find api field in struct ObjectMeta for the json field \"bogus\"",
+        ),
+    ] {
+        assert_eq!(run(&live, &patch).map_err(|e| e.to_string()), Err(expected.to_owned()), "{patch}");
+    }
+    for (patch, finalizers, containers) in [
+        (meta("$deleteFromPrimitiveList/finalizers", json!(null)), json!(null), "a b"),
+        (meta("$deleteFromPrimitiveList/finalizers", json!("a")), json!(["a", "b"]), "a b"),
+        (meta("$deleteFromPrimitiveList/labels", json!(["a"])), json!(["a", "b"]), "a b"),
+        (both(named("c"), json!([])), json!(["a", "b"]), "a b c"),
+        (both(json!([]), named("b a")), json!(["a", "b"]), "b a"),
+    ] {
+        let result = run(&live, &patch).expect("fine");
+        assert_eq!(result["metadata"]["finalizers"], finalizers, "{patch}");
+        assert_eq!(result["spec"]["template"]["spec"]["containers"], named(containers), "{patch}");
     }
 }
 
