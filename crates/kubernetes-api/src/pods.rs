@@ -87,7 +87,8 @@ pub fn bound(pod: &Value, binding: &Value, now: Time) -> Result<Value, Status> {
     for (key, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
         pod["metadata"]["annotations"][key] = value.clone();
     }
-    set_scheduled(&mut pod["status"], now);
+    let generation = pod["metadata"].get("generation").cloned();
+    set_scheduled(&mut pod["status"], generation, now);
     Ok(pod)
 }
 
@@ -118,10 +119,13 @@ pub fn disrupted(pod: &Value, now: Time) -> Value {
     pod
 }
 
-fn set_scheduled(status: &mut Value, now: Time) {
-    let condition = json!({
+fn set_scheduled(status: &mut Value, generation: Option<Value>, now: Time) {
+    let mut condition = json!({
         "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now,
     });
+    if let Some(generation) = generation {
+        condition["observedGeneration"] = generation;
+    }
     let Some(status) = status.as_object_mut() else {
         *status = json!({"conditions": [condition]});
         return;
