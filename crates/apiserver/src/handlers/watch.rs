@@ -76,8 +76,8 @@ impl Call<'_> {
             replay,
             events: subscription.events,
             start: subscription.revision,
-            // A watch from "0" gets the end mark too, and so tells informers that they are in sync.
-            end_mark: from.is_none() && bookmarks && (send_initial || wanted == Some(0)),
+            // A watch that begins with what exists gets the end mark whether it asked for that or not.
+            end_mark: from.is_none() && bookmarks,
             bookmarks,
             progress: self.server.cache.progress(),
             next_bookmark: Box::pin(tokio::time::sleep_until(bookmark_after(begun, deadline))),

@@ -25,7 +25,8 @@ async fn a_watch_begins_where_it_is_asked_to() {
         ("watch&timeoutSeconds=1".into(), all),
         ("watch=true&timeoutSeconds=1&resourceVersion=0".into(), all),
         ("watch=true&timeoutSeconds=1&resourceVersion=0&allowWatchBookmarks=true".into(), &marked),
-        ("watch=true&timeoutSeconds=1&allowWatchBookmarks=true".into(), all),
+        // Upstream takes both for a request for initial events.
+        ("watch=true&timeoutSeconds=1&allowWatchBookmarks=true".into(), &marked),
         (format!("watch=1&timeoutSeconds=1&resourceVersion={now}"), none),
         (INITIAL.into(), all),
         (format!("{INITIAL}&allowWatchBookmarks=true"), &marked),
