@@ -26,6 +26,7 @@ pub(crate) fn generation_of(group: &str, kind: &str) -> Option<&'static [&'stati
             | "ValidatingAdmissionPolicy"
             | "ValidatingAdmissionPolicyBinding",
         )
+        | ("resource.k8s.io", "DeviceClass" | "ResourceSlice")
         | ("flowcontrol.apiserver.k8s.io", _) => Some(&["spec"]),
         _ => None,
     }
@@ -60,7 +61,8 @@ pub(crate) fn name_rule(group: &str, kind: &str) -> NameRule {
         ("", "Namespace" | "Service") | ("apps", "StatefulSet") => names::label_rule,
         ("rbac.authorization.k8s.io" | "flowcontrol.apiserver.k8s.io", _) => names::path_segment_rule,
         ("apiregistration.k8s.io", "APIService") => names::path_segment_rule,
-        ("networking.k8s.io", "IPAddress") => names::path_segment_rule,
+        // Judged with the rest of the object.
+        ("networking.k8s.io", "IPAddress") | ("storage.k8s.io", "CSIDriver") => names::path_segment_rule,
         _ => names::subdomain_rule,
     }
 }

@@ -15,6 +15,7 @@ pub(crate) fn for_create(group: &str, kind: &str) -> Option<Create> {
         ("", "Service") => |_, service| services::normalize(service),
         ("apps", "DaemonSet") => |_, set| set_template_generation(set, "1"),
         ("batch", "Job") => |_, job| name_job_pods(job),
+        ("resource.k8s.io", "ResourceSlice") => |context, slice| date_taints(context, slice),
         _ => return None,
     })
 }
@@ -23,6 +24,7 @@ pub(crate) fn for_update(group: &str, kind: &str) -> Option<Update> {
     Some(match (group, kind) {
         ("", "Service") => |_, old, service| services::carry_over(old, service),
         ("apps", "DaemonSet") => |_, old, set| count_templates(old, set),
+        ("resource.k8s.io", "ResourceSlice") => |context, _, slice| date_taints(context, slice),
         _ => return None,
     })
 }
@@ -101,6 +103,15 @@ fn count_templates(old: &Value, set: &mut Value) {
     let before: i64 = before.parse().unwrap_or(0);
     let changed = old["spec"]["template"] != set["spec"]["template"];
     set_template_generation(set, &(before + i64::from(changed)).to_string());
+}
+
+/// A taint that does not say since when it is there is new.
+fn date_taints(context: &RequestContext, slice: &mut Value) {
+    let devices = slice["spec"].get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
+    let taints = devices.filter_map(|device| device.get_mut("taints")?.as_array_mut()).flatten();
+    for taint in taints.filter_map(Value::as_object_mut).filter(|taint| !taint.contains_key("timeAdded")) {
+        taint.insert("timeAdded".into(), context.now.to_string().into());
+    }
 }
 
 #[cfg(test)]

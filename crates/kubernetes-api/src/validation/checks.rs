@@ -61,6 +61,7 @@ impl Check {
             "in" => Self::In(rest.split(' ').collect()),
             "given-in" => Self::GivenIn(rest.split(' ').collect()),
             "given-subdomain" => Self::GivenShape(names::is_dns1123_subdomain),
+            "given-label" => Self::GivenShape(names::is_dns1123_label),
             "label" => Self::Shape(names::is_dns1123_label),
             "label1035" => Self::Shape(names::is_dns1035_label),
             "subdomain" => Self::Shape(names::is_dns1123_subdomain),
@@ -191,13 +192,13 @@ pub(super) fn supported(value: &Value, allowed: &[&str], at: &At<'_>, errors: &m
     }
 }
 
-fn shape(value: &Value, complaints: fn(&str) -> Vec<String>, at: &At<'_>, errors: &mut ErrorList) {
+pub(super) fn shape(value: &Value, complaints: fn(&str) -> Vec<String>, at: &At<'_>, errors: &mut ErrorList) {
     for complaint in value.as_str().map(complaints).unwrap_or_default() {
         invalid(errors, at, value, &complaint);
     }
 }
 
-fn at_least(value: &Value, least: i64, detail: &str, at: &At<'_>, errors: &mut ErrorList) {
+pub(super) fn at_least(value: &Value, least: i64, detail: &str, at: &At<'_>, errors: &mut ErrorList) {
     if value.as_i64().is_some_and(|number| number < least) {
         invalid(errors, at, value, detail);
     }
@@ -255,7 +256,7 @@ pub(super) fn selector_of(value: &Value) -> Option<Selector> {
     Selector::from_label_selector(&selector).ok()
 }
 
-fn selector(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+pub(super) fn selector(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     labels(&value["matchLabels"], &at.child("matchLabels"), errors);
     let list_at = at.child("matchExpressions");
     for (index, expression) in value["matchExpressions"].as_array().into_iter().flatten().enumerate() {

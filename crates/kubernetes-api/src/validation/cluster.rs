@@ -143,7 +143,7 @@ fn webhook(webhook: &Object, at: &At<'_>, errors: &mut ErrorList) {
 const OPERATIONS: [&str; 5] = ["*", "CONNECT", "CREATE", "DELETE", "UPDATE"];
 
 /// Which requests a webhook or a policy is asked about.
-fn admission_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
+pub(super) fn admission_rule(rule: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let operations = list(rule, "operations");
     let at_operations = at.child("operations");
     if operations.is_empty() {

@@ -16,16 +16,11 @@ use super::{Object, forbidden, invalid, list, object, required, text};
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("api_service", api_service),
-    ("attachment_source", attachment_source),
     ("certificate_request", certificate_request),
     ("class_parameters", class_parameters),
     ("namespace_finalizers", namespace_finalizers),
     ("cron_job_name", cron_job_name),
     ("endpoints", endpoints),
-    ("flow_schema", flow_schema),
-    ("policy_binding", policy_binding),
-    ("policy_spec", policy_spec),
-    ("priority_level", priority_level),
     ("quota_scopes", quota_scopes),
     ("lease", lease),
     ("volume_spec", volume_spec),
@@ -93,21 +88,6 @@ fn api_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if insecure && spec.contains_key("caBundle") {
         let at = at.child("insecureSkipTLSVerify");
         invalid(errors, &at, &true.into(), "may not be true if caBundle is present");
-    }
-}
-
-fn attachment_source(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let at = at.child("source");
-    let source = object(spec, "source");
-    let has = |field: &str| source.is_some_and(|source| source.contains_key(field));
-    match (has("persistentVolumeName"), has("inlineVolumeSpec")) {
-        (false, false) => {
-            required(errors, &at, "must specify exactly one of inlineVolumeSpec and persistentVolumeName")
-        }
-        (true, true) => {
-            forbidden(errors, &at, "must specify exactly one of inlineVolumeSpec and persistentVolumeName");
-        }
-        _ => {}
     }
 }
 
@@ -260,94 +240,6 @@ fn endpoints(endpoints: &Object, at: &At<'_>, errors: &mut ErrorList) {
                 required(errors, &at.child("name"), "");
             }
         }
-    }
-}
-
-fn flow_schema(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let precedence = spec.get("matchingPrecedence").and_then(Value::as_i64).unwrap_or(0);
-    let at_precedence = at.child("matchingPrecedence");
-    if precedence <= 0 {
-        invalid(errors, &at_precedence, &precedence.into(), "must be a positive value");
-    } else if precedence > 10_000 {
-        invalid(errors, &at_precedence, &precedence.into(), "must not be greater than 10000");
-    }
-    let level = spec.get("priorityLevelConfiguration").map_or("", |level| level["name"].as_str().unwrap_or_default());
-    if level.is_empty() {
-        let at = at.child("priorityLevelConfiguration");
-        required(errors, &at.child("name"), "must reference a priority level");
-    }
-    if let Some(method) = object(spec, "distinguisherMethod") {
-        let known = ["ByNamespace", "ByUser"];
-        let type_ = text(method, "type");
-        if !known.contains(&type_) {
-            let at = at.child("distinguisherMethod");
-            errors.push(Error::not_supported(&at.child("type").path(), type_, &known));
-        }
-    }
-    let at_rules = at.child("rules");
-    for (index, rule) in list(spec, "rules").iter().enumerate() {
-        let (at, Some(rule)) = (at_rules.index(index), rule.as_object()) else { continue };
-        if list(rule, "subjects").is_empty() {
-            required(errors, &at.child("subjects"), "subjects must contain at least one value");
-        }
-        if list(rule, "resourceRules").is_empty() && list(rule, "nonResourceRules").is_empty() {
-            required(errors, &at, "at least one of resourceRules and nonResourceRules has to be non-empty");
-        }
-    }
-}
-
-fn priority_level(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    match text(spec, "type") {
-        "Exempt" if spec.contains_key("limited") => {
-            forbidden(errors, &at.child("limited"), "must be nil if the type is not Limited");
-        }
-        "Limited" if spec.contains_key("exempt") => {
-            forbidden(errors, &at.child("exempt"), "must be nil if the type is Limited");
-        }
-        "Limited" if !spec.contains_key("limited") => {
-            required(errors, &at.child("limited"), "must not be empty when type is Limited");
-        }
-        _ => {}
-    }
-}
-
-fn policy_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    if list(spec, "validations").is_empty() && list(spec, "auditAnnotations").is_empty() {
-        required(
-            errors,
-            &at.child("validations"),
-            "validations or auditAnnotations must be non-empty; at least one is required",
-        );
-    }
-    match object(spec, "matchConstraints") {
-        None => required(errors, &at.child("matchConstraints"), ""),
-        Some(constraints) if list(constraints, "resourceRules").is_empty() => {
-            let at = at.child("matchConstraints");
-            required(errors, &at.child("resourceRules"), "");
-        }
-        Some(_) => {}
-    }
-}
-
-fn policy_binding(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let actions = list(spec, "validationActions");
-    let at_actions = at.child("validationActions");
-    if actions.is_empty() {
-        return required(errors, &at_actions, "at least one validation action is required");
-    }
-    let known = ["Audit", "Deny", "Warn"];
-    for (index, action) in actions.iter().enumerate() {
-        let at = at_actions.index(index);
-        if action.as_str().is_none_or(|action| !known.contains(&action)) {
-            errors.push(Error::not_supported(&at.path(), action.clone(), &known));
-        } else if actions[..index].contains(action) {
-            errors.push(Error::duplicate(&at.path(), action.clone()));
-        }
-    }
-    if ["Deny", "Warn"].iter().all(|action| actions.iter().any(|given| given == action)) {
-        let detail = "must not contain both Deny and Warn (repeating the same validation failure information in the API \
-                      response and headers serves no purpose)";
-        invalid(errors, &at_actions, &Value::from(actions.to_vec()), detail);
     }
 }
 

@@ -16,6 +16,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("hard_limits", hard_limits),
     ("limit_item", limit_item),
     ("limit_types", limit_types),
+    ("runtime_overhead", runtime_overhead),
 ];
 
 /// A node can promise more of these than it has.
@@ -34,7 +35,7 @@ fn is_native(resource: &str) -> bool {
 }
 
 /// Devices and the like, named by whoever offers them.
-fn is_extended(resource: &str) -> bool {
+pub(super) fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
         && names::is_qualified_name(&format!("requests.{resource}")).is_empty()
@@ -109,6 +110,14 @@ fn container_resource_name(name: &str, at: &At<'_>, errors: &mut ErrorList) {
 pub(super) fn overhead(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(overhead) = spec.get("overhead").filter(|overhead| overhead.is_object()) else { return };
     let limits = Object::from_iter([("limits".to_owned(), overhead.clone())]);
+    container_resources(&limits, &at.child("overhead"), errors);
+}
+
+/// As [`overhead`], of all pods of a class.
+fn runtime_overhead(class: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let fixed = object(class, "overhead").and_then(|overhead| overhead.get("podFixed"));
+    let Some(fixed) = fixed.filter(|fixed| fixed.is_object()) else { return };
+    let limits = Object::from_iter([("limits".to_owned(), fixed.clone())]);
     container_resources(&limits, &at.child("overhead"), errors);
 }
 

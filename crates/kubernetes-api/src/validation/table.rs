@@ -8,8 +8,8 @@ use apimachinery::schema::{Schema, SchemaId};
 use super::at::At;
 use super::checks::Check;
 use super::{
-    Object, autoscaling, cluster, config, containers, events, machinery, network, placement, pods, rbac, resources,
-    services, update, volumes, windows, workloads,
+    Object, addresses, autoscaling, cluster, config, containers, devices, events, flow_control, machinery, network,
+    placement, pods, policies, rbac, resources, services, storage, update, volumes, windows, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -178,6 +178,11 @@ fn function(name: &str) -> Option<Function> {
         cluster::FUNCTIONS,
         events::FUNCTIONS,
         machinery::FUNCTIONS,
+        addresses::FUNCTIONS,
+        devices::FUNCTIONS,
+        flow_control::FUNCTIONS,
+        policies::FUNCTIONS,
+        storage::FUNCTIONS,
     ];
     tables.into_iter().flatten().find(|(known, _)| *known == name).map(|(_, function)| *function)
 }

@@ -7,7 +7,7 @@ use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::table::{Node, Refusal, Rule};
-use super::{config, events, machinery, services};
+use super::{addresses, config, devices, events, machinery, services, storage};
 
 /// Looks at the object before and after.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
@@ -16,14 +16,19 @@ pub(super) fn named(name: &str) -> Option<Compare> {
     Some(match name {
         "claim" => claim,
         "csi_driver" => csi_driver,
+        "csi_node" => storage::csi_node_update,
         "event" => events::update,
         "immutable_data" => config::update,
+        "ip_address" => addresses::update_address,
         "job" => job,
         "node" => node,
         "pod" => pod,
         "quota" => quota,
         "persistent_volume" => machinery::volume_update,
         "service" => services::update,
+        "service_ranges" => addresses::update_ranges,
+        "slice" => devices::slice_update,
+        "spec_stays" => devices::spec_stays,
         "stateful_set" => stateful_set,
         _ => return None,
     })

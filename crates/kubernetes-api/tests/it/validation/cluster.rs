@@ -83,8 +83,8 @@ fn cluster_kinds() {
             expect![[r#"
                 spec.matchingPrecedence: Invalid value: 20000: must not be greater than 10000
                 spec.priorityLevelConfiguration.name: Required value: must reference a priority level
-                spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty
                 spec.rules[0].subjects: Required value: subjects must contain at least one value
+                spec.rules[0]: Required value: at least one of resourceRules and nonResourceRules has to be non-empty
             "#]],
         ),
         (

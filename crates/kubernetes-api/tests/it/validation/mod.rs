@@ -2,8 +2,10 @@
 
 mod cluster;
 mod details;
+mod devices;
 mod events;
 mod network;
+mod policies;
 mod storage;
 mod updates;
 mod workloads;

@@ -2,7 +2,9 @@
 
 use expect_test::expect;
 
-use super::check;
+use serde_json::json;
+
+use super::{check, update};
 
 #[test]
 fn services_and_configuration() {
@@ -188,4 +190,117 @@ fn networks() {
     ] {
         check(group, kind, document, expected);
     }
+}
+
+#[test]
+fn addresses_and_their_ranges() {
+    const GROUP: &str = "networking.k8s.io";
+    for (document, expected) in [
+        (
+            "{}",
+            expect![[r#"
+            spec.cidrs: Required value: at least one CIDR required
+        "#]],
+        ),
+        ("spec: {cidrs: [10.0.0.0/24, 'fd00::/112']}", expect![""]),
+        (
+            "spec: {cidrs: [10.0.0.1/24]}",
+            expect![[r#"
+            spec.cidrs[0]: Invalid value: "10.0.0.1/24": must not have bits set beyond the prefix length
+        "#]],
+        ),
+        (
+            "spec: {cidrs: [10.0.0.0/24, 11.0.0.0/24]}",
+            expect![[r#"
+            spec.cidrs: Invalid value: {"CIDRs":["10.0.0.0/24","11.0.0.0/24"]}: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64
+        "#]],
+        ),
+        (
+            "spec: {cidrs: [10.0.0.0/24, x]}",
+            expect![[r#"
+            spec.cidrs: Invalid value: {"CIDRs":["10.0.0.0/24","x"]}: may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64
+        "#]],
+        ),
+        (
+            "spec: {cidrs: [10.0.0.0/24, 'fd00::/112', x]}",
+            expect![[r#"
+            spec.cidrs: Invalid value: {"CIDRs":["10.0.0.0/24","fd00::/112","x"]}: may only hold up to 2 values
+        "#]],
+        ),
+    ] {
+        check(GROUP, "ServiceCIDR", document, expected);
+    }
+    for (document, expected) in [
+        (
+            "{metadata: {name: 1.2.3.4}}",
+            expect![[r#"
+            spec.parentRef: Required value
+        "#]],
+        ),
+        (
+            "{metadata: {name: 1.2.3.04}, spec: {parentRef: {resource: services, name: a}}}",
+            expect![[r#"
+            metadata.name: Invalid value: "1.2.3.04": ParseAddr("1.2.3.04"): IPv4 field has octet with leading zero
+        "#]],
+        ),
+        (
+            "{metadata: {name: 'FD00::1'}, spec: {parentRef: {resource: services, name: a}}}",
+            expect![[r#"
+            metadata.name: Invalid value: "FD00::1": not a valid address in canonical format
+        "#]],
+        ),
+        ("{metadata: {name: 'fd00::1'}, spec: {parentRef: {resource: services, name: a, namespace: b}}}", expect![""]),
+        (
+            "{metadata: {name: 1.2.3.4}, spec: {parentRef: {group: A_, resource: a/b, namespace: a/b}}}",
+            expect![[r#"
+            spec.parentRef.group: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+            spec.parentRef.resource: Invalid value: "a/b": may not contain '/'
+            spec.parentRef.name: Required value
+            spec.parentRef.namespace: Invalid value: "a/b": may not contain '/'
+        "#]],
+        ),
+    ] {
+        check(GROUP, "IPAddress", document, expected);
+    }
+    let one = "spec: {cidrs: [10.0.0.0/24]}";
+    for (cidrs, expected) in [
+        (json!(["10.0.0.0/24", "fd00::/112"]), expect![""]),
+        (
+            json!(["10.0.0.0/24", "10.1.0.0/24"]),
+            expect![[r#"
+            spec.cidrs: Invalid value: ["10.0.0.0/24","10.1.0.0/24"]: dual-stack ServiceCIDR must have one CIDR for each IP family
+        "#]],
+        ),
+        (
+            json!(["10.0.0.0/24", "fd00::1/112"]),
+            expect![[r#"
+            spec.cidrs[1]: Invalid value: "fd00::1/112": must not have bits set beyond the prefix length
+        "#]],
+        ),
+        (
+            json!(["10.1.0.0/24"]),
+            expect![[r#"
+            spec.cidrs[0]: Invalid value: "10.1.0.0/24": field is immutable
+        "#]],
+        ),
+        (
+            json!(["fd00::/112", "10.0.0.0/24"]),
+            expect![[r#"
+            spec.cidrs[0]: Invalid value: "fd00::/112": field is immutable
+        "#]],
+        ),
+        (
+            json!([]),
+            expect![[r#"
+            spec.cidrs: Invalid value: []: field is immutable
+        "#]],
+        ),
+    ] {
+        expected.assert_eq(&update(GROUP, "ServiceCIDR", one, "spec.cidrs", cidrs));
+    }
+    let address = "{metadata: {name: 1.2.3.4}, spec: {parentRef: {resource: services, name: a, namespace: b}}}";
+    expect![[r#"
+        spec.parentRef: Invalid value: {"Group":"","Resource":"services","Namespace":"b","Name":"c"}: field is immutable
+    "#]]
+    .assert_eq(&update(GROUP, "IPAddress", address, "spec.parentRef.name", json!("c")));
 }

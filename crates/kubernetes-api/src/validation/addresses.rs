@@ -1,0 +1,242 @@
+//! Ranges of service addresses, and the addresses taken from them.
+
+use std::net::IpAddr;
+
+use apimachinery::field::{Error, ErrorList, Path, go_quoted};
+use apimachinery::names;
+use serde_json::{Value, json};
+
+use super::at::At;
+use super::checks::shape;
+use super::table::Function;
+use super::{Object, invalid, list, object, required, text};
+
+pub(super) const FUNCTIONS: &[(&str, Function)] = &[("ip_address", ip_address), ("service_ranges", service_ranges)];
+
+const ONE_OF_EACH: &str = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
+
+fn service_ranges(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let (ranges, at) = (list(spec, "cidrs"), at.child("cidrs"));
+    // Upstream shows its own struct around them.
+    let mut refuse = |detail| {
+        let shown = json!({"CIDRs": ranges}).to_string();
+        errors.push(Error::invalid(&at.path(), Value::Null, detail).shown_as(shown));
+    };
+    match ranges {
+        [] => required(errors, &at, "at least one CIDR required"),
+        [_, _, _, ..] => refuse("may only hold up to 2 values"),
+        [one, other] if !is_dual(one, other) => refuse(ONE_OF_EACH),
+        _ => strict_ranges(ranges, &at, errors),
+    }
+}
+
+fn strict_ranges(ranges: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+    for (index, range) in ranges.iter().enumerate() {
+        if let Some(detail) = range_complaint(range.as_str().unwrap_or_default()) {
+            invalid(errors, &at.index(index), range, &detail);
+        }
+    }
+}
+
+/// An address and the length of its prefix, however many zeros stand before the numbers.
+fn parse(range: &str) -> Option<(IpAddr, u32)> {
+    let (address, length) = range.split_once('/')?;
+    let plain = |octet: &str| -> Option<String> { Some(octet.parse::<u8>().ok()?.to_string()) };
+    let address: IpAddr = match address.parse() {
+        Ok(address) => address,
+        Err(_) => address.split('.').map(plain).collect::<Option<Vec<_>>>()?.join(".").parse().ok()?,
+    };
+    let digits = !length.is_empty() && length.bytes().all(|byte| byte.is_ascii_digit());
+    let length = length.parse().ok().filter(|_| digits)?;
+    (length <= if address.is_ipv4() { 32 } else { 128 }).then_some((address, length))
+}
+
+fn is_dual(one: &Value, other: &Value) -> bool {
+    let family = |range: &Value| parse(range.as_str()?).map(|(address, _)| address.is_ipv4());
+    matches!((family(one), family(other)), (Some(one), Some(other)) if one != other)
+}
+
+fn range_complaint(range: &str) -> Option<String> {
+    let Some((address, length)) = parse(range) else {
+        return Some("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)".to_owned());
+    };
+    let (written, digits) = range.split_once('/')?;
+    if written.parse::<IpAddr>().is_err() || digits != length.to_string() {
+        return Some("must not have leading 0s in IP or prefix length".to_owned());
+    }
+    if matches!(address, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some()) {
+        return Some("must not have an IPv4-mapped IPv6 address".to_owned());
+    }
+    if masked(address, length) != address {
+        return Some("must not have bits set beyond the prefix length".to_owned());
+    }
+    let canonical = format!("{address}/{length}");
+    (range != canonical).then(|| format!("must be in canonical form ({})", go_quoted(&canonical)))
+}
+
+fn masked(address: IpAddr, length: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4((u32::from(v4) & u32::MAX.checked_shl(32 - length).unwrap_or(0)).into()),
+        IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & u128::MAX.checked_shl(128 - length).unwrap_or(0)).into()),
+    }
+}
+
+/// Ranges stay; one of the other family may join.
+pub(super) fn update_ranges(old: &Value, new: &Value, errors: &mut ErrorList) {
+    const IMMUTABLE: &str = "field is immutable";
+    let of = |ranges: &Value| ranges["spec"]["cidrs"].as_array().cloned().unwrap_or_default();
+    let (was, is) = (of(old), of(new));
+    let root = At::root();
+    let at = root.child("spec");
+    let at = at.child("cidrs");
+    match (&was[..], &is[..]) {
+        (was, is) if was.len() == is.len() => {
+            // Upstream shows the first one, whichever changed.
+            for index in (0..is.len()).filter(|index| was[*index] != is[*index]) {
+                invalid(errors, &at.index(index), &is[0], IMMUTABLE);
+            }
+        }
+        ([was], [first, second]) => {
+            if was != first {
+                invalid(errors, &at.index(0), first, IMMUTABLE);
+            }
+            if !is_dual(first, second) {
+                invalid(errors, &at, &is.into(), "dual-stack ServiceCIDR must have one CIDR for each IP family");
+            } else {
+                strict_ranges(&is, &at, errors);
+            }
+        }
+        _ => invalid(errors, &at, &is.into(), IMMUTABLE),
+    }
+}
+
+/// An address is named as it is written in its shortest form, and is somebody's.
+fn ip_address(address: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let name = address.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or_default());
+    let complaint = match name.parse::<IpAddr>() {
+        Ok(parsed) if parsed.to_string() == name => None,
+        Ok(_) => Some("not a valid address in canonical format".to_owned()),
+        Err(_) => Some(format!("ParseAddr({}): {}", go_quoted(name), unreadable(name))),
+    };
+    if let Some(complaint) = complaint.filter(|_| !name.is_empty()) {
+        let at = at.child("metadata");
+        invalid(errors, &at.child("name"), &name.into(), &complaint);
+    }
+    let at = at.child("spec");
+    let at = at.child("parentRef");
+    let Some(parent) = object(address, "spec").and_then(|spec| object(spec, "parentRef")) else {
+        return required(errors, &at, "");
+    };
+    let given = |field: &str| Some(text(parent, field)).filter(|text| !text.is_empty());
+    if let Some(group) = given("group") {
+        shape(&group.into(), names::is_dns1123_subdomain, &at.child("group"), errors);
+    }
+    for field in ["resource", "name", "namespace"] {
+        match given(field) {
+            Some(text) => shape(&text.into(), names::is_path_segment, &at.child(field), errors),
+            None if field != "namespace" => required(errors, &at.child(field), ""),
+            None => {}
+        }
+    }
+}
+
+/// What Go's parser of addresses stumbles over first.
+fn unreadable(text: &str) -> String {
+    let Some(first) = text.find(['.', ':', '%']) else { return "unable to parse IP".to_owned() };
+    match text.as_bytes()[first] {
+        b'.' => unreadable_v4(text),
+        b'%' => "missing IPv6 address".to_owned(),
+        _ => "unable to parse IP".to_owned(),
+    }
+}
+
+fn unreadable_v4(text: &str) -> String {
+    let with_place = |message: &str, at: usize| format!("{message} (at {})", go_quoted(&text[at..]));
+    let bytes = text.as_bytes();
+    let (mut value, mut digits, mut dots) = (0u32, 0, 0);
+    for (at, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' if digits == 1 && value == 0 => return "IPv4 field has octet with leading zero".to_owned(),
+            b'0'..=b'9' => {
+                (value, digits) = (value * 10 + u32::from(byte - b'0'), digits + 1);
+                if value > 255 {
+                    return "IPv4 field has value >255".to_owned();
+                }
+            }
+            b'.' if digits == 0 || at + 1 == bytes.len() => {
+                return with_place("IPv4 field must have at least one digit", at);
+            }
+            b'.' if dots == 3 => return "IPv4 address too long".to_owned(),
+            b'.' => (value, digits, dots) = (0, 0, dots + 1),
+            // Names are judged letter by letter elsewhere; these all begin a letter.
+            _ => return with_place("unexpected character", at),
+        }
+    }
+    "IPv4 address too short".to_owned()
+}
+
+/// Whose an address is it stays.
+pub(super) fn update_address(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let (was, is) = (&old["spec"]["parentRef"], &new["spec"]["parentRef"]);
+    if was != is {
+        let member = |field: &str| is[field].as_str().unwrap_or_default();
+        // Upstream shows the members of its own struct.
+        let shown = format!(
+            r#"{{"Group":{},"Resource":{},"Namespace":{},"Name":{}}}"#,
+            Value::from(member("group")),
+            Value::from(member("resource")),
+            Value::from(member("namespace")),
+            Value::from(member("name"))
+        );
+        let path = Path::new("spec").child("parentRef");
+        errors.push(Error::invalid(&path, is.clone(), "field is immutable").shown_as(shown));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_strictly() {
+        for (range, expected) in [
+            ("10.0.0.0/8", None),
+            ("2001:db8::/64", None),
+            ("0.0.0.0/0", None),
+            ("::/0", None),
+            ("", Some("must be a valid CIDR value")),
+            ("10.0.0.0", Some("must be a valid CIDR value")),
+            ("10.0.0.0/33", Some("must be a valid CIDR value")),
+            ("10.0.0.0/+8", Some("must be a valid CIDR value")),
+            ("10.0.0.300/8", Some("must be a valid CIDR value")),
+            ("010.0.0.0/8", Some("must not have leading 0s in IP or prefix length")),
+            ("10.0.0.0/08", Some("must not have leading 0s in IP or prefix length")),
+            ("::ffff:1.1.1.0/120", Some("must not have an IPv4-mapped IPv6 address")),
+            ("1.2.3.4/24", Some("must not have bits set beyond the prefix length")),
+            ("2001:DB8::/64", Some("must be in canonical form (\"2001:db8::/64\")")),
+        ] {
+            let found = range_complaint(range);
+            let fits = match (&found, expected) {
+                (None, None) => true,
+                (Some(found), Some(expected)) => found.starts_with(expected),
+                _ => false,
+            };
+            assert!(fits, "{range}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_told_as_go_tells_it() {
+        for (text, expected) in [
+            ("x", "unable to parse IP"),
+            ("1.2.3.04", "IPv4 field has octet with leading zero"),
+            ("1.2.3.256", "IPv4 field has value >255"),
+            ("1.2.3", "IPv4 address too short"),
+            ("1.2.3.4.5", "IPv4 address too long"),
+            ("1..2.3", "IPv4 field must have at least one digit (at \".2.3\")"),
+            ("1.2.3.x", "unexpected character (at \"x\")"),
+        ] {
+            assert_eq!(unreadable(text), expected, "{text}");
+        }
+    }
+}
