@@ -198,7 +198,7 @@ impl Call<'_> {
         let object = || -> Result<Value, Status> {
             let patch = tree.map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
             match super::types::name_of(&patch) {
-                "object" => Ok(patch),
+                "object" | "null" => Ok(patch),
                 other => Err(Status::bad_request(format!(
                     "error decoding patch: json: cannot unmarshal {other} into Go value of type map[string]interface {{}}"
                 ))),
@@ -212,8 +212,15 @@ impl Call<'_> {
                 }
                 Document::Json(json_patch::parse(&bytes).map_err(|e| e.to_status())?)
             }
-            "application/merge-patch+json" => Document::Merge(object()?),
-            "application/strategic-merge-patch+json" if !self.resource.info.custom => Document::Strategic(object()?),
+            "application/merge-patch+json" => match object()? {
+                Value::Null => return Err(Status::bad_request("Invalid JSON Patch")),
+                patch => Document::Merge(patch),
+            },
+            "application/strategic-merge-patch+json" if !self.resource.info.custom => match object()? {
+                // Nothing to do.
+                Value::Null => Document::Strategic(json!({})),
+                patch => Document::Strategic(patch),
+            },
             _ if self.resource.info.custom => {
                 return Err(Status::failure(
                     StatusReason::UnsupportedMediaType,

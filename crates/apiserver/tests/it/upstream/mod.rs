@@ -3,6 +3,7 @@
 mod decoding;
 mod definitions;
 mod ownership;
+mod patches;
 mod pods;
 
 use apiserver::ApiServer;
