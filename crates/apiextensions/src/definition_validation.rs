@@ -294,11 +294,32 @@ fn validate_version(version: &Version, path: &Path, errors: &mut ErrorList) {
     if !why.is_empty() {
         errors.push(Error::invalid(&path.child("name"), name, why));
     }
-    if !version.deprecated && version.deprecation_warning.is_some() {
-        let text = version.deprecation_warning.as_deref().unwrap_or_default();
-        let why = "can only be set for deprecated versions";
-        errors.push(Error::invalid(&path.child("deprecationWarning"), text, why));
+    let Some(warning) = version.deprecation_warning.as_deref() else { return };
+    for why in warning_complaints(warning, version.deprecated) {
+        errors.push(Error::invalid(&path.child("deprecationWarning"), warning, why));
     }
+}
+
+/// A warning becomes the text of a header.
+fn warning_complaints(warning: &str, deprecated: bool) -> Vec<String> {
+    const LONGEST: usize = 256;
+    if !deprecated {
+        return vec!["can only be set for deprecated versions".to_owned()];
+    }
+    let mut complaints = Vec::new();
+    if warning.len() > LONGEST {
+        complaints.push(format!("must be <= {LONGEST} characters long"));
+    }
+    if warning.is_empty() {
+        complaints.push("must not be an empty string".to_owned());
+    }
+    // As Go has it: of all white space only the plain blank can be printed.
+    let odd = |c: char| c.is_control() || (c.is_whitespace() && c != ' ');
+    if let Some(at) = warning.find(odd) {
+        let why = "must only contain printable UTF-8 characters; non-printable character found at index";
+        complaints.push(format!("{why} {at}"));
+    }
+    complaints
 }
 
 /// Selectable fields are scalars that the schema declares, outside metadata.

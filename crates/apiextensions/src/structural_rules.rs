@@ -64,6 +64,15 @@ fn node(map: &Map<String, Value>, path: &Path, place: Place, errors: &mut ErrorL
     for (name, property) in properties.into_iter().flatten() {
         let path = path.child("properties").key(name);
         let Some(property) = property.as_object() else { continue };
+        let type_ = text(property, "type");
+        let wanted = match name.as_str() {
+            "apiVersion" | "kind" => "string",
+            "metadata" => "object",
+            _ => type_,
+        };
+        if holds_object && type_ != wanted {
+            errors.push(Error::invalid(&path.child("type"), type_, format!("must be {wanted}")));
+        }
         // Metadata inside an embedded object may be described in full: what no metadata has is dropped when it is read.
         if place == Place::Root && name == "metadata" {
             check_metadata(property, &path, errors);

@@ -173,3 +173,47 @@ fn an_update_may_keep_rules_that_no_longer_compile() {
     let changed = definition(&with_rule(json!({"rule": "self.lost"})));
     assert_eq!(DefinitionStrategy.validate_update(&context, &old, &changed).len(), 1);
 }
+
+#[test]
+fn what_says_which_kind_it_is_has_types_of_its_own() {
+    let embedded = json!({"type": "object", "x-kubernetes-embedded-resource": true, "properties": {
+        "apiVersion": {"type": "integer"}, "kind": {"type": "string"}, "metadata": {"type": "string"}}});
+    assert_eq!(
+        refused(&embedded),
+        [
+            format!("{PLACE}.properties[apiVersion].type: Invalid value: \"integer\": must be string"),
+            format!("{PLACE}.properties[metadata].type: Invalid value: \"string\": must be object"),
+        ]
+    );
+    let mut root = definition(&json!({"type": "object"}));
+    root["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["kind"] = json!({"type": "boolean"});
+    let root_place = PLACE.trim_end_matches(".properties[spec]");
+    assert_eq!(
+        create_errors(&root),
+        [format!("{root_place}.properties[kind].type: Invalid value: \"boolean\": must be string")]
+    );
+    // Elsewhere these are names as any others.
+    let plain = json!({"type": "object", "properties": {"kind": {"type": "integer"}, "metadata": {"type": "string"}}});
+    assert!(refused(&plain).is_empty());
+}
+
+#[test]
+fn warnings_of_deprecation_are_texts_of_a_line() {
+    let long = "x".repeat(257);
+    let printable = "must only contain printable UTF-8 characters; non-printable character found at index";
+    for (deprecated, warning, expected) in [
+        (true, "use v2", vec![]),
+        (false, "use v2", vec!["can only be set for deprecated versions".to_owned()]),
+        (true, "", vec!["must not be an empty string".to_owned()]),
+        (true, "use\nv2", vec![format!("{printable} 3")]),
+        (true, "ü\u{a0}v2", vec![format!("{printable} 2")]),
+        (true, &long, vec!["must be <= 256 characters long".to_owned()]),
+    ] {
+        let mut crd = definition(&json!({"type": "object"}));
+        crd["spec"]["versions"][0]["deprecated"] = deprecated.into();
+        crd["spec"]["versions"][0]["deprecationWarning"] = warning.into();
+        let found = create_errors(&crd);
+        let found: Vec<&str> = found.iter().filter_map(|text| text.rsplit_once("\": ")).map(|(_, why)| why).collect();
+        assert_eq!(found, expected, "{warning:?}");
+    }
+}
