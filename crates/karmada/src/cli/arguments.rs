@@ -1,0 +1,318 @@
+//! What the commands take, and what becomes of it.
+
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ::apiserver::plugins::Switches;
+use anyhow::Context as _;
+use apimachinery::quantity::Quantity;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use clap::{Args, Parser, Subcommand};
+use karmada_api::admission::webhooks;
+use karmada_api::gates;
+use kubernetes_api::services::{Range, Ranges};
+use simulator::{MemberOptions, NodeShape};
+
+use super::say;
+use super::settings::{admission, estimators, settings};
+use crate::access::Listen;
+use crate::engine::Kind;
+use crate::flags::Given;
+use crate::{apiserver, components, demo, member, up};
+
+#[derive(Parser)]
+#[command(name = "karmada", version, about = "The multi-cluster Kubernetes control plane in one program", long_about = None)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(super) enum Command {
+    /// Shows what the control plane does: simulated clusters, an application propagated to some of them.
+    Demo(DemoArgs),
+    /// The whole control plane in one process, on the embedded store.
+    Up(UpArgs),
+    /// The API server alone, on the embedded store.
+    Apiserver(ServerArgs),
+    /// The controllers alone, for an API server that is not ours or runs elsewhere.
+    ControllerManager,
+    /// The controllers of one member in pull mode, beside the member.
+    Agent,
+    /// Clusters for an API server that is not ours, which passes requests for them on.
+    AggregatedApiserver(AggregatedArgs),
+    /// Searches over members, for an API server that is not ours, which passes requests for them on.
+    Search(SearchArgs),
+    /// The admission rules and conversions over HTTPS, for an API server that is not ours.
+    Webhook(WebhookArgs),
+    /// The scheduler alone, for an API server that is not ours or runs elsewhere.
+    Scheduler,
+    /// How much room a member has, over gRPC, for schedulers and deschedulers.
+    SchedulerEstimator,
+    /// Takes replicas back from where they cannot start.
+    Descheduler,
+    /// Not part of this version: the metrics APIs over members. Its flags are known.
+    MetricsAdapter,
+    /// A simulated member cluster: an API server with nodes on which pods seem to run.
+    Member(MemberArgs),
+}
+
+#[derive(Args)]
+pub(super) struct ServerArgs {
+    /// Where the store, the certificates and the kubeconfig are kept.
+    #[arg(long, default_value = "karmada-data")]
+    data_dir: PathBuf,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port of the HTTPS API; 0 takes a free one.
+    #[arg(long, default_value_t = 5443)]
+    secure_port: u16,
+    /// Lines of `token,user,uid[,"group1,group2"]`, as kube-apiserver's flag of the same name.
+    #[arg(long)]
+    token_auth_file: Option<PathBuf>,
+    /// The addresses services get, and after a comma those of the other family.
+    #[arg(long, value_delimiter = ',', num_args = 1..=2, default_value = "10.96.0.0/12")]
+    service_cluster_ip_range: Vec<Range>,
+    /// The ports services get on every node.
+    #[arg(long, value_parser = port_range, default_value = "30000-32767")]
+    service_node_port_range: RangeInclusive<u16>,
+    /// Admission plugins to have on besides those that are on by default, by kube-apiserver's names.
+    #[arg(long, value_delimiter = ',')]
+    enable_admission_plugins: Vec<String>,
+    /// Admission plugins to have off. The default is that of Karmada's control planes, where no pods run.
+    #[arg(long, value_delimiter = ',', default_value = "StorageObjectInUseProtection,ServiceAccount")]
+    disable_admission_plugins: Vec<String>,
+}
+
+#[derive(Args)]
+pub(super) struct UpArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Which controllers run: names, `*` for all, `-name` to leave one out.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
+    controllers: Vec<String>,
+    /// Which of kube-controller-manager's controllers run, as its own flag; leave out those that another program runs.
+    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, long_help = kube_controllers())]
+    kube_controllers: Vec<String>,
+    /// Run the descheduler as well: at intervals, replicas that cannot start are taken back to be placed elsewhere.
+    #[arg(long)]
+    descheduler: bool,
+    /// Simulate this many member clusters in this process, kept in the data directory, and join them.
+    #[arg(long, default_value_t = 0)]
+    simulated_clusters: u16,
+}
+
+#[derive(Args)]
+pub(super) struct AggregatedArgs {
+    /// Where the Clusters are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
+    #[arg(long, default_value = "karmada-aggregated-data")]
+    pub(super) data_dir: PathBuf,
+}
+
+#[derive(Args)]
+pub(super) struct SearchArgs {
+    /// Where the registries are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
+    #[arg(long, default_value = "karmada-search-data")]
+    pub(super) data_dir: PathBuf,
+}
+
+#[derive(Args)]
+pub(super) struct WebhookArgs {
+    /// Print the webhook configurations for the API server, and the conversion of the bindings' definitions, and end.
+    #[arg(long)]
+    pub(super) print_configurations: bool,
+    /// The address the API server calls, for --print-configurations.
+    #[arg(long, default_value = "https://karmada-webhook.karmada-system.svc:443")]
+    url: String,
+    /// The authority of the serving certificate in PEM, for --print-configurations; `ca.crt` in --cert-dir if not given.
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(super) struct DemoArgs {
+    /// How many member clusters to simulate.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
+    clusters: u16,
+    /// End with 0 once the application is ready in exactly the chosen clusters, and with 1 and the reason otherwise.
+    #[arg(long)]
+    exit: bool,
+    /// Seconds the application may take to be ready.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    timeout: u64,
+    /// The port of the HTTPS API; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    secure_port: u16,
+}
+
+#[derive(Args)]
+pub(super) struct MemberArgs {
+    /// The member's name; its nodes and its kubeconfig are called after it.
+    #[arg(value_parser = member_name)]
+    name: String,
+    /// Where the store, the certificates and the kubeconfig are kept; `karmada-member-NAME` if not given.
+    #[arg(long)]
+    data_dir: Option<PathBuf>,
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind_address: IpAddr,
+    /// The port of the HTTPS API; 0 takes a free one.
+    #[arg(long, default_value_t = 0)]
+    secure_port: u16,
+    /// Keep objects as they are written: no workload runs, as in an API server without controllers.
+    #[arg(long)]
+    bare: bool,
+    #[command(flatten)]
+    nodes: NodeArgs,
+}
+
+#[derive(Args)]
+pub(super) struct NodeArgs {
+    /// How many nodes there are.
+    #[arg(long, default_value_t = 2)]
+    nodes: u16,
+    /// CPUs of each node, as a Kubernetes quantity.
+    #[arg(long, default_value = "4")]
+    cpu: Quantity,
+    /// Memory of each node.
+    #[arg(long, default_value = "16Gi")]
+    memory: Quantity,
+    /// How many pods a node takes.
+    #[arg(long, default_value_t = 110)]
+    pods: u32,
+    /// The provider in the nodes' spec.providerID.
+    #[arg(long)]
+    provider: Option<String>,
+    /// The nodes' label topology.kubernetes.io/region.
+    #[arg(long)]
+    region: Option<String>,
+    /// The nodes' label topology.kubernetes.io/zone.
+    #[arg(long)]
+    zone: Option<String>,
+}
+
+impl NodeArgs {
+    fn shapes(self) -> Vec<NodeShape> {
+        let labels = [("topology.kubernetes.io/region", self.region), ("topology.kubernetes.io/zone", self.zone)];
+        let labels = labels.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect();
+        let Self { cpu, memory, pods, provider, .. } = self;
+        let shape = NodeShape { cpu, memory, pods, provider, labels };
+        vec![shape; self.nodes.into()]
+    }
+}
+
+fn kube_controllers() -> String {
+    let names: Vec<&str> = kube_controllers::CONTROLLERS.iter().map(|controller| controller.name).collect();
+    format!(
+        "Which of kube-controller-manager's controllers run, as its own flag: names, `*` for all, `-name` to leave out one \
+         that another program runs.\nThere are {}.",
+        names.join(", ")
+    )
+}
+
+/// From `FIRST-LAST`.
+fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
+    let bounds = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    let range = bounds.map(|(first, last): (u16, u16)| first..=last).filter(|range| !range.is_empty());
+    range.ok_or_else(|| format!("{text:?} is no range of ports such as 30000-32767"))
+}
+
+fn member_name(text: &str) -> Result<String, String> {
+    match apimachinery::names::is_dns1123_label(text).into_iter().next() {
+        None => Ok(text.to_owned()),
+        Some(error) => Err(error),
+    }
+}
+
+impl ServerArgs {
+    pub(super) fn options(self) -> apiserver::Options {
+        let mut ranges = self.service_cluster_ip_range.into_iter();
+        let services = Ranges {
+            primary: ranges.next().unwrap_or(Ranges::default().primary),
+            secondary: ranges.next(),
+            node_ports: self.service_node_port_range,
+        };
+        apiserver::Options {
+            data_dir: self.data_dir,
+            store: Kind::Embedded,
+            listen: Listen {
+                bind_address: self.bind_address,
+                secure_port: self.secure_port,
+                kubeconfig: "karmada-apiserver.config".into(),
+                cluster: "karmada-apiserver".into(),
+            },
+            token_auth_file: self.token_auth_file,
+            services,
+            plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
+            admission: Default::default(),
+            resource_models: true,
+        }
+    }
+}
+
+impl UpArgs {
+    pub(super) fn options(self, given: &Given<'_>) -> anyhow::Result<up::Options> {
+        let mut server = self.server.options();
+        server.admission = admission(given)?;
+        server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+        Ok(up::Options {
+            server,
+            controllers: self.controllers,
+            kube_controllers: self.kube_controllers,
+            members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
+            member_store: Kind::Embedded,
+            settings: settings(given)?,
+            scheduler: components::scheduler_options(given)?,
+            switches: components::switches(given),
+            estimators: estimators(given)?,
+            descheduler: if self.descheduler { Some(components::descheduler_options(given)?) } else { None },
+        })
+    }
+}
+
+impl WebhookArgs {
+    pub(super) fn print(&self, given: &Given<'_>) -> anyhow::Result<()> {
+        let beside = PathBuf::from(given.text("cert-dir")).join("ca.crt");
+        let file = self.ca_file.as_ref().unwrap_or(&beside);
+        let authority = std::fs::read(file).with_context(|| format!("reading the authority in {}", file.display()))?;
+        let authority = STANDARD.encode(authority);
+        let base = self.url.trim_end_matches('/');
+        for configuration in webhooks::configurations(base, &authority) {
+            say(&format!("{}---\n", apimachinery::yaml::to_string(&configuration)));
+        }
+        let conversion = serde_json::json!({ "spec": { "conversion": webhooks::conversion(base, &authority) } });
+        for name in ["resourcebindings", "clusterresourcebindings"] {
+            say(&format!("# kubectl patch crd {name}.work.karmada.io --type=merge -p '{conversion}'\n"));
+        }
+        Ok(())
+    }
+}
+
+impl DemoArgs {
+    pub(super) fn options(self) -> demo::Options {
+        demo::Options {
+            clusters: self.clusters,
+            exit: self.exit,
+            timeout: Duration::from_secs(self.timeout),
+            secure_port: self.secure_port,
+        }
+    }
+}
+
+impl MemberArgs {
+    pub(super) fn options(self) -> member::Options {
+        let data_dir = self.data_dir.unwrap_or_else(|| format!("karmada-member-{}", self.name).into());
+        let listen = Listen {
+            bind_address: self.bind_address,
+            secure_port: self.secure_port,
+            kubeconfig: format!("{}.config", self.name),
+            cluster: self.name.clone(),
+        };
+        let member = MemberOptions { nodes: self.nodes.shapes(), bare: self.bare, ..MemberOptions::new(self.name) };
+        member::Options { data_dir, store: Kind::Embedded, listen, member }
+    }
+}

@@ -1,0 +1,111 @@
+//! What the flags that upstream's programs have say to the components.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use controllers::Skip;
+use karmada_api::gates;
+
+use crate::flags::Given;
+use crate::{components, webhook};
+
+pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admission::Options> {
+    Ok(karmada_api::admission::Options {
+        allow_no_execute_taint_policy: given.is_true("allow-no-execute-taint-policy")?,
+        multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+        quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
+        ..Default::default()
+    })
+}
+
+/// What the controllers beside a control plane are told.
+pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+    let period = positive(given, "cluster-monitor-period")?;
+    let graces = controllers::Graces {
+        usual: seconds(given, "cluster-monitor-grace-period")?,
+        startup: seconds(given, "cluster-startup-grace-period")?,
+    };
+    Ok(controllers::Settings {
+        skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
+        monitoring: controllers::Monitoring { period, graces },
+        ..of_members(given)?
+    })
+}
+
+/// What an agent is told.
+pub(super) fn agent_settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+    let duration = positive(given, "cluster-lease-duration")?;
+    let fraction: f64 = given.parsed("cluster-lease-renew-interval-fraction")?;
+    anyhow::ensure!(
+        fraction > 0.0 && fraction < 1.0,
+        "--cluster-lease-renew-interval-fraction must be greater than 0 and less than 1"
+    );
+    Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, ..of_members(given)? })
+}
+
+/// What both are told.
+fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
+    let mut settings = controllers::Settings {
+        status_frequency: positive(given, "cluster-status-update-frequency")?,
+        sums: given.is_true("enable-cluster-resource-modeling")?,
+        gates: controllers::Gates {
+            propagate_deps: given.gates.is_open(gates::PROPAGATE_DEPS),
+            schedule_priority: given.gates.is_open(gates::PRIORITY_BASED_SCHEDULING),
+            resource_models: given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING),
+            priority_queue: given.gates.is_open(gates::CONTROLLER_PRIORITY_QUEUE),
+            preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
+            multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
+            workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
+            resource_quota_estimate: given.gates.is_open(gates::RESOURCE_QUOTA_ESTIMATE),
+            failover: given.gates.is_open(gates::FAILOVER),
+            stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
+        },
+        ..Default::default()
+    };
+    settings.thresholds.success = seconds(given, "cluster-success-threshold")?;
+    settings.thresholds.failure = seconds(given, "cluster-failure-threshold")?;
+    // Upstream's limit of 40 requests a second is not kept unless somebody asks for one.
+    if given.is_given("cluster-api-qps") {
+        settings.member_qps = given.parsed("cluster-api-qps")?;
+    }
+    settings.member_burst = given.parsed("cluster-api-burst")?;
+    Ok(settings)
+}
+
+fn seconds(given: &Given<'_>, name: &str) -> anyhow::Result<i64> {
+    let parsed = given.duration(name)?.as_secs();
+    i64::try_from(parsed).with_context(|| format!("--{name} is too long"))
+}
+
+/// A period: something is done that often.
+fn positive(given: &Given<'_>, name: &str) -> anyhow::Result<Duration> {
+    let period = given.duration(name)?;
+    anyhow::ensure!(!period.is_zero(), "--{name} must be greater than 0");
+    Ok(period)
+}
+
+/// `--enable-scheduler-estimator`: members this process follows are asked without a socket, all others over gRPC.
+pub(super) fn estimators(given: &Given<'_>) -> anyhow::Result<Option<estimator::Settings>> {
+    let enabled = given.is_true("enable-scheduler-estimator")?;
+    if enabled { components::estimator_settings(given).map(Some) } else { Ok(None) }
+}
+
+pub(super) fn webhook_options(given: &Given<'_>) -> anyhow::Result<webhook::Options> {
+    let directory = PathBuf::from(given.text("cert-dir"));
+    let address: IpAddr = given.parsed("bind-address")?;
+    let tls_13_only = match given.text("tls-min-version") {
+        "1.3" => true,
+        "1.2" => false,
+        "1.0" | "1.1" => anyhow::bail!("--tls-min-version: TLS 1.0 and 1.1 are not offered; 1.2 and 1.3 are"),
+        other => anyhow::bail!("--tls-min-version: {other:?} is none of 1.2 and 1.3"),
+    };
+    Ok(webhook::Options {
+        listen: SocketAddr::new(address, given.parsed("secure-port")?),
+        certificate: directory.join(given.text("tls-cert-file-name")),
+        key: directory.join(given.text("tls-private-key-file-name")),
+        tls_13_only,
+        probes: components::addresses(given)?,
+    })
+}
