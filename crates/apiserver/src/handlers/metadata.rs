@@ -8,7 +8,6 @@ use std::sync::Arc;
 use apimachinery::field::Path;
 use apimachinery::{Object, Status, managed_fields, merge_patch, names, raw_json, strict};
 use serde_json::{Map, Value, json};
-use storage::{Guard, Op, Txn, TxnOutcome};
 
 use super::Call;
 use super::status::named;
@@ -37,22 +36,7 @@ impl Call<'_> {
             return Ok(Some(stored));
         }
         let Some(encoded) = self.with_metadata(&stored, &old, &new) else { return Ok(None) };
-        let place = keys::object_key(&info.resource, &key);
-        // The last finalizer of a deleted object takes the object with it; the client still sees what it wrote.
-        let op = if self.is_finished(&new) {
-            Op::Delete { key: place.clone() }
-        } else {
-            Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
-        };
-        let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
-        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
-            TxnOutcome::Committed { revision } => {
-                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
-                Ok(Some(object.shared()))
-            }
-            TxnOutcome::Failed { .. } if is_version_named => Err(self.conflict(&key)),
-            TxnOutcome::Failed { .. } => Ok(None),
-        }
+        self.replace_part(&key, &stored, &encoded, self.is_finished(&new), is_version_named).await
     }
 
     /// The metadata as it is and as it will be, each in an object of its own and without owners; `None` unless all is well

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, Status, managed_fields, merge_patch, raw_json, strict};
+use apimachinery::{Object, ObjectKey, Status, managed_fields, merge_patch, raw_json, strict};
+use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use storage::{Guard, Op, Txn, TxnOutcome};
+use storage::TxnOutcome;
 
 use super::Call;
 use crate::{errors, keys};
@@ -27,17 +28,24 @@ impl Call<'_> {
             return Ok(Some(stored));
         }
         let Some(encoded) = self.spliced(&stored, &old, &new) else { return Ok(None) };
-        let place = keys::object_key(&info.resource, &key);
-        let txn = Txn {
-            guards: vec![Guard::ModRevision(place.clone(), stored.revision())],
-            ops: vec![Op::Put { key: place, value: encoded.clone(), lease: self.lease().await? }],
-        };
-        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+        self.replace_part(&key, &stored, &encoded, false, is_version_named).await
+    }
+
+    /// Writes an object of which a part has changed; `None` when somebody wrote in between and the client does not mind.
+    pub(super) async fn replace_part(
+        &self,
+        key: &ObjectKey,
+        stored: &Object,
+        encoded: &Bytes,
+        is_finished: bool,
+        is_version_named: bool,
+    ) -> Result<Option<Arc<Object>>, Status> {
+        match self.replace(key, stored, encoded, is_finished).await? {
             TxnOutcome::Committed { revision } => {
-                let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
+                let object = keys::with_revision(encoded, revision).map_err(errors::document)?;
                 Ok(Some(object.shared()))
             }
-            TxnOutcome::Failed { .. } if is_version_named => Err(self.conflict(&key)),
+            TxnOutcome::Failed { .. } if is_version_named => Err(self.conflict(key)),
             TxnOutcome::Failed { .. } => Ok(None),
         }
     }
@@ -67,7 +75,7 @@ impl Call<'_> {
     }
 
     /// The stored form of the object with its new status.
-    fn spliced(&self, stored: &Object, old: &Value, new: &Value) -> Option<bytes::Bytes> {
+    fn spliced(&self, stored: &Object, old: &Value, new: &Value) -> Option<Bytes> {
         let (list, schema) = (stored.managed_fields_json(), &self.resource.info.schema);
         let owners =
             self.as_manager(|context| managed_fields::track_member(list, "status", (old, new), context, schema));

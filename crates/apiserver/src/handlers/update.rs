@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::{Object, ObjectKey, Status, names};
+use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
 use storage::{Guard, Op, Txn, TxnOutcome};
@@ -235,15 +236,7 @@ impl Call<'_> {
             let object = keys::with_revision(&encoded, stored.revision()).map_err(errors::document)?;
             return Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }));
         }
-        let place = keys::object_key(&self.resource.info.resource, key);
-        // The last finalizer of a deleted object takes the object with it; the client still sees what it wrote.
-        let op = if self.is_finished(&new) {
-            Op::Delete { key: place.clone() }
-        } else {
-            Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
-        };
-        let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
-        match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+        match self.replace(key, stored, &encoded, self.is_finished(&new)).await? {
             TxnOutcome::Committed { revision } => {
                 let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
                 Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }))
@@ -253,6 +246,25 @@ impl Call<'_> {
                 Ok(Written::Raced(raced(current)?))
             }
         }
+    }
+
+    /// Puts an encoded object in the place of the stored one, if that is still the newest. The last finalizer of a deleted
+    /// object takes the object with it (`is_finished`); the client still sees what it wrote.
+    pub(super) async fn replace(
+        &self,
+        key: &ObjectKey,
+        stored: &Object,
+        encoded: &Bytes,
+        is_finished: bool,
+    ) -> Result<TxnOutcome, Status> {
+        let place = keys::object_key(&self.resource.info.resource, key);
+        let op = if is_finished {
+            Op::Delete { key: place.clone() }
+        } else {
+            Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
+        };
+        let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
+        self.server.cache.store().txn(txn).await.map_err(errors::store)
     }
 
     /// What is wrong with the metadata of an updated object, as often as upstream looks at it.
