@@ -17,6 +17,9 @@ use crate::native::dependencies::validated;
 use crate::tree::text;
 use crate::{Error, Layer, Operation};
 
+#[cfg(test)]
+mod tests;
+
 impl Operation {
     /// The function a script defines for it.
     pub fn function(self) -> &'static str {
@@ -163,14 +166,19 @@ impl Scripts {
     }
 }
 
-fn expected(operation: Operation, object: &Value, what: &str, got: &Value) -> Error {
-    let kind = match got {
+/// What a script calls the type of a value.
+fn kind_of(value: &Value) -> &'static str {
+    match value {
         Value::Null => "nil",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
         Value::String(_) => "string",
         Value::Array(_) | Value::Object(_) => "table",
-    };
+    }
+}
+
+fn expected(operation: Operation, object: &Value, what: &str, got: &Value) -> Error {
+    let kind = kind_of(got);
     Error::malformed(operation, object, format!("expect the returned requires type is {what} but got {kind}"))
 }
 
@@ -188,7 +196,10 @@ impl Layer for Scripts {
         let operation = Operation::InterpretReplica;
         let mut values = self.call(operation, template, &[template], &[])?.into_iter();
         let first = values.next().unwrap_or_default();
-        let Some(replicas) = first.as_f64() else { return Err(expected(operation, template, "number", &first)) };
+        let Some(replicas) = first.as_f64() else {
+            let detail = format!("result type {} is not number", kind_of(&first));
+            return Err(Error::malformed(operation, template, detail));
+        };
         let requirements = match values.next().unwrap_or_default() {
             Value::Null => None,
             value @ Value::Object(_) => Some(decoded(operation, template, &value)?),

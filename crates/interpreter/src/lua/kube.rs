@@ -7,6 +7,7 @@ use mlua::{Lua, LuaString, MultiValue, Table, Value};
 
 use super::convert::{Reader, to_lua};
 use super::meter::Meter;
+use super::type_name;
 use crate::native::dependencies::pod_dependencies;
 use crate::native::requirements::replica_requirements;
 
@@ -46,7 +47,7 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
                         let amount = quantity(&text)?;
                         sum = Some(sum.map_or(amount, |sum| sum + amount));
                     }
-                    other => return Err(error(format!("expect a quantity string, got {}", other.type_name()))),
+                    other => return Err(error(format!("expect a quantity string, got {}", type_name(&other)))),
                 }
             }
             Ok(sum.unwrap_or(Quantity::ZERO).to_string())
@@ -88,7 +89,7 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
             let namespace = match arguments.get(1) {
                 Some(Value::String(name)) => name.to_str()?.to_owned(),
                 Some(Value::Nil) | None => "default".to_owned(),
-                Some(other) => return Err(error(format!("expect a namespace, got {}", other.type_name()))),
+                Some(other) => return Err(error(format!("expect a namespace, got {}", type_name(other)))),
             };
             let found = pod_dependencies(&document(template, &m)?, &namespace);
             if found.is_empty() { Ok(Value::Nil) } else { encoded(lua, &found, &m) }

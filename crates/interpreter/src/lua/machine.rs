@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::convert::{Reader, settle, to_lua};
 use super::meter::{Budget, Clock, GRAIN, Meter};
-use super::{Call, Script, ScriptError, Shape, clock, kube, strings};
+use super::{Call, Script, ScriptError, Shape, clock, kube, strings, type_name};
 
 /// Compiled scripts kept: eight operations of thirty kinds.
 const MAX_SCRIPTS: usize = 256;
@@ -108,7 +108,7 @@ impl Machine {
             LuaValue::Function(function) => function,
             LuaValue::Nil => return Err(ScriptError(format!("not found function {}", call.function))),
             other => {
-                return Err(ScriptError(format!("{} is not a function: {}", call.function, other.type_name())));
+                return Err(ScriptError(format!("{} is not a function: {}", call.function, type_name(&other))));
             }
         };
         let arguments: mlua::Result<MultiValue> =

@@ -51,6 +51,14 @@ pub fn compiles(source: &str) -> Result<(), String> {
     Engine::new(never, Budget::default()).compile(source).map(drop).map_err(|error| error.to_string())
 }
 
+/// What a script calls the type of a value; a number is one, whole or not.
+fn type_name(value: &mlua::Value) -> &'static str {
+    match value {
+        mlua::Value::Integer(_) => "number",
+        other => other.type_name(),
+    }
+}
+
 /// What an empty table at the top of a result is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {

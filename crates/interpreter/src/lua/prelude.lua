@@ -136,9 +136,15 @@ local function fresh()
   end
   env._G = env
   local known = { kube = copy(native.kube), string = env.string, table = env.table, math = env.math, os = env.os }
+  local loaded, preload = env.package.loaded, env.package.preload
   env.require = function(name)
-    local found = known[name]
-    if found == nil then error("module " .. tostring(name) .. " not found", 2) end
+    local found = loaded[name] or known[name]
+    if found ~= nil then return found end
+    local load = preload[name]
+    if type(load) ~= "function" then error("module " .. tostring(name) .. " not found", 2) end
+    found = load(name)
+    if found == nil then found = true end
+    loaded[name] = found
     return found
   end
   return env

@@ -271,6 +271,151 @@ mod tests {
     }
 
     #[test]
+    fn counters_of_other_kinds() {
+        let daemons = json!({"currentNumberScheduled": 1, "desiredNumberScheduled": 2, "numberAvailable": 3, "numberMisscheduled": 4,
+            "numberReady": 5, "updatedNumberScheduled": 6, "numberUnavailable": 7, "generation": 1, "observedGeneration": 1,
+            "resourceTemplateGeneration": 2});
+        check(
+            "apps/v1",
+            "DaemonSet",
+            json!({}),
+            json!({"collisionCount": 1}),
+            &[daemons.clone(), daemons],
+            json!({"collisionCount": 1, "currentNumberScheduled": 2, "desiredNumberScheduled": 4, "numberAvailable": 6,
+                "numberMisscheduled": 8, "numberReady": 10, "updatedNumberScheduled": 12, "numberUnavailable": 14,
+                "observedGeneration": 2}),
+        );
+        // Nothing is behind where there is nothing.
+        check("apps/v1", "ReplicaSet", json!({}), json!({}), &[], json!({"replicas": 0, "observedGeneration": 2}));
+        check(
+            "apps/v1",
+            "ReplicaSet",
+            json!({}),
+            json!({"observedGeneration": 1}),
+            &[json!({"replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "resourceTemplateGeneration": 1})],
+            json!({"replicas": 2, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 1}),
+        );
+        check(
+            "autoscaling/v2",
+            "HorizontalPodAutoscaler",
+            json!({}),
+            json!({"conditions": [1]}),
+            &[json!({"currentReplicas": 1, "desiredReplicas": 2}), json!({"currentReplicas": 3, "desiredReplicas": 4})],
+            json!({"currentReplicas": 4, "desiredReplicas": 6, "currentMetrics": null}),
+        );
+        let budget = |healthy: i64, disrupted: Value| json!({"currentHealthy": healthy, "desiredHealthy": 1, "expectedPods": 2, "disruptionsAllowed": 1, "disruptedPods": disrupted});
+        check(
+            "policy/v1",
+            "PodDisruptionBudget",
+            json!({}),
+            json!({"observedGeneration": 1}),
+            &[budget(2, json!({"p": "t"})), budget(1, json!({"p": "u"}))],
+            json!({"currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 4, "disruptionsAllowed": 2,
+                "disruptedPods": {"m1/p": "t", "m2/p": "u"}}),
+        );
+        let cron = |name: &str, at: &str| json!({"active": [{"name": name}], "lastScheduleTime": at, "lastSuccessfulTime": at});
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        check(
+            "batch/v1",
+            "CronJob",
+            json!({}),
+            json!({"x": 1}),
+            &[cron("a", late), cron("b", early), Value::Null],
+            json!({"x": 1, "active": [{"name": "a"}, {"name": "b"}], "lastScheduleTime": late, "lastSuccessfulTime": late}),
+        );
+    }
+
+    #[test]
+    fn containers_of_pods_stand_side_by_side() {
+        let container = |ready: bool| json!({"name": "c", "image": "x", "ready": ready, "state": {"running": {}}});
+        let of = |ready: bool| {
+            json!({"phase": "Running", "podIP": "1.1.1.1", "containerStatuses": [container(ready)],
+                "initContainerStatuses": [container(true)]})
+        };
+        let kept = |ready: bool| json!({"ready": ready, "state": {"running": {}}});
+        check(
+            "v1",
+            "Pod",
+            json!({}),
+            json!({"podIP": "2.2.2.2"}),
+            &[of(true), of(false)],
+            json!({"phase": "Running", "containerStatuses": [kept(true), kept(false)], "initContainerStatuses": [kept(true), kept(true)]}),
+        );
+        check("v1", "Pod", json!({}), json!({"phase": "Pending"}), &[], json!({"phase": "Pending"}));
+        let phase = |phase: &str| json!({ "phase": phase });
+        check("v1", "Pod", json!({}), json!({}), &[phase("Failed"), phase("Pending")], phase("Failed"));
+    }
+
+    #[test]
+    fn addresses_are_told_apart_and_sorted() {
+        let of = |ingress: Value| json!({"loadBalancer": {"ingress": ingress}});
+        let port = |port: i64, error: Value| json!({"port": port, "protocol": "TCP", "error": error});
+        check(
+            "v1",
+            "Service",
+            json!({"type": "LoadBalancer"}),
+            json!({"conditions": [1]}),
+            &[
+                of(json!([{"ip": "2.2.2.2"}, {"ip": "2.2.2.2", "ipMode": "VIP"}, {"hostname": "b"}])),
+                of(json!([{"hostname": "a", "ports": [port(2, json!("E")), port(1, Value::Null)]}])),
+                of(json!([{"hostname": "a", "ports": [port(2, Value::Null), port(1, Value::Null)]}])),
+            ],
+            of(json!([
+                {"hostname": "a", "ports": [port(1, Value::Null), port(2, Value::Null), port(2, json!("E"))]},
+                {"hostname": "b"}, {"ip": "2.2.2.2", "ipMode": "VIP"}, {"ip": "2.2.2.2"},
+            ])),
+        );
+        check(
+            "networking.k8s.io/v1",
+            "Ingress",
+            json!({}),
+            json!({"x": 1}),
+            &[of(json!([{"ip": "2.2.2.2"}])), of(json!([{"ip": "1.1.1.1"}, {"ip": "2.2.2.2"}])), Value::Null],
+            of(json!([{"ip": "1.1.1.1"}, {"ip": "2.2.2.2"}])),
+        );
+        check("networking.k8s.io/v1", "Ingress", json!({}), json!({"x": 1}), &[], json!({"loadBalancer": {}}));
+    }
+
+    #[test]
+    fn jobs_that_fail_or_meet_their_criteria() {
+        let ended = |types: &[&str]| {
+            let conditions: Vec<Value> = types.iter().map(|it| json!({"type": it, "status": "True"})).collect();
+            json!({"conditions": conditions, "startTime": "2026-01-01T00:00:00Z"})
+        };
+        let conditions = |statuses: &[Value]| {
+            let mut template =
+                json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "status": {}});
+            let item = |(at, status): (usize, &Value)| AggregatedStatusItem {
+                cluster_name: format!("m{}", at + 1),
+                status: Some(RawJson::from_value(status)),
+                ..Default::default()
+            };
+            let items: Vec<AggregatedStatusItem> = statuses.iter().enumerate().map(item).collect();
+            aggregate(&mut template, &items, now()).unwrap();
+            let all = template["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            all.iter()
+                .map(|it| format!("{} {}: {}", it["type"], it["reason"], it["message"]).replace('"', ""))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            conditions(&[ended(&["Failed"]), ended(&["Complete"]), ended(&["Failed"])]),
+            ["Failed JobFailed: Job executed failed in member clusters m1,m3"]
+        );
+        assert_eq!(
+            conditions(&[ended(&["SuccessCriteriaMet", "Complete"]), ended(&["Complete", "SuccessCriteriaMet"])]),
+            [
+                "SuccessCriteriaMet CompletionsReached: All member clusters have met success criteria",
+                "Complete Completed: Job completed"
+            ]
+        );
+        assert_eq!(
+            conditions(&[ended(&["SuccessCriteriaMet", "Complete"]), ended(&["Complete"])]),
+            ["Complete Completed: Job completed"]
+        );
+        assert_eq!(conditions(&[ended(&["Complete"]), json!({})]), [""; 0]);
+    }
+
+    #[test]
     fn addresses_are_united() {
         let of = |ip: &str| json!({"loadBalancer": {"ingress": [{"ip": ip}]}});
         check(

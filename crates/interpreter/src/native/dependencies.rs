@@ -188,6 +188,45 @@ mod tests {
     }
 
     #[test]
+    fn every_place_that_names_something() {
+        let of = |spec: Value| {
+            found(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "ns"}, "spec": spec}))
+        };
+        let secret = |volume: Value| of(json!({"volumes": [volume]}));
+        for volume in [
+            json!({"secret": {"secretName": "s"}}),
+            json!({"azureFile": {"secretName": "s"}}),
+            json!({"cephfs": {"secretRef": {"name": "s"}}}),
+            json!({"cinder": {"secretRef": {"name": "s"}}}),
+            json!({"flexVolume": {"secretRef": {"name": "s"}}}),
+            json!({"rbd": {"secretRef": {"name": "s"}}}),
+            json!({"scaleIO": {"secretRef": {"name": "s"}}}),
+            json!({"iscsi": {"secretRef": {"name": "s"}}}),
+            json!({"storageos": {"secretRef": {"name": "s"}}}),
+            json!({"csi": {"nodePublishSecretRef": {"name": "s"}}}),
+            json!({"projected": {"sources": [{"secret": {"name": "s"}}]}}),
+        ] {
+            assert_eq!(secret(volume.clone()), "Secret/s", "{volume}");
+        }
+        for containers in ["containers", "initContainers", "ephemeralContainers"] {
+            let container = json!({"envFrom": [{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "b"}}],
+                "env": [{"valueFrom": {"configMapKeyRef": {"name": "c"}}}, {"valueFrom": {"secretKeyRef": {"name": "d"}}}]});
+            assert_eq!(
+                of(json!({containers: [container]})),
+                "ConfigMap/a ConfigMap/c Secret/b Secret/d",
+                "{containers}"
+            );
+        }
+        for account in ["", "default"] {
+            assert_eq!(
+                of(json!({"serviceAccountName": account, "volumes": [{"configMap": {"name": ""}}]})),
+                "",
+                "{account}"
+            );
+        }
+    }
+
+    #[test]
     fn others() {
         let ingress =
             |tls: Value| json!({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"tls": tls}});

@@ -64,6 +64,13 @@ mod tests {
                 "spec": {"replicas": 3, "updateStrategy": {"rollingUpdate": {"partition": partition}}},
                 "status": {"observedGeneration": 2, "updatedReplicas": updated, "availableReplicas": available}})
         };
+        let of = |api_version: &str, kind: &str, spec: Value, status: Value| json!({"apiVersion": api_version, "kind": kind, "metadata": {"generation": 2}, "spec": spec, "status": status});
+        let daemons = |observed: i64, desired: i64, updated: i64, available: i64| {
+            let status = json!({"observedGeneration": observed, "desiredNumberScheduled": desired,
+                "updatedNumberScheduled": updated, "numberAvailable": available});
+            of("apps/v1", "DaemonSet", json!({}), status)
+        };
+        let addresses = |address: Value| json!({"loadBalancer": {"ingress": [address]}});
         for (object, expected) in [
             (partitioned(0, 3, 3), true),
             (partitioned(2, 1, 3), true),
@@ -75,12 +82,82 @@ mod tests {
             (workload(json!({"observedGeneration": 1, "updatedReplicas": 2, "availableReplicas": 2})), false),
             (workload(json!({"observedGeneration": 2, "updatedReplicas": 2, "availableReplicas": 1})), false),
             (workload(json!({"observedGeneration": 2, "updatedReplicas": 1, "availableReplicas": 2})), false),
+            (of("apps/v1", "Deployment", json!({}), json!({"observedGeneration": 2})), true),
+            (
+                of(
+                    "apps/v1",
+                    "ReplicaSet",
+                    json!({"replicas": 2}),
+                    json!({"observedGeneration": 2, "availableReplicas": 2}),
+                ),
+                true,
+            ),
+            (
+                of(
+                    "apps/v1",
+                    "ReplicaSet",
+                    json!({"replicas": 2}),
+                    json!({"observedGeneration": 2, "availableReplicas": 1}),
+                ),
+                false,
+            ),
+            (
+                of(
+                    "apps/v1",
+                    "ReplicaSet",
+                    json!({"replicas": 2}),
+                    json!({"observedGeneration": 1, "availableReplicas": 2}),
+                ),
+                false,
+            ),
+            (daemons(2, 3, 3, 3), true),
+            (daemons(1, 3, 3, 3), false),
+            (daemons(2, 3, 2, 3), false),
+            (daemons(2, 3, 3, 2), false),
+            (of("networking.k8s.io/v1", "Ingress", json!({}), json!({})), false),
+            (of("networking.k8s.io/v1", "Ingress", json!({}), addresses(json!({"ip": "1.1.1.1"}))), true),
+            (of("networking.k8s.io/v1", "Ingress", json!({}), addresses(json!({"ports": []}))), false),
+            (of("v1", "Service", json!({"type": "LoadBalancer"}), addresses(json!({"hostname": "h"}))), true),
+            (of("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Bound"})), true),
+            (of("v1", "PersistentVolumeClaim", json!({}), json!({"phase": "Pending"})), false),
+            (
+                of(
+                    "v1",
+                    "Pod",
+                    json!({}),
+                    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
+                ),
+                true,
+            ),
+            (
+                of(
+                    "v1",
+                    "Pod",
+                    json!({}),
+                    json!({"phase": "Pending", "conditions": [{"type": "Ready", "status": "True"}]}),
+                ),
+                false,
+            ),
+            (
+                of("policy/v1", "PodDisruptionBudget", json!({}), json!({"currentHealthy": 2, "desiredHealthy": 2})),
+                true,
+            ),
+            (
+                of("policy/v1", "PodDisruptionBudget", json!({}), json!({"currentHealthy": 1, "desiredHealthy": 2})),
+                false,
+            ),
             (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "ClusterIP"}}), true),
             (json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}}), false),
             (json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Running"}}), false),
             (json!({"apiVersion": "v1", "kind": "Pod", "status": {"phase": "Succeeded"}}), true),
         ] {
             assert_eq!(healthy(&object).unwrap(), expected, "{object}");
+        }
+        // Whose health nobody can tell.
+        for (api_version, kind) in
+            [("batch/v1", "Job"), ("batch/v1", "CronJob"), ("autoscaling/v2", "HorizontalPodAutoscaler")]
+        {
+            assert!(!crate::Interpreter::default().enabled(api_version, kind, Operation::InterpretHealth), "{kind}");
         }
     }
 }

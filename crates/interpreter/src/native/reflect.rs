@@ -136,6 +136,37 @@ mod tests {
                 object("apps/v1", "ReplicaSet", json!({})),
                 json!({"generation": 4, "resourceTemplateGeneration": 3, "replicas": 0}),
             ),
+            (
+                object(
+                    "apps/v1",
+                    "DaemonSet",
+                    json!({"numberAvailable": 1, "observedGeneration": 4, "collisionCount": 1}),
+                ),
+                json!({"generation": 4, "resourceTemplateGeneration": 3, "currentNumberScheduled": 0, "numberMisscheduled": 0,
+                    "desiredNumberScheduled": 0, "numberReady": 0, "numberAvailable": 1, "observedGeneration": 4}),
+            ),
+            (
+                object("apps/v1", "StatefulSet", json!({"currentReplicas": 1, "currentRevision": "r"})),
+                json!({"generation": 4, "resourceTemplateGeneration": 3, "replicas": 0, "availableReplicas": 0, "currentReplicas": 1}),
+            ),
+            (
+                object(
+                    "policy/v1",
+                    "PodDisruptionBudget",
+                    json!({"disruptedPods": {"p": "t"}, "observedGeneration": 4}),
+                ),
+                json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0, "disruptedPods": {"p": "t"}}),
+            ),
+            (
+                object(
+                    "batch/v1",
+                    "Job",
+                    json!({"succeeded": 1, "startTime": "t", "completionTime": "u", "conditions": [1], "ready": 1}),
+                ),
+                json!({"succeeded": 1, "startTime": "t", "completionTime": "u", "conditions": [1]}),
+            ),
+            (object("networking.k8s.io/v1", "Ingress", json!({"loadBalancer": {}})), json!({"loadBalancer": {}})),
+            (object("v1", "Pod", json!({"phase": "Running", "podIP": "x"})), json!({"phase": "Running", "podIP": "x"})),
             (object("batch/v1", "Job", json!({"active": 0})), json!({})),
             (object("example.com/v1", "Foo", json!({"a": [0]})), json!({"a": [0]})),
             (
@@ -147,8 +178,14 @@ mod tests {
         }
         assert_eq!(reflect(&json!({"apiVersion": "v1", "kind": "Service", "status": {}})).unwrap(), None);
         assert_eq!(reflect(&json!({"apiVersion": "v1", "kind": "ConfigMap"})).unwrap(), None);
+        let balanced = |status: Value| json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}, "status": status});
+        let of = json!({"loadBalancer": {"ingress": [{"ip": "x"}]}});
+        assert_eq!(reflect(&balanced(of.clone())).unwrap(), Some(of));
+        assert_eq!(reflect(&balanced(json!({"conditions": [1]}))).unwrap(), Some(json!({"loadBalancer": {}})));
         let mut bare = object("apps/v1", "Deployment", json!({"replicas": 2}));
         bare["metadata"] = json!({});
+        assert!(reflect(&bare).is_err());
+        bare["metadata"] = json!({"annotations": {"resourcetemplate.karmada.io/generation": "much"}});
         assert!(reflect(&bare).is_err());
         for status in [json!("a text"), json!(["a list"]), json!(3)] {
             assert!(crate::Interpreter::default().reflect_status(&object("example.com/v1", "Foo", status)).is_err());

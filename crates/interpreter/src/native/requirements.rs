@@ -146,6 +146,18 @@ mod tests {
             })),
             "cpu=310m example.com/gpu=2 memory=1Mi"
         );
+        assert_eq!(
+            request(json!({"containers": [one(
+                json!({"cpu": "0.5", "memory": "1000Mi", "hugepages-2Mi": "4096Ki", "ephemeral-storage": "1024Mi", "example.com/x": "2k"}),
+                json!({"cpu": "2", "example.com/y": "1"}))]})),
+            "cpu=500m ephemeral-storage=1Gi example.com/x=2k example.com/y=1 hugepages-2Mi=4Mi memory=1000Mi"
+        );
+        // Of a container that runs beside the others, it is not known that it does.
+        assert_eq!(
+            request(json!({"containers": [one(json!({"cpu": "1"}), json!({}))],
+                "initContainers": [{"restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}}]})),
+            "cpu=1"
+        );
         assert_eq!(request(json!({"containers": [one(json!({"cpu": "0", "widgets": "3"}), json!({}))]})), "");
         let malformed = json!({"containers": [one(json!({"cpu": "much"}), json!({}))]});
         assert!(pod_request(&malformed, Limits::StandIn).is_err());
@@ -159,5 +171,15 @@ mod tests {
         let requirements = replica_requirements(&pod).unwrap().unwrap();
         assert_eq!(requirements.node_claim.unwrap().node_selector["disk"], "ssd");
         assert_eq!(replica_requirements(&json!({"spec": {"containers": [{}]}})).unwrap(), None);
+        let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]});
+        for (spec, expected) in [
+            (json!({"tolerations": []}), false),
+            (json!({"tolerations": [{"operator": "Exists"}]}), true),
+            (json!({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}}), false),
+            (json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}), true),
+        ] {
+            let requirements = replica_requirements(&json!({"spec": spec})).unwrap();
+            assert_eq!(requirements.is_some_and(|it| it.node_claim.is_some()), expected, "{spec}");
+        }
     }
 }

@@ -125,11 +125,68 @@ mod tests {
             json!({"secrets": [{"name": "b"}, {"name": "a"}]}),
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"name": "a"}, {"name": "b"}], "imagePullSecrets": null}),
         );
+        check(
+            of("v1", "Service", json!({})),
+            of("v1", "Service", json!({"clusterIP": "", "healthCheckNodePort": 3000})),
+            of("v1", "Service", json!({"healthCheckNodePort": 3000})),
+        );
+        check(
+            of("v1", "PersistentVolumeClaim", json!({})),
+            of("v1", "PersistentVolumeClaim", json!({"volumeName": "v", "storageClassName": "s"})),
+            of("v1", "PersistentVolumeClaim", json!({"volumeName": "v"})),
+        );
+        check(
+            of("v1", "PersistentVolume", json!({})),
+            of("v1", "PersistentVolume", json!({"claimRef": {"name": "c"}})),
+            of("v1", "PersistentVolume", json!({"claimRef": {"name": "c"}})),
+        );
+        let labels = json!({"controller-uid": "u"});
+        let ran = json!({"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}}});
+        check(
+            of(
+                "batch/v1",
+                "Job",
+                json!({"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}}}),
+            ),
+            of("batch/v1", "Job", ran.clone()),
+            of("batch/v1", "Job", ran),
+        );
+        let job = of("batch/v1", "Job", json!({"template": {"metadata": {"labels": {"a": "b"}}}}));
+        check(job.clone(), of("batch/v1", "Job", json!({})), job);
+        let secret =
+            |type_: &str, data: Value| json!({"apiVersion": "v1", "kind": "Secret", "type": type_, "data": data});
+        let token = "kubernetes.io/service-account-token";
+        check(secret(token, Value::Null), secret(token, json!({"t": "x"})), secret(token, json!({"t": "x"})));
+        check(
+            secret("Opaque", json!({"t": "y"})),
+            secret("Opaque", json!({"t": "x"})),
+            secret("Opaque", json!({"t": "y"})),
+        );
+        check(
+            of(
+                "v1",
+                "Pod",
+                json!({"containers": [{"name": "a", "volumeMounts": [2]}], "initContainers": [{"name": "i"}]}),
+            ),
+            of(
+                "v1",
+                "Pod",
+                json!({"serviceAccountName": "sa", "volumes": [1], "containers": [{"name": "b", "volumeMounts": [1]}],
+                "initContainers": [{"name": "i", "volumeMounts": [3]}]}),
+            ),
+            of(
+                "v1",
+                "Pod",
+                json!({"serviceAccountName": "sa", "volumes": [1], "containers": [{"name": "a", "volumeMounts": [2]}],
+                "initContainers": [{"name": "i", "volumeMounts": [3]}]}),
+            ),
+        );
         let mut deployment = of("apps/v1", "Deployment", json!({"replicas": 1}));
         check(deployment.clone(), of("apps/v1", "Deployment", json!({"replicas": 5})), deployment.clone());
         deployment["metadata"] = json!({"labels": {labels::RETAIN_REPLICAS: "true"}});
         let mut expected = deployment.clone();
         expected["spec"]["replicas"] = json!(5);
+        assert!(retain(&mut deployment.clone(), &of("apps/v1", "Deployment", json!({}))).is_err());
         check(deployment, of("apps/v1", "Deployment", json!({"replicas": 5})), expected);
     }
 }
