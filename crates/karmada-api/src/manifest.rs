@@ -23,6 +23,9 @@ const METADATA: &[&str] = &[
     "finalizers",
 ];
 
+/// The node a claim waits for; an empty one says that it waits for none.
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
 /// Drops what must not travel between clusters. Special rules go by kind alone, whatever the group.
 pub fn prune(object: &mut Value) {
     if let Some(map) = object.as_object_mut() {
@@ -44,8 +47,8 @@ pub fn prune(object: &mut Value) {
         Some("Service") if object["spec"]["clusterIP"] != "None" && !object["spec"]["clusterIP"].is_null() => {
             remove(object, &["spec"], &["clusterIP", "clusterIPs"]);
         }
-        Some("PersistentVolumeClaim") => {
-            remove(object, &["metadata", "annotations"], &["volume.kubernetes.io/selected-node"]);
+        Some("PersistentVolumeClaim") if object["metadata"]["annotations"][SELECTED_NODE] != "" => {
+            remove(object, &["metadata", "annotations"], &[SELECTED_NODE]);
         }
         _ => {}
     }
@@ -161,6 +164,27 @@ mod tests {
             (
                 json!({"kind": "ServiceAccount", "metadata": {"name": "sa"}, "secrets": [{"name": "sa-token-1"}, {"name": "sa-token-2"}, {"name": "x"}]}),
                 json!({"kind": "ServiceAccount", "metadata": {"name": "sa"}, "secrets": [{"name": "x"}]}),
+            ),
+            (
+                json!({"kind": "Job", "spec": {"manualSelector": true, "ttlSecondsAfterFinished": 1, "selector": {"matchLabels": {"controller-uid": "x"}}}}),
+                json!({"kind": "Job", "spec": {"manualSelector": true, "selector": {"matchLabels": {"controller-uid": "x"}}}}),
+            ),
+            (
+                json!({"kind": "PersistentVolumeClaim", "metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n", "k": "v"}}}),
+                json!({"kind": "PersistentVolumeClaim", "metadata": {"annotations": {"k": "v"}}}),
+            ),
+            (
+                json!({"kind": "PersistentVolumeClaim", "metadata": {"annotations": {"volume.kubernetes.io/selected-node": ""}}}),
+                json!({"kind": "PersistentVolumeClaim", "metadata": {"annotations": {"volume.kubernetes.io/selected-node": ""}}}),
+            ),
+            (
+                json!({"kind": "ConfigMap", "metadata": {"generateName": "g-", "selfLink": "x", "generation": 3, "deletionTimestamp": "x",
+                    "deletionGracePeriodSeconds": 1, "creationTimestamp": "x", "managedFields": [], "ownerReferences": [], "finalizers": []}}),
+                json!({"kind": "ConfigMap", "metadata": {"generateName": "g-"}}),
+            ),
+            (
+                json!({"kind": "Secret", "type": "Opaque", "data": {"token": "x"}}),
+                json!({"kind": "Secret", "type": "Opaque", "data": {"token": "x"}}),
             ),
             (
                 json!({"kind": "Secret", "type": "kubernetes.io/service-account-token", "data": {"token": "x"}}),

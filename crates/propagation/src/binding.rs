@@ -2,12 +2,13 @@
 
 use apimachinery::ObjectKey;
 use apimachinery::meta::OwnerReference;
-use interpreter::{Interpreter, Operation};
+use interpreter::{Interpreter, Kind, Operation};
 use karmada_api::Scope;
 use karmada_api::names;
 use karmada_api::scope::{Binding, Policy};
 use karmada_api::work::v1alpha2::{
-    BindingSchedulePriority, BindingSuspension, ObjectReference, ResourceBindingSpec, WorkloadAffinityGroups,
+    BindingSchedulePriority, BindingSuspension, ObjectReference, ReplicaRequirements, ResourceBindingSpec,
+    WorkloadAffinityGroups,
 };
 use serde_json::Value;
 
@@ -69,11 +70,8 @@ pub fn build(
         Some(_) => (Vec::new(), interpreter.get_replicas(template.0).map_err(Error::Replicas)?),
         None => (Vec::new(), (0, None)),
     };
-    if let Some(requirements) = &mut requirements
-        && context.resource_quota_estimate
-        && requirements.namespace.is_empty()
-    {
-        requirements.namespace = template.namespace().to_owned();
+    if let Some(requirements) = requirements.as_mut().filter(|_| context.resource_quota_estimate) {
+        count_in_quotas(requirements, template);
     }
     let mut binding = Binding::named(&key(template));
     let namespaced = binding.scope == Scope::Namespaced;
@@ -114,6 +112,20 @@ pub fn build(
         ..ResourceBindingSpec::default()
     };
     Ok(binding)
+}
+
+/// What decides which quotas a replica is counted in. Of kinds that are not built in, their scripts say the class.
+fn count_in_quotas(requirements: &mut ReplicaRequirements, template: Template<'_>) {
+    let or = |known: &mut String, otherwise: &str| {
+        if known.is_empty() {
+            otherwise.clone_into(known);
+        }
+    };
+    or(&mut requirements.namespace, template.namespace());
+    if let Some(path) = Kind::of(template.0).and_then(Kind::pod_template) {
+        let pod = path.iter().fold(template.0, |tree, field| &tree[*field]);
+        or(&mut requirements.priority_class_name, pod["spec"]["priorityClassName"].as_str().unwrap_or_default());
+    }
 }
 
 /// The annotation with a digest of the template as it was looked at last, without its status and without what every write
@@ -303,6 +315,18 @@ mod tests {
         assert_eq!(binding.spec.workload_affinity_groups.unwrap().affinity_group, "app=x");
         assert_eq!(binding.metadata.owner_references[0].uid, "u1");
         assert_eq!(binding.metadata.annotations["propagationpolicy.karmada.io/name"], "pp");
+    }
+
+    #[test]
+    fn quotas_need_a_namespace_and_a_class() {
+        let mut object = template();
+        object["spec"]["template"]["spec"]["priorityClassName"] = json!("high");
+        for (resource_quota_estimate, expected) in [(true, ("ns", "high")), (false, ("", ""))] {
+            let context = Context { resource_quota_estimate, ..Context::default() };
+            let built = build(&policy(json!({})), Template(&object), &Interpreter::default(), &context).unwrap();
+            let needs = built.spec.replica_requirements.unwrap();
+            assert_eq!((needs.namespace.as_str(), needs.priority_class_name.as_str()), expected);
+        }
     }
 
     #[test]

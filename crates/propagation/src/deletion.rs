@@ -46,8 +46,10 @@ pub fn may_delete(observed: Template<'_>) -> bool {
 
 /// Takes everything of ours off a manifest that is to stay in the member without us.
 pub fn strip(manifest: &mut Value) {
-    let scope = if Template(manifest).namespace().is_empty() { Scope::Cluster } else { Scope::Namespaced };
-    let mut edits = claim::clean(scope);
+    let mut edits = claim::clean(Scope::Namespaced);
+    let wide = claim::clean(Scope::Cluster);
+    edits.labels.extend(wide.labels);
+    edits.annotations.extend(wide.annotations);
     for label in [labels::BINDING_ID, labels::CLUSTER_BINDING_ID, labels::WORK_ID, labels::MANAGED] {
         edits.labels.insert(label, None);
     }
@@ -88,8 +90,10 @@ mod tests {
     #[test]
     fn nothing_of_ours_is_left_but_the_users_keys_are() {
         let mut object = json!({"metadata": {"name": "a", "namespace": "ns",
-            "labels": {"karmada.io/managed": "true", "app": "x", "propagationpolicy.karmada.io/permanent-id": "1"},
-            "annotations": {"work.karmada.io/name": "w", "k": "v", "propagationpolicy.karmada.io/name": "p"}}});
+            "labels": {"karmada.io/managed": "true", "app": "x", "propagationpolicy.karmada.io/permanent-id": "1",
+                "clusterpropagationpolicy.karmada.io/permanent-id": "2"},
+            "annotations": {"work.karmada.io/name": "w", "k": "v", "propagationpolicy.karmada.io/name": "p",
+                "clusterpropagationpolicy.karmada.io/name": "c"}}});
         strip(&mut object);
         assert_eq!(object["metadata"]["labels"], json!({"app": "x"}));
         assert_eq!(object["metadata"]["annotations"], json!({"k": "v"}));

@@ -110,6 +110,8 @@ pub struct Rendered {
 pub fn render(binding: &Binding, template: Template<'_>, inputs: Inputs<'_>) -> Vec<Result<Rendered, Error>> {
     let targets = targets(&binding.spec);
     let completions = completions(binding, template, &targets);
+    // A state is of one copy, and goes to one.
+    let inputs = Inputs { state_injection: inputs.state_injection && targets.len() <= 1, ..inputs };
     targets.iter().map(|target| render_one(binding, template, target, &completions, inputs)).collect()
 }
 
@@ -181,9 +183,8 @@ fn render_one(
 /// Labels kept from a failed copy, for the one cluster that takes over from a direct purge.
 fn inject_preserved_state(binding: &Binding, target: &TargetCluster, object: &mut Value) {
     let Some(task) = binding.spec.graceful_eviction_tasks.last() else { return };
-    let takes_over = binding.spec.clusters.len() <= 1
-        && task.purge_mode == Some(PurgeMode::Directly)
-        && !task.clusters_before_failover.contains(&target.name);
+    let takes_over =
+        task.purge_mode == Some(PurgeMode::Directly) && !task.clusters_before_failover.contains(&target.name);
     if takes_over && !task.preserved_label_state.is_empty() {
         let state = task.preserved_label_state.iter().map(|(key, value)| (key.clone(), json!(value)));
         metadata_map(object, "labels").extend(state);
@@ -400,6 +401,67 @@ mod tests {
             .collect();
         assert_eq!(specs[0], json!({"completions": 2, "parallelism": 1}));
         assert_eq!(specs[1], json!({"completions": 4, "parallelism": 2}));
+    }
+
+    #[test]
+    fn kept_labels_go_to_the_one_copy_that_takes_over() {
+        let task = |purge: &str, before: Value| {
+            json!({"fromCluster": "m9", "purgeMode": purge, "clustersBeforeFailover": before,
+                "preservedLabelState": {"kept": "3"}})
+        };
+        let (direct, required) =
+            (task("Directly", json!(["m9"])), json!([{"name": "x", "clusters": [{"name": "m2"}]}]));
+        for (clusters, required_by, tasks, expected) in [
+            (json!([{"name": "m1"}]), json!([]), vec![direct.clone()], json!("3")),
+            (json!([{"name": "m1"}]), json!([]), vec![task("Directly", Value::Null)], json!("3")),
+            (json!([{"name": "m1"}]), json!([]), vec![task("Directly", json!(["m1"]))], Value::Null),
+            (json!([{"name": "m1"}]), json!([]), vec![task("Gracefully", json!([]))], Value::Null),
+            (json!([{"name": "m1"}]), json!([]), vec![direct.clone(), task("Never", json!([]))], Value::Null),
+            (json!([{"name": "m1"}, {"name": "m2"}]), json!([]), vec![direct.clone()], Value::Null),
+            (json!([{"name": "m1"}]), required, vec![direct], Value::Null),
+        ] {
+            let spec = json!({"clusters": clusters, "requiredBy": required_by, "gracefulEvictionTasks": tasks});
+            let work = rendered(&binding(spec.clone()), &deployment()).remove(0).unwrap().work;
+            let manifest = work.spec.workload.manifests[0].to_value().unwrap();
+            assert_eq!(manifest["metadata"]["labels"]["kept"], expected, "{spec}");
+        }
+    }
+
+    /// The schedule has the last word on replicas, but for overrides; what is no workload goes as it is.
+    #[test]
+    fn replicas_are_those_of_the_schedule() {
+        for (spec, expected) in [
+            (json!({"replicas": 3, "clusters": [{"name": "m1", "replicas": 5}]}), 5),
+            (json!({"replicaRequirements": {}, "clusters": [{"name": "m1"}]}), 0),
+            (json!({"components": [{"name": "a", "replicas": 1}], "clusters": [{"name": "m1", "replicas": 2}]}), 2),
+            (json!({"clusters": [{"name": "m1", "replicas": 5}]}), 3),
+            (json!({"requiredBy": [{"name": "x", "clusters": [{"name": "m1", "replicas": 5}]}]}), 3),
+        ] {
+            let work = rendered(&binding(spec.clone()), &deployment()).remove(0).unwrap().work;
+            assert_eq!(work.spec.workload.manifests[0].to_value().unwrap()["spec"]["replicas"], expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn whose_word_on_conflicts_counts() {
+        for (template, policy, expected) in [
+            (Value::Null, Value::Null, "abort"),
+            (Value::Null, json!("Abort"), "abort"),
+            (Value::Null, json!("Overwrite"), "overwrite"),
+            (json!("abort"), json!("Overwrite"), "abort"),
+            (json!("overwrite"), json!("Abort"), "overwrite"),
+            (json!("Overwrite"), json!("Abort"), "abort"),
+            (json!("other"), json!("Overwrite"), "overwrite"),
+        ] {
+            let mut object = deployment();
+            object["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": template});
+            let binding = binding(json!({"conflictResolution": policy, "clusters": [{"name": "m1"}]}));
+            let work = rendered(&binding, &object).remove(0).unwrap().work;
+            let manifest = work.spec.workload.manifests[0].to_value().unwrap();
+            let key = "work.karmada.io/conflict-resolution";
+            assert_eq!(work.metadata.annotations[key], expected, "{template} {policy}");
+            assert_eq!(manifest["metadata"]["annotations"][key], expected, "{template} {policy}");
+        }
     }
 
     #[test]

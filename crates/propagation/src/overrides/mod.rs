@@ -196,6 +196,57 @@ mod tests {
         }
     }
 
+    /// Policies of the namespace select by the labels that cluster-wide ones gave; within a scope, by those from before.
+    #[test]
+    fn which_labels_select() {
+        let on = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"k": value}}});
+        let by = |key: &str| json!({"overrideRules": [{"overriders": {"annotationsOverrider": [{"operator": "add", "value": {key: "yes"}}]}}]});
+        let ns = |name: &str| ObjectKey::namespaced("ns", name);
+        let mut leaving = policy(&ns("leaving"), by("leaving"));
+        leaving.metadata.deletion_timestamp =
+            Some(apimachinery::meta::Time::new("2026-01-01T00:00:00Z".parse().unwrap()));
+        let policies = [
+            policy(&ObjectKey::cluster("a"), set("wide")),
+            policy(&ObjectKey::cluster("b"), with(by("too-late"), on("wide"))),
+            policy(&ns("a"), with(by("in-time"), on("wide"))),
+            policy(&ns("b"), with(by("never"), on("before"))),
+            policy(&ObjectKey::namespaced("other", "c"), by("elsewhere")),
+            leaving,
+        ];
+        let object = |namespace: Value| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": namespace, "labels": {"k": "before"}}});
+        let mut inside = object(json!("ns"));
+        apply(&policies, &cluster("m1"), &mut inside).unwrap();
+        assert_eq!(inside["metadata"]["annotations"], json!({"in-time": "yes", "leaving": "yes"}));
+        // What has no namespace is no namespaced policy's business.
+        let mut wide = object(Value::Null);
+        let applied = apply(&policies, &cluster("m1"), &mut wide).unwrap();
+        assert_eq!(applied.keys().copied().collect::<Vec<_>>(), [Scope::Cluster]);
+        assert_eq!(wide["metadata"]["annotations"], Value::Null);
+    }
+
+    #[test]
+    fn which_rules_concern_a_cluster() {
+        let rule = |target: Value, value: &str| json!({"targetCluster": target, "overriders": {"labelsOverrider": [{"operator": "add", "value": {value: "yes"}}]}});
+        let rules = json!([
+            rule(Value::Null, "everywhere"),
+            rule(json!({}), "anywhere"),
+            rule(json!({"clusterNames": ["m1"]}), "here"),
+            rule(json!({"exclude": ["m1"]}), "not-here"),
+            rule(json!({"clusterNames": ["m2"]}), "there"),
+        ]);
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
+        let policies = [policy(&ObjectKey::namespaced("ns", "p"), json!({ "overrideRules": rules }))];
+        let applied = apply(&policies, &cluster("m1"), &mut object).unwrap();
+        assert_eq!(object["metadata"]["labels"], json!({"everywhere": "yes", "anywhere": "yes", "here": "yes"}));
+        assert_eq!(applied[&Scope::Namespaced].len(), 3, "one record for each rule");
+        // The superseded pair counts where there are no rules.
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
+        let mut old = rule(json!({"clusterNames": ["m1"]}), "old-form");
+        let spec = json!({"targetCluster": old["targetCluster"].take(), "overriders": old["overriders"].take()});
+        apply(&[policy(&ObjectKey::namespaced("ns", "p"), spec)], &cluster("m1"), &mut object).unwrap();
+        assert_eq!(object["metadata"]["labels"], json!({"old-form": "yes"}));
+    }
+
     #[test]
     fn rules_go_by_cluster_and_are_recorded() {
         let spec = json!({"overrideRules": [
