@@ -13,6 +13,7 @@ use apimachinery::{ApiResource, Object, Status};
 use client::{Client, ListOptions, WatchOptions};
 use futures::StreamExt;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use transport::WatchEvent;
@@ -58,7 +59,7 @@ impl Event {
 type Handler = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// Which objects of a resource an informer keeps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Selection {
     pub namespace: Option<String>,
     pub label_selector: Option<String>,
@@ -83,6 +84,8 @@ struct Inner {
     latest_first: AtomicBool,
     /// Why the server cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
+    /// Ends the pause between two attempts.
+    again: Notify,
     stop: CancellationToken,
 }
 
@@ -118,6 +121,7 @@ impl Informer {
             synced: Level::new(false),
             latest_first: AtomicBool::new(false),
             trouble: Mutex::default(),
+            again: Notify::new(),
             stop: stop.clone(),
         }));
         let running = informer.clone();
@@ -150,6 +154,13 @@ impl Informer {
     /// Why the server cannot be reached at present, if so.
     pub fn trouble(&self) -> Option<String> {
         self.0.trouble.lock().clone()
+    }
+
+    /// Tries the server at once, if it is in trouble: somebody knows that it answers again.
+    pub fn try_again(&self) {
+        if self.0.trouble.lock().is_some() {
+            self.0.again.notify_one();
+        }
     }
 
     /// Tells `handler` of what is there and of every change, on the informer's own task: a handler only enqueues keys.
@@ -200,7 +211,10 @@ impl Informer {
                 tracing::debug!(resource = %self.0.resource.plural, %error, "informer interrupted");
             }
             *self.0.trouble.lock() = error.map(|error| error.to_string());
-            tokio::time::sleep(backoff.next(&self.0.world)).await;
+            let pause = backoff.next(&self.0.world);
+            if tokio::time::timeout(pause, self.0.again.notified()).await.is_ok() {
+                backoff.reset();
+            }
         }
     }
 
@@ -359,6 +373,15 @@ impl InformerSet {
     /// The informer if it was asked for before.
     pub fn existing(&self, resource: &ApiResource) -> Option<Informer> {
         self.0.informers.lock().get(&(resource.clone(), Selection::default())).cloned()
+    }
+
+    /// Has every informer in trouble try its server at once.
+    pub fn try_again(&self) {
+        let informers = self.0.informers.lock();
+        // In an order that does not change from run to run.
+        let mut all: Vec<_> = informers.iter().collect();
+        all.sort_by_key(|(of, _)| *of);
+        all.into_iter().for_each(|(_, informer)| informer.try_again());
     }
 
     /// Stops and forgets the informers of a resource.

@@ -116,12 +116,17 @@ async fn set_taints_and_finalizer(context: &Context, cluster: &Cluster, object: 
     if let Some(taints) = &taints {
         patch["spec"] = json!({"taints": taints});
     }
-    write(context, cluster, patch).await?;
+    let written = write(context, cluster, patch).await;
     if let Some(taints) = &taints {
         let recorder = context.recorder.for_component("cluster-controller");
-        recorder.normal(object, events::TAINT_CLUSTER_SUCCEED, taints::message(taints));
+        match &written {
+            Ok(()) => recorder.normal(object, events::TAINT_CLUSTER_SUCCEED, taints::message(taints)),
+            // Another pass looks at the newer state.
+            Err(error) if error.is_conflict() => {}
+            Err(error) => recorder.warning(object, events::TAINT_CLUSTER_FAILED, error.to_string()),
+        }
     }
-    Ok(())
+    written
 }
 
 async fn write(context: &Context, cluster: &Cluster, patch: Value) -> Result<()> {

@@ -8,6 +8,7 @@ use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use http::StatusCode;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel};
 use karmada_api::constants::{conditions, finalizers};
@@ -78,21 +79,29 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
         Err(error) => (Probe::NoClient(error.to_string()), None),
     };
     let now = context.now();
-    let ready = {
+    let (ready, is_back) = {
         let mut observations = observations.lock();
         let remembered = observations.entry(name.to_owned()).or_default();
         let current = cluster.condition(conditions::READY);
         let before = remembered.observation.as_ref();
         let (condition, observation) =
             cluster_status::settle(&probe, current, before, context.settings.thresholds, now);
+        let is_back = observation.ready && before.is_some_and(|before| !before.ready);
         remembered.observation = Some(observation);
-        condition
+        (condition, is_back)
     };
     let mut status = cluster.status.clone();
     let collects = probe == Probe::Healthy && ready.status == "True";
     set_condition(&mut status.conditions, ready, now);
+    if let Some(member) = member.as_ref().filter(|_| is_back) {
+        member.try_again();
+    }
     if let Some(member) = member.filter(|_| collects) {
         collect(&member, &mut status, now).await;
+        // A kind that is served anew is waited for like a member that is away.
+        if status.api_enablements != cluster.status.api_enablements {
+            member.try_again();
+        }
         let models = if context.settings.gates.resource_models { cluster.spec.resource_models.as_slice() } else { &[] };
         if context.settings.sums {
             sum_up(&member, models, &mut status, observations).await;
@@ -106,17 +115,27 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
 
 /// `/readyz`; older servers know only `/healthz`.
 async fn probe(member: &Member) -> Probe {
-    let ask = |path: &'static str| member.client.request(http::Method::GET, path, None);
-    let answer = match ask("/readyz").await {
-        Err(error) if error.is_not_found() => ask("/healthz").await,
+    let answer = match ask(member, "/readyz").await {
+        Some(StatusCode::NOT_FOUND) => ask(member, "/healthz").await,
         other => other,
     };
     match answer {
-        Ok(_) => Probe::Healthy,
-        Err(error) => {
+        Some(StatusCode::OK) => Probe::Healthy,
+        Some(code) if code.is_success() => Probe::Unhealthy,
+        _ => Probe::Offline,
+    }
+}
+
+/// The code of a member's answer, if there is one. What it says besides is not read.
+async fn ask(member: &Member, path: &str) -> Option<StatusCode> {
+    let request = http::Request::get(path).body(transport::empty()).expect("a path of our own");
+    match tokio::time::timeout(client::DEFAULT_TIMEOUT, member.client.send(request)).await {
+        Ok(Ok(response)) => Some(response.status()),
+        Ok(Err(error)) => {
             tracing::debug!(cluster = member.name, %error, "probe failed");
-            Probe::Offline
+            None
         }
+        Err(_) => None,
     }
 }
 

@@ -28,6 +28,18 @@ pub enum Error {
     Several(Vec<String>),
 }
 
+impl Error {
+    /// What was written has changed since it was read.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if source.is_conflict())
+    }
+
+    /// What was written, or the namespace it is in, is not there.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Api { source, .. } if source.is_not_found())
+    }
+}
+
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
 /// Names the attempt in an error of the API.

@@ -60,6 +60,12 @@ impl Member {
         self.watched.lock().insert(resource.clone())
     }
 
+    /// Has the caches that wait for the member look at it at once.
+    pub(crate) fn try_again(&self) {
+        self.informers.try_again();
+        self.managed.try_again();
+    }
+
     fn stop(&self) {
         self.informers.stop_all();
         self.managed.stop_all();

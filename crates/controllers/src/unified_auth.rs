@@ -8,7 +8,7 @@ use apimachinery::{ApiResource, ObjectKey};
 use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::constants::labels;
+use karmada_api::constants::{events, labels};
 use propagation::works::{self, WorkMetadata};
 use serde_json::{Value, json};
 
@@ -57,11 +57,33 @@ pub(crate) async fn run(context: Context) {
 }
 
 async fn reconcile(context: &Context, name: &str) -> Result<Next> {
-    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return Ok(Next::Done) };
+    let key = ObjectKey::cluster(name);
+    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
     let Some(reference) = &cluster.spec.impersonator_secret_ref else { return Ok(Next::Done) };
     if cluster.metadata.deletion_timestamp.is_some() {
         return Ok(Next::Done);
     }
+    let synced = sync(context, &cluster, &reference.namespace).await;
+    let recorder = context.recorder.for_component("unified-auth-controller");
+    if let Some(object) = context.cluster_informer.cache().get(&key) {
+        match &synced {
+            Ok(false) => {}
+            Ok(true) => {
+                let message = "Sync impersonation config succeed.";
+                recorder.normal(&*object, events::SYNC_IMPERSONATION_CONFIG_SUCCEED, message);
+            }
+            // Its execution namespace comes in a moment; a newer state is looked at again.
+            Err(error) if error.is_not_found() || error.is_conflict() => {}
+            Err(error) => recorder.warning(&*object, events::SYNC_IMPERSONATION_CONFIG_FAILED, error.to_string()),
+        }
+    }
+    synced.map(|_| Next::Done)
+}
+
+/// Brings both Works of a cluster up to who may use its proxy; answers whether that took a write. `namespace` is that of
+/// the account which impersonates, in the member.
+async fn sync(context: &Context, cluster: &Cluster, namespace: &str) -> Result<bool> {
+    let name = cluster.metadata.name.as_str();
     let mut trees = [Vec::new(), Vec::new()];
     for (resource, list) in [roles(), role_bindings()].iter().zip(&mut trees) {
         for object in context.control.informer(resource).cache().list(None) {
@@ -77,7 +99,7 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
     });
     let role_binding = json!({
         "apiVersion": api_version, "kind": "ClusterRoleBinding", "metadata": metadata,
-        "subjects": [{"kind": "ServiceAccount", "namespace": reference.namespace, "name": NAME}],
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": NAME}],
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": NAME},
     });
     let metadata = WorkMetadata {
@@ -86,13 +108,14 @@ async fn reconcile(context: &Context, name: &str) -> Result<Next> {
         conflict_resolution: None,
         applied: &BTreeMap::new(),
     };
+    let mut wrote = false;
     for object in [role, role_binding] {
         let work = works::work(name, object, &metadata);
         let mut work = work.map_err(|error| Error::Wait(format!("cluster {name}: {error}")))?;
-        work.metadata.owner_references = vec![owner(&cluster)];
-        binding::write_work(context, work).await?;
+        work.metadata.owner_references = vec![owner(cluster)];
+        wrote |= binding::write_work(context, work).await?;
     }
-    Ok(Next::Done)
+    Ok(wrote)
 }
 
 fn owner(cluster: &Cluster) -> OwnerReference {

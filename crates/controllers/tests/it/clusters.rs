@@ -101,6 +101,31 @@ async fn a_namespace_goes_to_every_member_and_a_new_member_gets_all() {
     plane.shutdown().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_may_use_the_proxy_is_told_with_the_cluster() {
+    let plane = Plane::start().await;
+    let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    plane.create(namespaces(), default).await;
+    let reference = json!({"spec": {"impersonatorSecretRef": {"namespace": "karmada-cluster", "name": "m1"}}});
+    plane.merge(&Cluster::api_resource(), &ObjectKey::cluster("m1"), reference, client::PatchOptions::default()).await;
+    let roles = ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles");
+    let (m1, name) = (plane.member("m1"), ObjectKey::cluster("karmada-impersonator"));
+    plane.until("the role in m1", async || get(&m1, &roles, &name).await).await;
+    let events = ApiResource::namespaced("", "v1", "Event", "events");
+    plane
+        .until("it is told", async || {
+            let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
+            let told = list.items.iter().map(|event| event.to_value().expect("an event")).any(|event| {
+                event["reason"] == "SyncImpersonationConfigSucceed"
+                    && event["involvedObject"]["name"] == "m1"
+                    && event["message"] == "Sync impersonation config succeed."
+            });
+            told.then_some(())
+        })
+        .await;
+    plane.shutdown().await;
+}
+
 /// The token of a member is rotated: the connection is another, and what happens in the member is seen over it.
 #[tokio::test(start_paused = true)]
 async fn a_member_with_a_new_token_is_followed_on() {
