@@ -20,9 +20,44 @@ use crate::{Context, binding, templates};
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
 
-/// Bindings whose status was written, until the cache has it: its version, or `None` where a write failed and may have
-/// been carried out all the same. What is decided next must not be compared with an older status.
-type Written = Arc<Mutex<HashMap<ObjectKey, Option<u64>>>>;
+/// Bindings whose status is being written or was, until the cache has it. What is decided next must not be compared with
+/// an older status.
+type Written = Arc<Mutex<HashMap<ObjectKey, Write>>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Write {
+    /// Under way; with the newest version whose status was seen to change since it began.
+    Sent(u64),
+    /// As this version.
+    Done(u64),
+    /// It failed, and may have been carried out all the same.
+    Unsure,
+}
+
+/// As in `execution`: what another process wrote is looked at after this long.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+/// Whether a change of the status that was seen as this version is neither ours nor what a write of ours will tell.
+fn is_of_another(written: &mut HashMap<ObjectKey, Write>, key: &ObjectKey, seen: u64) -> bool {
+    match written.get_mut(key) {
+        Some(Write::Sent(newest)) => {
+            *newest = seen.max(*newest);
+            false
+        }
+        Some(Write::Done(version)) => seen > *version,
+        Some(Write::Unsure) => false,
+        None => true,
+    }
+}
+
+/// Whether what the members report is another in the new state of a binding. The scheduler writes to the same status.
+fn changes_report(event: &Event) -> bool {
+    fn report(object: &Object) -> Option<&[u8]> {
+        let status = &object.json()[raw_json::member(object.json(), "status")?];
+        Some(&status[raw_json::member(status, "aggregatedStatus")?])
+    }
+    matches!(event, Event::Updated { old, new } if report(old) != report(new))
+}
 
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
@@ -35,17 +70,21 @@ pub(crate) async fn run(context: Context) {
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
             let (seen, key) = (event.object().revision(), event.object().key());
-            let mut awaited = awaited.lock();
-            if awaited.get(&key).is_some_and(|version| version.is_some_and(|version| version <= seen)) {
-                awaited.remove(&key);
-            }
-            drop(awaited);
+            let of_another = {
+                let mut awaited = awaited.lock();
+                let of_another = changes_report(event) && is_of_another(&mut awaited, &key, seen);
+                if matches!(awaited.get(&key), Some(Write::Done(version)) if *version <= seen) {
+                    awaited.remove(&key);
+                }
+                of_another
+            };
             match event {
                 Event::Added { object, initial: true } => keys.add_with(object.key(), Priority::Low),
                 // Of a new binding there are no Works, and there is nothing to report.
                 Event::Added { object, .. } if !has_works(&works, label, object) => {}
                 Event::Deleted(_) => {}
-                _ if event.changes_generation() => keys.add_after(event.object().key(), settling.settle()),
+                _ if event.changes_generation() => keys.add_after(key, settling.settle()),
+                _ if of_another => keys.add_after(key, SECOND_LOOK),
                 _ => {}
             }
         });
@@ -94,8 +133,8 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
     };
     let awaited = written.lock().get(key).copied();
     let object = match awaited {
-        Some(Some(awaited)) if awaited > cached.revision() => return Ok(Next::After(context.settle())),
-        Some(None) => {
+        Some(Write::Done(awaited)) if awaited > cached.revision() => return Ok(Next::After(context.settle())),
+        Some(Write::Unsure) => {
             let live = context.client.get_opt(&Binding::api_resource(scope), key).await;
             match live.during(|| format!("reading {} {key}", Binding::kind(scope)))? {
                 Some(live) => live,
@@ -116,7 +155,14 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
     for work in &works {
         decoded_works.push(decoded(work, work.decode())?);
     }
-    let items = status::aggregate(&binding.spec.resource, &decoded_works).map_err(Error::Wait)?;
+    let recorder = context.recorder.for_component("binding-status-controller");
+    let failed = |error: &Error| {
+        // What changed since it was read is read again, which is nobody's trouble.
+        if !error.is_conflict() {
+            recorder.warning(&*object, events::AGGREGATE_STATUS_FAILED, error.to_string());
+        }
+    };
+    let items = status::aggregate(&binding.spec.resource, &decoded_works).map_err(Error::Wait).inspect_err(failed)?;
     if let Some(wait) = too_early(context, &binding, &decoded_works) {
         return Ok(Next::After(wait));
     }
@@ -125,35 +171,46 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
     status::set_condition(&mut wanted.conditions, condition, context.now());
     wanted.aggregated_status = items;
     let kind = Binding::kind(scope);
-    let recorder = context.recorder.for_component("binding-status-controller");
+    let mut overwritten = false;
     if wanted != binding.status {
         // The scheduler writes conditions of the same list: only onto the version that was read.
         let patch = json!({"metadata": {"resourceVersion": object.resource_version(), "uid": object.uid()}, "status": {
             "aggregatedStatus": wanted.aggregated_status, "conditions": wanted.conditions,
         }});
         let resource = Binding::api_resource(scope);
+        written.lock().insert(key.clone(), Write::Sent(0));
         match context.client.patch(&resource, key, &Patch::Merge(patch), &PatchOptions::status()).await {
             Ok(updated) => {
-                let cached = context.bindings(scope).cache().get(key);
-                if cached.is_none_or(|cached| cached.revision() < updated.revision()) {
-                    written.lock().insert(key.clone(), Some(updated.revision()));
-                } else {
-                    written.lock().remove(key);
-                }
+                overwritten = note_written(context, written, key, updated.revision());
                 let message = format!("Update {kind}({key}) with AggregatedStatus successfully.");
                 recorder.normal(&*object, events::AGGREGATE_STATUS_SUCCEED, message);
             }
-            Err(error) if error.is_not_found() => return Ok(Next::Done),
+            Err(error) if error.is_not_found() => {
+                written.lock().remove(key);
+                return Ok(Next::Done);
+            }
             Err(error) => {
-                written.lock().insert(key.clone(), None);
-                return Err(error).during(|| format!("writing the status of {kind} {key}"));
+                written.lock().insert(key.clone(), Write::Unsure);
+                return Err(error).during(|| format!("writing the status of {kind} {key}")).inspect_err(failed);
             }
         }
-    } else if awaited == Some(None) {
+    } else if awaited == Some(Write::Unsure) {
         written.lock().remove(key);
     }
     fold_into_template(context, &binding, &wanted.aggregated_status).await?;
-    Ok(Next::Done)
+    Ok(if overwritten { Next::After(SECOND_LOOK) } else { Next::Done })
+}
+
+/// What is known after a status was written as `version`; answers whether somebody else has written another one since.
+fn note_written(context: &Context, written: &Written, key: &ObjectKey, version: u64) -> bool {
+    let cached = context.bindings(Scope::of(key)).cache().get(key);
+    let mut written = written.lock();
+    let before = if cached.is_none_or(|cached| cached.revision() < version) {
+        written.insert(key.clone(), Write::Done(version))
+    } else {
+        written.remove(key)
+    };
+    matches!(before, Some(Write::Sent(seen)) if seen > version)
 }
 
 /// Right after scheduling there is nothing to say of the Works; the last of them to be applied brings the binding back
@@ -209,6 +266,45 @@ async fn fold_into_template(
                 failed(&error);
             }
             Err(error).during(|| format!("writing the status of {} {key}", resource.kind))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_status_it_is() {
+        let key = ObjectKey::namespaced("ns", "b");
+        for (known, seen, of_another, after) in [
+            (None, 5, true, None),
+            (Some(Write::Done(7)), 6, false, Some(Write::Done(7))),
+            (Some(Write::Done(7)), 7, false, Some(Write::Done(7))),
+            (Some(Write::Done(7)), 8, true, Some(Write::Done(7))),
+            (Some(Write::Sent(0)), 8, false, Some(Write::Sent(8))),
+            (Some(Write::Sent(9)), 8, false, Some(Write::Sent(9))),
+            (Some(Write::Unsure), 8, false, Some(Write::Unsure)),
+        ] {
+            let mut written: HashMap<ObjectKey, Write> = known.map(|known| (key.clone(), known)).into_iter().collect();
+            assert_eq!(is_of_another(&mut written, &key, seen), of_another, "{known:?} {seen}");
+            assert_eq!(written.get(&key).copied(), after, "{known:?} {seen}");
+        }
+    }
+
+    #[test]
+    fn only_what_members_report_counts() {
+        let object =
+            |status: &str| Arc::new(Object::parse(format!(r#"{{"metadata":{{"name":"b"}}{status}}}"#)).unwrap());
+        let one = r#","status":{"aggregatedStatus":[{"clusterName":"m1"}],"conditions":[]}"#;
+        for (status, changes) in [
+            (one, false),
+            (r#","status":{"aggregatedStatus":[{"clusterName":"m1"}],"conditions":[{"type":"Scheduled"}]}"#, false),
+            (r#","status":{"aggregatedStatus":[{"clusterName":"m1","applied":true}],"conditions":[]}"#, true),
+            (r#","status":{"conditions":[]}"#, true),
+            ("", true),
+        ] {
+            assert_eq!(changes_report(&Event::Updated { old: object(one), new: object(status) }), changes, "{status}");
         }
     }
 }

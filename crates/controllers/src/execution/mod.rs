@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apimachinery::meta::Condition;
-use apimachinery::{ApiResource, Object, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey, raw_json};
 use controller_runtime::{Event, Informer, Priority, Selection, WorkQueue, run_workers};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
@@ -94,6 +94,27 @@ struct Record {
     unsure: bool,
     /// It was dispatched, and no status was written since.
     unreported: bool,
+    /// The version of the status written last, and while a write is under way the newest that was seen since it began.
+    written: u64,
+    writing: Option<u64>,
+}
+
+/// A status that another process wrote is looked at after this long: two that see different things would else answer each
+/// other's writes as fast as they can.
+const SECOND_LOOK: Duration = Duration::from_secs(1);
+
+impl Record {
+    /// Whether a status of this version is somebody else's, and the last word so far. One that came before a write of ours
+    /// is gone, and what is seen during one is judged when its version is known.
+    fn is_of_another(&mut self, seen: u64) -> bool {
+        match &mut self.writing {
+            Some(newest) => {
+                *newest = seen.max(*newest);
+                false
+            }
+            None => seen > self.written,
+        }
+    }
 }
 
 pub(crate) async fn run_dispatch(context: Context) {
@@ -148,12 +169,34 @@ fn note_work(context: &Context, event: &Event) {
         }
         return;
     }
-    if let Some(record) = context.engine.records.lock().get_mut(&key) {
-        record.reported.take_if(|(written, _)| *written <= event.object().revision());
-    }
+    let seen = event.object().revision();
+    let of_another = {
+        let mut records = context.engine.records.lock();
+        let record = records.get_mut(&key);
+        record.is_some_and(|record| {
+            record.reported.take_if(|(written, _)| *written <= seen);
+            changes_status(event) && record.is_of_another(seen)
+        })
+    };
     if asks_anew(event) {
         let initial = matches!(event, Event::Added { initial: true, .. });
         enqueue(context, key, if initial { Priority::Low } else { Priority::Normal });
+    } else if of_another {
+        look_again(context, &key);
+    }
+}
+
+fn changes_status(event: &Event) -> bool {
+    fn status(object: &Object) -> Option<&[u8]> {
+        Some(&object.json()[raw_json::member(object.json(), "status")?])
+    }
+    matches!(event, Event::Updated { old, new } if status(old) != status(new))
+}
+
+/// The status of a Work is compared with what it should be once more, in a while.
+fn look_again(context: &Context, key: &ObjectKey) {
+    if let Some(queue) = queue_of(context, key) {
+        queue.add_after(key.clone(), SECOND_LOOK);
     }
 }
 
@@ -311,4 +354,21 @@ fn work_of(object: &Object, cluster: &str) -> Option<ObjectKey> {
     let namespace = object.annotation(annotations::WORK_NAMESPACE)?;
     let name = object.annotation(annotations::WORK_NAME)?;
     (names::cluster_of_namespace(&namespace) == Some(cluster)).then(|| ObjectKey::namespaced(namespace, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whose_status_it_is() {
+        let mut record = Record { written: 7, ..Record::default() };
+        assert!(!record.is_of_another(6), "overwritten since");
+        assert!(!record.is_of_another(7), "our own");
+        assert!(record.is_of_another(8));
+        record.writing = Some(0);
+        assert!(!record.is_of_another(9), "it may be our own");
+        assert!(!record.is_of_another(8));
+        assert_eq!(record.writing, Some(9));
+    }
 }

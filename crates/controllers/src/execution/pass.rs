@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
-use super::{Record, park, watch};
+use super::{Record, look_again, park, watch};
 use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
@@ -40,13 +40,13 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
     }
     let mut work: Work = decoded(&object, object.decode())?;
     let unsure = {
-        let records = context.engine.records.lock();
-        let record = records.get(key);
-        let reported = record.and_then(|record| record.reported.as_ref());
+        let mut records = context.engine.records.lock();
+        let record = records.entry(key.clone()).or_default();
+        let reported = record.reported.as_ref();
         if let Some((_, status)) = reported.filter(|(written, _)| *written > object.revision()) {
             work.status = status.clone();
         }
-        record.is_some_and(|record| record.unsure)
+        record.unsure
     };
     let pass = Pass { context, key, object: &object, work: &work, cluster: &cluster, unsure };
     let dispatches = context.engine.dispatches.load(Ordering::Relaxed);
@@ -316,26 +316,41 @@ impl Pass<'_> {
             "conditions": status.conditions, "manifestStatuses": status.manifest_statuses,
         }});
         let resource = Work::api_resource();
+        self.context.engine.records.lock().entry(self.key.clone()).or_default().writing = Some(0);
         let written =
             self.context.client.patch(&resource, self.key, &Patch::Merge(patch), &PatchOptions::status()).await;
-        let written = match written {
+        let overwritten = self.note_written(&written, &status);
+        match written {
             Err(error) if error.is_not_found() => return Ok(()),
-            other => other.during(|| format!("writing the status of work {}", self.key)),
-        };
-        {
-            let mut records = self.context.engine.records.lock();
-            let record = records.entry(self.key.clone()).or_default();
-            record.unsure = written.is_err();
-            self.context.engine.count_unreported(record, false);
-            if let Ok(written) = &written {
-                let cached = self.context.works.cache().get(self.key);
-                let is_awaited = cached.is_none_or(|cached| cached.revision() < written.revision());
-                record.reported = is_awaited.then(|| (written.revision(), status.clone()));
-            }
+            other => other.map(drop).during(|| format!("writing the status of work {}", self.key))?,
         }
-        written?;
+        if overwritten {
+            look_again(self.context, self.key);
+        }
         self.tell_conditions(&status);
         Ok(())
+    }
+
+    /// What is known after the status was sent; answers whether somebody else has written another one since.
+    fn note_written(&self, written: &client::Result<Arc<Object>>, status: &WorkStatus) -> bool {
+        let mut records = self.context.engine.records.lock();
+        // Forgotten when the Work went.
+        let Some(record) = records.get_mut(self.key) else { return false };
+        let seen = record.writing.take().unwrap_or_default();
+        match written {
+            Ok(written) => {
+                let version = written.revision();
+                (record.unsure, record.written) = (false, version);
+                let cached = self.context.works.cache().get(self.key);
+                let is_awaited = cached.is_none_or(|cached| cached.revision() < version);
+                record.reported = is_awaited.then(|| (version, status.clone()));
+            }
+            // There is nothing left to be unsure of.
+            Err(error) if error.is_not_found() => {}
+            Err(_) => record.unsure = true,
+        }
+        self.context.engine.count_unreported(record, false);
+        written.is_ok() && seen > record.written
     }
 
     fn tell_conditions(&self, status: &WorkStatus) {

@@ -110,8 +110,6 @@ struct Simulation {
     cut_off: bool,
     /// Members that are unjoined while they cannot be reached keep what they have.
     left_behind: bool,
-    /// Whether two processes ran at once: a status that the older one wrote last stands until somebody looks again.
-    two: bool,
     /// Bindings that workloads were driven from.
     evicted: BTreeSet<String>,
     /// By binding whose scheduling is suspended: its UID and where it was then.
@@ -144,17 +142,8 @@ impl Simulation {
             Box::pin(async move { seeing.see(asked).await })
         }));
         let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
-        let simulation = Self {
-            plane,
-            witness,
-            stop,
-            lazy: false,
-            cut_off: false,
-            left_behind: false,
-            two: false,
-            evicted,
-            suspended,
-        };
+        let simulation =
+            Self { plane, witness, stop, lazy: false, cut_off: false, left_behind: false, evicted, suspended };
         simulation.serve().await;
         assert_eq!(simulation.calm().await, [""; 0]);
         simulation
@@ -191,12 +180,12 @@ impl Simulation {
 
     async fn remember(&mut self, action: &Action) {
         match action {
-            Action::Unjoin(_) => self.left_behind = true,
+            Action::Unjoin(_) | Action::Rejoin(_) => self.left_behind = true,
             Action::Cut(_) | Action::Weather(_) | Action::DropDefinition(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
             // It may send what it made of a state that is gone.
             Action::Overlap(_) => {
-                (self.left_behind, self.two) = (true, true);
+                self.left_behind = true;
                 self.witness.two_processes();
             }
             Action::Evict { kind, n, .. } => {
@@ -363,7 +352,6 @@ impl Simulation {
         let excused = |line: &str| {
             state.ungoverned().any(|(_, it, _)| line.contains(&format!("/{}", name(it))))
                 || unplaced.iter().any(|name| line.contains(&format!("/{name}")))
-                || (self.two && line.ends_with("/status"))
         };
         let mut needless: Vec<String> =
             more.filter(|(line, _)| !excused(line)).map(|(line, _)| format!("needless: {line}")).collect();
