@@ -1,9 +1,12 @@
 //! The controllers against real API servers in this process: one control plane, two members, virtual time.
 
+mod by_hand;
 mod clusters;
 mod dependencies;
+mod evictions;
 mod harness;
 mod journey;
 mod network;
 mod simulation;
+mod stale;
 mod webhooks;

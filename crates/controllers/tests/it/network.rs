@@ -46,6 +46,8 @@ type Answer = BoxFuture<'static, Result<Response, Infallible>>;
 #[derive(Default)]
 pub struct Network {
     cut: Level<BTreeSet<String>>,
+    /// Resources of the control plane whose changes are not told.
+    held: Level<BTreeSet<String>>,
     weather: Mutex<Option<Weather>>,
     repeats: Mutex<HashMap<u64, u64>>,
     guard: Mutex<Option<Guard>>,
@@ -81,6 +83,15 @@ impl Network {
 
     pub fn is_cut(&self, server: &str) -> bool {
         self.cut.get().contains(server)
+    }
+
+    /// Tells nobody of changes of a resource of the control plane, until [`Network::release`]: caches stay as they are.
+    pub fn hold(&self, plural: &str) {
+        self.held.change(|held| held.insert(plural.to_owned()));
+    }
+
+    pub fn release(&self, plural: &str) {
+        self.held.change(|held| held.remove(plural));
     }
 
     pub fn set_weather(&self, weather: Option<Weather>) {
@@ -193,12 +204,16 @@ impl Network {
                 let (network, server) = (self.clone(), server.to_owned());
                 let end = async move { drop(network.cut.wait_for(|cut| cut.contains(&server)).await) };
                 let network = self.clone();
+                let plural = asked.path.rsplit('/').next().filter(|_| asked.server == CONTROL).unwrap_or_default();
+                let plural: Arc<str> = plural.into();
                 let stream = stream.then(move |event| {
-                    let lag = network.weather.lock().map(|weather| weather.lag).filter(|lag| !lag.is_zero());
+                    let (network, plural) = (network.clone(), plural.clone());
                     async move {
+                        let lag = network.weather.lock().map(|weather| weather.lag).filter(|lag| !lag.is_zero());
                         if let Some(lag) = lag {
                             tokio::time::sleep(lag).await;
                         }
+                        network.held.wait_for(|held| !held.contains(&*plural)).await;
                         event
                     }
                 });

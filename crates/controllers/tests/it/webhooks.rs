@@ -52,10 +52,18 @@ fn answer(request: &Value) -> Value {
 }
 
 fn webhook() -> ApiService {
-    ApiService::new(tower::service_fn(|request: Request| async move {
+    webhook_adding(0)
+}
+
+/// One that counts this many replicas more, to be told from others.
+fn webhook_adding(more: i64) -> ApiService {
+    ApiService::new(tower::service_fn(move |request: Request| async move {
         let body = request.into_body().collect().await.expect("a body").to_bytes();
         let asked: Value = serde_json::from_slice(&body).expect("a document");
         let mut response = answer(&asked["request"]);
+        if let Some(replicas) = response["replicas"].as_i64() {
+            response["replicas"] = json!(replicas + more);
+        }
         response["uid"] = asked["request"]["uid"].clone();
         if response.get("successful").is_none() {
             response["successful"] = json!(true);
@@ -76,7 +84,7 @@ async fn define(client: &Client) {
     client.create(&resource, &definition).await.expect("the definition");
 }
 
-async fn configure(plane: &Plane) {
+async fn configure(plane: &Plane, client_config: Value) {
     let resource = ApiResource::cluster(
         "config.karmada.io",
         "v1alpha1",
@@ -86,7 +94,7 @@ async fn configure(plane: &Plane) {
     let rule = json!({"operations": ["*"], "apiGroups": ["workload.example.io"], "apiVersions": ["v1alpha1"], "kinds": ["Workload"]});
     let configuration = json!({"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration",
         "metadata": {"name": "examples"}, "webhooks": [{"name": "workloads.example.com", "rules": [rule], "timeoutSeconds": 3,
-        "clientConfig": {"url": "https://hook/interpret"}, "interpreterContextVersions": ["v1alpha1"]}]});
+        "clientConfig": client_config, "interpreterContextVersions": ["v1alpha1"]}]});
     plane.create(resource, configuration).await;
 }
 
@@ -115,7 +123,7 @@ async fn a_webhook_speaks_for_its_kind() {
     for client in [plane.client.clone(), plane.member("m1"), plane.member("m2")] {
         define(&client).await;
     }
-    configure(&plane).await;
+    configure(&plane, json!({"url": "https://hook/interpret"})).await;
     // Until both members are known to serve it: replicas that are divided before stay where they are.
     tokio::time::sleep(Duration::from_secs(15)).await;
     propagate(&plane).await;
@@ -165,5 +173,54 @@ async fn a_webhook_speaks_for_its_kind() {
     plane.merge(&workloads(), &demo("w"), patch, PatchOptions::default()).await;
     plane.until("it is gone", async || get(&m2, &maps, &demo("settings")).await.is_none().then_some(())).await;
     assert!(plane.get(&maps, &demo("settings")).await.is_some(), "it stays in the control plane");
+    plane.shutdown().await;
+}
+
+/// Where a Service is that a webhook is configured by: what the control plane knows of it, or its name in DNS.
+#[tokio::test(start_paused = true)]
+async fn a_webhook_is_found_by_its_service() {
+    let plane = Plane::start().await;
+    for client in [plane.client.clone(), plane.member("m1"), plane.member("m2")] {
+        define(&client).await;
+    }
+    let service = json!({"namespace": "demo", "name": "hook", "port": 8443, "path": "interpret"});
+    configure(&plane, json!({"service": service})).await;
+    plane.network.serve("hook.demo.svc:8443", webhook());
+    tokio::time::sleep(Duration::from_secs(15)).await;
+    propagate(&plane).await;
+    let counted = async |replicas: i64| {
+        let binding = plane.get(&Binding::api_resource(Scope::Namespaced), &demo("w-workload")).await?;
+        (binding["spec"]["replicas"] == replicas).then_some(())
+    };
+    plane.until("the answer of a Service that is not known here", async || counted(4).await).await;
+
+    let services = ApiResource::namespaced("", "v1", "Service", "services");
+    let port = |port: u16| json!([{"name": "p", "port": port}]);
+    for (replicas, spec, host) in [
+        (5, json!({"clusterIP": "10.96.0.77", "ports": port(8443)}), Some(("10.96.0.77:8443", 100))),
+        (6, json!({"type": "ExternalName", "externalName": "else.example.com"}), Some(("else.example.com:8443", 200))),
+        // Headless, and without the port: there is nobody to ask.
+        (7, json!({"clusterIP": "None", "ports": port(8443)}), None),
+        (8, json!({"clusterIP": "10.96.0.77", "ports": port(443)}), None),
+    ] {
+        let object = json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": "hook", "namespace": "demo"}, "spec": spec});
+        plane.create(services.clone(), object).await;
+        if let Some((host, more)) = host {
+            plane.network.serve(host, webhook_adding(more));
+        }
+        let patch = json!({"spec": {"replicas": replicas}});
+        plane.merge(&workloads(), &demo("w"), patch, PatchOptions::default()).await;
+        if let Some((host, more)) = host {
+            plane.until(host, async || counted(replicas + more).await).await;
+        }
+        plane.settle().await;
+        assert!(counted(replicas).await.is_none(), "{replicas}: another was asked");
+        let options = client::DeleteOptions::background();
+        plane.client.delete(&services, &demo("hook"), &options).await.expect("the deletion");
+        let patch = json!({"metadata": {"annotations": {"touched": replicas.to_string()}}});
+        plane.merge(&workloads(), &demo("w"), patch, PatchOptions::default()).await;
+        plane.until("its name in DNS", async || counted(replicas).await).await;
+    }
     plane.shutdown().await;
 }

@@ -1,0 +1,153 @@
+//! What a process knows may be old: nothing is deleted because of it. Each test lets a cache lag at the very moment when
+//! that would hurt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::{DeleteOptions, PatchOptions};
+use futures::FutureExt;
+use http::Method;
+use karmada_api::ApiType;
+use karmada_api::work::v1alpha1::Work;
+use serde_json::{Value, json};
+
+use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
+use crate::harness::{Plane, get};
+use crate::network::{Asked, Weather};
+
+fn uid(object: &Value) -> &Value {
+    &object["metadata"]["uid"]
+}
+
+/// A binding leaves a cluster and is back before the news of its leaving arrives.
+#[tokio::test(start_paused = true)]
+async fn a_work_that_is_wanted_again_stays() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let before = plane.get(&Work::api_resource(), &work_in("m1")).await.expect("the work");
+    let copy = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("the copy");
+
+    plane.network.set_weather(Some(Weather { seed: 1, lost: 0, lag: Duration::from_secs(1) }));
+    for members in [&["m2"][..], &["m1", "m2"]] {
+        plane.merge(&bindings(), &demo("thing-configmap"), targets(members), PatchOptions::default()).await;
+    }
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    plane.network.set_weather(None);
+    plane.settle().await;
+    let after = plane.get(&Work::api_resource(), &work_in("m1")).await.expect("the work");
+    assert_eq!(uid(&before), uid(&after));
+    let now = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("the copy");
+    assert_eq!(uid(&copy), uid(&now));
+
+    // What is true is done, of course.
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
+    let m1 = plane.member("m1");
+    plane.until("it is gone", async || get(&m1, &config_maps(), &demo("thing")).await.is_none().then_some(())).await;
+    plane.shutdown().await;
+}
+
+/// A Work has ended, and another process has made one of the same name since, whose object is in the member: the end of the
+/// first must not happen twice.
+#[tokio::test(start_paused = true)]
+async fn an_end_that_is_over_does_not_happen_again() {
+    let plane = Plane::start().await;
+    let (m1, works, key) = (plane.member("m1"), Work::api_resource(), work_in("m1"));
+    let (space, name) = (key.namespace().expect("a namespace").to_owned(), key.name.clone());
+    let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo",
+        "labels": {"karmada.io/managed": "true"},
+        "annotations": {"work.karmada.io/namespace": space, "work.karmada.io/name": name}}});
+    let work = json!({"apiVersion": "work.karmada.io/v1alpha1", "kind": "Work",
+        "metadata": {"namespace": space, "name": name, "finalizers": ["karmada.io/execution-controller"]},
+        "spec": {"workload": {"manifests": [manifest]}}});
+    plane.create(works.clone(), work.clone()).await;
+    plane.until("the object", async || get(&m1, &config_maps(), &demo("thing")).await).await;
+    plane.settle().await;
+
+    // From the moment when the Work is let go, nobody hears of Works.
+    let (network, of_work) = (Arc::downgrade(&plane.network), format!("/works/{name}"));
+    plane.network.set_guard(Arc::new(move |asked: Asked| {
+        if asked.method == Method::PATCH && asked.path.ends_with(&of_work) {
+            network.upgrade().expect("it is asked").hold("works");
+        }
+        std::future::ready(()).boxed()
+    }));
+    plane.client.delete(&works, &key, &DeleteOptions::background()).await.expect("the deletion");
+    plane.until("the end", async || plane.get(&works, &key).await.is_none().then_some(())).await;
+    assert_eq!(get(&m1, &config_maps(), &demo("thing")).await, None);
+
+    let second = plane.create(works.clone(), work).await.uid().to_owned();
+    let object = m1.create(&config_maps(), &manifest).await.expect("the object");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let there = get(&m1, &config_maps(), &demo("thing")).await.expect("the object of the second");
+    assert_eq!(uid(&there), object.uid());
+
+    plane.network.release("works");
+    plane
+        .until("the second is applied", async || {
+            let work = plane.get(&works, &key).await?;
+            let conditions = work["status"]["conditions"].as_array()?;
+            conditions.iter().any(|it| it["type"] == "Applied" && it["status"] == "True").then_some(())
+        })
+        .await;
+    let there = get(&m1, &config_maps(), &demo("thing")).await.expect("the object of the second");
+    assert_eq!(uid(&there), object.uid());
+    let left = plane.get(&works, &key).await.expect("the second work");
+    assert_eq!(uid(&left), second.as_str());
+    plane.shutdown().await;
+}
+
+/// What another process wrote of an object's state is put right, also when it comes after what this one wrote.
+#[tokio::test(start_paused = true)]
+async fn a_status_of_another_process_does_not_stand() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let (works, key) = (Work::api_resource(), work_in("m1"));
+    let said = plane.get(&works, &key).await.expect("the work")["status"].clone();
+    let wrong = json!({"status": {"conditions": [{"type": "Applied", "status": "False", "reason": "AppliedFailed",
+        "message": "late", "lastTransitionTime": "2026-01-01T00:00:00Z"}], "manifestStatuses": null}});
+    plane.merge(&works, &key, wrong, PatchOptions::status()).await;
+    plane.settle().await;
+    let now = plane.get(&works, &key).await.expect("the work")["status"].clone();
+    let short = |status: &Value| {
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let mut all: Vec<String> = conditions.iter().map(|it| format!("{}={}", it["type"], it["status"])).collect();
+        all.sort();
+        (all, status["manifestStatuses"].clone())
+    };
+    assert_eq!(short(&now), short(&said));
+
+    let of = demo("thing-configmap");
+    let items = |binding: &Value| binding["status"]["aggregatedStatus"].clone();
+    let said = items(&plane.get(&bindings(), &of).await.expect("the binding"));
+    assert_eq!(said.as_array().map(Vec::len), Some(2));
+    let wrong =
+        json!({"status": {"aggregatedStatus": [{"clusterName": "m1", "applied": true, "health": "Unhealthy"}]}});
+    plane.merge(&bindings(), &of, wrong, PatchOptions::status()).await;
+    plane.settle().await;
+    assert_eq!(items(&plane.get(&bindings(), &of).await.expect("the binding")), said);
+
+    // Looking again has an end.
+    let before = plane.network.writes();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(plane.network.writes(), before);
+    plane.shutdown().await;
+}
+
+/// Between two probes a member is away, and caches that were told nothing for a while would wait on.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_answers_again_is_looked_at_again() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let m1 = plane.member("m1");
+    for away in [12, 25, 300] {
+        plane.network.cut("m1");
+        tokio::time::sleep(Duration::from_secs(away)).await;
+        m1.delete(&config_maps(), &demo("thing"), &DeleteOptions::background()).await.expect("the deletion");
+        plane.network.heal("m1");
+        // A probe comes every 10 s; a member that was not ready for long is one again after 30 s.
+        tokio::time::sleep(Duration::from_secs(if away < 60 { 11 } else { 45 })).await;
+        assert!(get(&m1, &config_maps(), &demo("thing")).await.is_some(), "away for {away} s");
+        plane.settle().await;
+    }
+    plane.shutdown().await;
+}
