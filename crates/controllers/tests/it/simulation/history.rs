@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::MEMBERS;
 use super::kinds::{Kind, Made};
-use super::policies::{NAMES, PolicySpec};
+use super::policies::{NAMES, PolicySpec, Suspends};
 use crate::network::Weather;
 
 #[derive(Clone, Debug)]
@@ -41,6 +41,12 @@ pub enum Action {
     DropPolicy {
         cluster_wide: bool,
         n: u8,
+    },
+    /// Another word of a policy that is there, and all else as it was.
+    Amend {
+        cluster_wide: bool,
+        n: u8,
+        amendment: Amendment,
     },
     Override {
         cluster_wide: bool,
@@ -93,6 +99,8 @@ pub enum Action {
     /// With all that is in it; it is made again when all is calm, or by the next step of this kind.
     DropNamespace,
     MakeNamespace,
+    /// By somebody in the member, who thinks that it is his.
+    DropNamespaceIn(&'static str),
     /// Widgets are not served any more, by a member or (`None`) by the control plane.
     DropDefinition(Option<&'static str>),
     MakeDefinition(Option<&'static str>),
@@ -104,11 +112,35 @@ pub enum Action {
     Heal(&'static str),
     Unjoin(&'static str),
     Join(&'static str),
+    /// Out, and in again as soon as it is out.
+    Rejoin(&'static str),
     Restart,
     /// A second process runs beside the first for this long.
     Overlap(Duration),
     Weather(Weather),
     Wait(Duration),
+}
+
+#[derive(Clone, Debug)]
+pub enum Amendment {
+    Priority(i32),
+    Preserve(bool),
+    Suspend(Suspends),
+    /// Its clusters are others, and the same again before anybody can act on that.
+    Waver(&'static str),
+}
+
+impl Amendment {
+    fn draw(rng: &mut StdRng) -> Self {
+        let member = one(rng, &MEMBERS);
+        match rng.random_range(0..8) {
+            0..2 => Self::Priority(rng.random_range(0..3)),
+            2..4 => Self::Preserve(rng.random_range(0..2) == 0),
+            4 => Self::Suspend(Suspends::Everywhere),
+            5 => Self::Suspend(one(rng, &[Suspends::Nothing, Suspends::In(member)])),
+            _ => Self::Waver(member),
+        }
+    }
 }
 
 /// The history of a seed. A share of the steps only lets time pass, so that some actions meet a system at rest and some
@@ -134,7 +166,7 @@ fn action(rng: &mut StdRng, seed: u64, step: usize) -> Action {
     let kind = one(rng, &[Deployment, Deployment, Deployment, ConfigMap, ConfigMap, ClusterRole, Widget]);
     let (n, member) = (rng.random_range(0..NAMES), one(rng, &MEMBERS));
     let cluster_wide = rng.random_range(0..3) == 0 || !kind.is_namespaced();
-    match rng.random_range(0..110) {
+    match rng.random_range(0..120) {
         0..17 => Action::Template { kind, n, made: made(rng, step) },
         17..21 => Action::DropTemplate { kind, n },
         21..23 => Action::ReplaceTemplate { kind, n, made: made(rng, step) },
@@ -167,7 +199,10 @@ fn action(rng: &mut StdRng, seed: u64, step: usize) -> Action {
         89..91 => Action::DropDefinition((rng.random_range(0..2) == 0).then_some(member)),
         91..93 => Action::MakeDefinition((rng.random_range(0..2) == 0).then_some(member)),
         93..96 => Action::Zone(member, one(rng, &["a", "b"])),
-        96..103 => Action::Wait(Duration::from_millis(rng.random_range(1..3_000))),
+        96..102 => Action::Amend { cluster_wide, n, amendment: Amendment::draw(rng) },
+        102..104 => Action::Rejoin(member),
+        104..106 => Action::DropNamespaceIn(member),
+        106..113 => Action::Wait(Duration::from_millis(rng.random_range(1..3_000))),
         _ => Action::Wait(Duration::from_secs(rng.random_range(3..90))),
     }
 }

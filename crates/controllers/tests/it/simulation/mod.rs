@@ -16,6 +16,7 @@ mod state;
 mod witness;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -64,6 +65,58 @@ fn histories_end_well() {
     std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
     let failures = failures.into_inner();
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+/// What is drawn hardly ever proves nothing. `SHOW=1` with `--nocapture` prints how often each step is drawn.
+#[test]
+fn every_kind_of_step_is_drawn_often() {
+    const KINDS: [&str; 33] = [
+        "Template",
+        "DropTemplate",
+        "ReplaceTemplate",
+        "Hold",
+        "Policy",
+        "DropPolicy",
+        "Priority",
+        "Preserve",
+        "Suspend",
+        "Waver",
+        "Override",
+        "DropOverride",
+        "SuspendScheduling",
+        "DropBinding",
+        "Evict",
+        "EndEvictions",
+        "EditInMember",
+        "DeleteInMember",
+        "CreateInMember",
+        "DropNamespace",
+        "MakeNamespace",
+        "DropNamespaceIn",
+        "DropDefinition",
+        "MakeDefinition",
+        "Zone",
+        "Taint",
+        "Cut",
+        "Heal",
+        "Unjoin",
+        "Join",
+        "Rejoin",
+        "Restart",
+        "Overlap",
+    ];
+    let mut drawn: BTreeMap<String, usize> = BTreeMap::new();
+    for action in (0..200).flat_map(history::draw) {
+        let shown = format!("{action:?}");
+        let named = shown.split_once("amendment: ").map_or(shown.as_str(), |(_, amendment)| amendment);
+        let kind: String = named.chars().take_while(char::is_ascii_alphanumeric).collect();
+        *drawn.entry(kind).or_default() += 1;
+    }
+    if std::env::var_os("SHOW").is_some() {
+        eprintln!("{drawn:?}");
+    }
+    let rare: Vec<&str> = KINDS.into_iter().filter(|kind| drawn.get(*kind).is_none_or(|count| *count < 20)).collect();
+    assert!(rare.is_empty(), "{rare:?} of {drawn:?}");
 }
 
 /// A history is the same each time, or a failing seed would say nothing. Each thread has hash maps of an order of its own.

@@ -1,5 +1,7 @@
 //! How the steps of a history are carried out.
 
+use std::time::Duration;
+
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DeleteOptions, Error, Patch, PatchOptions};
 use karmada_api::ApiType;
@@ -8,7 +10,7 @@ use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use serde_json::{Value, json};
 
-use super::history::Action;
+use super::history::{Action, Amendment};
 use super::kinds::{DEFINITION, Kind, Made, definition, definitions, template};
 use super::policies::{key, overrides, policies};
 use crate::harness::{Plane, namespaces};
@@ -85,6 +87,10 @@ impl Action {
                 let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "demo"}});
                 tolerant(plane.client.create(&namespaces(), &namespace).await);
             }
+            Self::DropNamespaceIn(member) => {
+                let (client, key) = (plane.member(member), ObjectKey::cluster("demo"));
+                tolerant(client.delete(&namespaces(), &key, &DeleteOptions::background()).await);
+            }
             Self::DropDefinition(of) => {
                 let (client, key) = (server(plane, *of), ObjectKey::cluster(DEFINITION));
                 tolerant(client.delete(&definitions(), &key, &DeleteOptions::background()).await);
@@ -104,6 +110,7 @@ impl Action {
             Self::DropPolicy { cluster_wide, n } => {
                 delete(plane, &policies(*cluster_wide), &key(*cluster_wide, format!("p{n}"))).await;
             }
+            Self::Amend { cluster_wide, n, amendment } => amend(plane, *cluster_wide, *n, amendment).await,
             Self::Override { cluster_wide, n, kind, member, value } => {
                 let (resource, at) = (overrides(*cluster_wide), key(*cluster_wide, format!("o{n}")));
                 let of = kind.resource();
@@ -159,14 +166,54 @@ impl Action {
             Self::Heal(member) => plane.network.heal(member),
             Self::Unjoin(member) => delete(plane, &Cluster::api_resource(), &ObjectKey::cluster(*member)).await,
             Self::Join(member) => {
-                if plane.get(&Cluster::api_resource(), &ObjectKey::cluster(*member)).await.is_none() {
-                    plane.join(member).await;
+                join(plane, member).await;
+            }
+            Self::Rejoin(member) => {
+                delete(plane, &Cluster::api_resource(), &ObjectKey::cluster(*member)).await;
+                // It may take longer, when it cannot be reached.
+                for _ in 0..60 {
+                    if join(plane, member).await {
+                        break;
+                    }
+                    tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }
             Self::Restart => plane.restart_controllers().await,
             Self::Overlap(time) => plane.overlap_controllers(*time),
             Self::Weather(weather) => plane.network.set_weather(Some(*weather)),
             Self::Wait(time) => tokio::time::sleep(*time).await,
+        }
+    }
+}
+
+/// Answers whether there was no such cluster.
+async fn join(plane: &Plane, member: &str) -> bool {
+    let is_free = plane.get(&Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_none();
+    if is_free {
+        plane.join(member).await;
+    }
+    is_free
+}
+
+async fn amend(plane: &Plane, cluster_wide: bool, n: u8, amendment: &Amendment) {
+    let (resource, at) = (policies(cluster_wide), key(cluster_wide, format!("p{n}")));
+    let change = async |change: &dyn Fn(&mut Value)| {
+        let Some(mut policy) = plane.get(&resource, &at).await else { return };
+        change(&mut policy["spec"]);
+        tolerant(plane.client.update(&resource, &policy).await);
+    };
+    match amendment {
+        Amendment::Priority(priority) => change(&|spec| spec["priority"] = json!(priority)).await,
+        Amendment::Preserve(on) => change(&|spec| spec["preserveResourcesOnDeletion"] = json!(on)).await,
+        Amendment::Suspend(suspends) => {
+            change(&|spec| spec["suspension"] = suspends.suspension().unwrap_or_default()).await;
+        }
+        Amendment::Waver(member) => {
+            let Some(policy) = plane.get(&resource, &at).await else { return };
+            let there = policy["spec"]["placement"]["clusterAffinity"].clone();
+            for affinity in [json!({"clusterNames": [member]}), there] {
+                change(&|spec| spec["placement"]["clusterAffinity"] = affinity.clone()).await;
+            }
         }
     }
 }

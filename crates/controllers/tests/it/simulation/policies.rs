@@ -39,11 +39,21 @@ enum Where {
     Zone(&'static str),
 }
 
-#[derive(Clone, Debug)]
-enum Suspends {
+#[derive(Clone, Copy, Debug)]
+pub enum Suspends {
     Nothing,
     Everywhere,
     In(&'static str),
+}
+
+impl Suspends {
+    pub fn suspension(self) -> Option<Value> {
+        match self {
+            Self::Nothing => None,
+            Self::Everywhere => Some(json!({"dispatching": true})),
+            Self::In(member) => Some(json!({"dispatchingOnClusters": {"clusterNames": [member]}})),
+        }
+    }
 }
 
 pub fn policies(cluster_wide: bool) -> ApiResource {
@@ -134,12 +144,8 @@ impl PolicySpec {
         if self.lazy {
             spec["activationPreference"] = json!("Lazy");
         }
-        match self.suspends {
-            Suspends::Nothing => {}
-            Suspends::Everywhere => spec["suspension"] = json!({"dispatching": true}),
-            Suspends::In(member) => {
-                spec["suspension"] = json!({"dispatchingOnClusters": {"clusterNames": [member]}});
-            }
+        if let Some(suspension) = self.suspends.suspension() {
+            spec["suspension"] = suspension;
         }
         json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind,
             "metadata": {"name": key.name, "namespace": key.namespace()}, "spec": spec})
