@@ -89,7 +89,7 @@ async fn flow_schemas_say_whether_their_level_is_there() {
     };
     plane.until("it names nothing", || says("True")).await;
     let level = json!({"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "PriorityLevelConfiguration",
-        "metadata": {"name": "missing"}, "spec": {"type": "Exempt"}});
+        "metadata": {"name": "missing"}, "spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}});
     plane.create(level).await;
     plane.until("it names a level", || says("False")).await;
     plane.shutdown().await;
