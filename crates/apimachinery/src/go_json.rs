@@ -27,6 +27,18 @@ pub fn printed(value: &Value) -> String {
     out
 }
 
+/// What Go's decoder calls the type of a value.
+pub fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
 /// Documents were decoded, so they are 128 deep at most.
 fn print(value: &Value, out: &mut String) {
     match value {

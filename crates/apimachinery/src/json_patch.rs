@@ -78,15 +78,7 @@ fn no_array(found: &Value) -> PatchError {
 
 /// What Go says of a value where it expects another type.
 fn mistyped(found: &Value, place: &str) -> PatchError {
-    let found = match found {
-        Value::Object(_) => "object",
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-        Value::Null => "null",
-    };
-    PatchError::Malformed(format!("json: cannot unmarshal {found} into Go {place}"))
+    PatchError::Malformed(format!("json: cannot unmarshal {} into Go {place}", crate::go_json::type_name(found)))
 }
 
 fn from_values(raw: Vec<Value>) -> Result<JsonPatch, PatchError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use apimachinery::go_print::GoPrint;
 use apimachinery::json_patch::{self, JsonPatch};
 use apimachinery::schema::TypeOf;
-use apimachinery::{Object, Status, StatusReason, field, managed_fields, merge_patch, strategic, strict};
+use apimachinery::{Object, Status, StatusReason, field, go_json, managed_fields, merge_patch, strategic, strict};
 use http::StatusCode;
 use serde_json::{Value, json};
 use transport::{Body, Response};
@@ -197,7 +197,7 @@ impl Call<'_> {
         }
         let object = || -> Result<Value, Status> {
             let patch = tree.map_err(|why| Status::bad_request(format!("error decoding patch: {why}")))?;
-            match super::types::name_of(&patch) {
+            match go_json::type_name(&patch) {
                 "object" | "null" => Ok(patch),
                 other => Err(Status::bad_request(format!(
                     "error decoding patch: json: cannot unmarshal {other} into Go value of type map[string]interface {{}}"
@@ -301,7 +301,7 @@ impl Call<'_> {
             return Err(undecodable(format!(
                 "error unmarshaling JSON: while decoding JSON: json: cannot unmarshal {} into Go value of type \
                  map[string]interface {{}}",
-                super::types::name_of(&patch)
+                go_json::type_name(&patch)
             )));
         }
         let findings = match validation {

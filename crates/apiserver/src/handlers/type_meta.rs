@@ -2,11 +2,11 @@
 //! built-in kind leaves out is filled in, a custom resource says its kind itself.
 
 use apimachinery::field::{Error as FieldError, Path};
+use apimachinery::go_json::type_name;
 use apimachinery::{GroupVersionKind, Status};
 use serde_json::Value;
 
 use super::Call;
-use super::types::name_of;
 use crate::negotiate::go_package;
 
 /// What Go's reader of kind and version reads into, as it names it.
@@ -122,7 +122,7 @@ impl Call<'_> {
 /// Kind and apiVersion as the document says them, empty where it does not.
 fn said(object: &Value) -> Result<(&str, &str), String> {
     let wrong = |found: &Value, what: &str| {
-        let found = name_of(found);
+        let found = type_name(found);
         format!("couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {what}")
     };
     if !matches!(object, Value::Object(_) | Value::Null) {

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 
 use apimachinery::field::{Error, Path};
+use apimachinery::go_json::type_name;
 use apimachinery::quantity::Quantity;
 use apimachinery::schema::{Schema, Schemas, Type, TypeOf};
 use base64::{DecodeError, Engine as _};
@@ -27,7 +28,7 @@ pub(super) fn mismatch(kind: &str, object: &mut Value, type_: &TypeOf) -> Option
 pub(super) fn metadata_mismatch(object: &mut Value, type_: &TypeOf) -> Option<Mismatch> {
     let metadata = object.get_mut("metadata")?;
     if !metadata.is_object() {
-        let decoder = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", name_of(metadata));
+        let decoder = format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", type_name(metadata));
         return Some(Mismatch { converter: decoder.clone(), decoder });
     }
     let schemas = &type_.schemas;
@@ -82,7 +83,7 @@ fn embedded_mismatch<'v>(
         let wrong = if metadata.is_object() {
             below(metadata, of_metadata, &inside, &mut String::new()).map(|wrong| wrong.decoder)
         } else {
-            Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", name_of(metadata)))
+            Some(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", type_name(metadata)))
         };
         if let Some(why) = wrong {
             return Some(Misplaced { metadata, why, steps: Vec::new() });
@@ -120,7 +121,7 @@ fn below(value: &Value, schema: &Schema, inside: &Struct<'_>, path: &mut String)
         return None;
     }
     if !fits(value, schema) {
-        let (found, wanted) = (name_of(value), go_type(schema, inside.schemas));
+        let (found, wanted) = (type_name(value), go_type(schema, inside.schemas));
         let converter = conversion(value, schema, &wanted);
         let decoder =
             format!("json: cannot unmarshal {found} into Go struct field {}.{path} of type {wanted}", inside.name);
@@ -215,17 +216,6 @@ fn fits(value: &Value, schema: &Schema) -> bool {
         (Type::Integer, Value::Number(number)) => number.is_i64() || number.is_u64(),
         (Type::Integer | Type::String, Value::Number(_) | Value::String(_)) => schema.int_or_string || quantity(),
         _ => false,
-    }
-}
-
-pub(super) fn name_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 
