@@ -86,8 +86,12 @@ pub fn encode_with(object: &Value, owners: &Owners) -> Result<Bytes, serde_json:
         }
     }
     out.push(b'}');
-    // The store keeps it for a while, and must not keep the room that was left.
-    Ok(Bytes::copy_from_slice(&out))
+    Ok(without_room(&out))
+}
+
+/// The store keeps it for a while, and must not keep the room that was left.
+fn without_room(encoded: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(encoded)
 }
 
 /// Appends metadata as it is stored, with the owners (encoded; empty: none) in their place.
@@ -123,7 +127,7 @@ pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Valu
     out.extend_from_slice(&json[..span.start]);
     members_with(&mut out, metadata, owners).ok()?;
     out.extend_from_slice(&json[span.end..]);
-    Some(out.into())
+    Some(without_room(&out))
 }
 
 /// The stored form of an object as clients see it, with another status and other field owners (encoded; empty: none). `None`
@@ -160,7 +164,7 @@ pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Byt
         put_status(&mut out)?;
     }
     out.push(b'}');
-    Some(out.into())
+    Some(without_room(&out))
 }
 
 fn put_metadata(out: &mut Vec<u8>, metadata: &[u8], owners: &[u8]) -> Option<()> {
