@@ -15,6 +15,7 @@ use propagation::status;
 use serde_json::json;
 
 use crate::error::{During, Error, Result, decoded};
+use crate::execution::SECOND_LOOK;
 use crate::{Context, binding, templates};
 
 /// Bindings by their permanent id, which their Works carry.
@@ -33,9 +34,6 @@ enum Write {
     /// It failed, and may have been carried out all the same.
     Unsure,
 }
-
-/// As in `execution`: what another process wrote is looked at after this long.
-const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 /// Whether a change of the status that was seen as this version is neither ours nor what a write of ours will tell.
 fn is_of_another(written: &mut HashMap<ObjectKey, Write>, key: &ObjectKey, seen: u64) -> bool {
@@ -70,9 +68,10 @@ pub(crate) async fn run(context: Context) {
         let (works, settling) = (context.works.clone(), context.clone());
         informer.subscribe(move |event| {
             let (seen, key) = (event.object().revision(), event.object().key());
+            let changed = changes_report(event);
             let of_another = {
                 let mut awaited = awaited.lock();
-                let of_another = changes_report(event) && is_of_another(&mut awaited, &key, seen);
+                let of_another = changed && is_of_another(&mut awaited, &key, seen);
                 if matches!(awaited.get(&key), Some(Write::Done(version)) if *version <= seen) {
                     awaited.remove(&key);
                 }

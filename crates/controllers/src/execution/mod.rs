@@ -101,7 +101,7 @@ struct Record {
 
 /// A status that another process wrote is looked at after this long: two that see different things would else answer each
 /// other's writes as fast as they can.
-const SECOND_LOOK: Duration = Duration::from_secs(1);
+pub(crate) const SECOND_LOOK: Duration = Duration::from_secs(1);
 
 impl Record {
     /// Whether a status of this version is somebody else's, and the last word so far. One that came before a write of ours
@@ -169,13 +169,13 @@ fn note_work(context: &Context, event: &Event) {
         }
         return;
     }
-    let seen = event.object().revision();
+    let (seen, changed) = (event.object().revision(), changes_status(event));
     let of_another = {
         let mut records = context.engine.records.lock();
         let record = records.get_mut(&key);
         record.is_some_and(|record| {
             record.reported.take_if(|(written, _)| *written <= seen);
-            changes_status(event) && record.is_of_another(seen)
+            changed && record.is_of_another(seen)
         })
     };
     if asks_anew(event) {
