@@ -202,6 +202,12 @@ impl Encoder<'_> {
     fn value(&mut self, field: &Field, value: Node<'_>, depth: usize) -> Result<(), ProtobufError> {
         let Field { number, type_, .. } = *field;
         match (type_, value.kind()) {
+            // Where a list or a map holds null, a typed reader finds a zero value. Stores of older binaries may have such objects.
+            (Type::Message(id), Kind::Null) if messages().get(id).form != Form::Embedded => {
+                delimited(number, b"", self.out)
+            }
+            (Type::String | Type::Bytes, Kind::Null) => delimited(number, b"", self.out),
+            (Type::Bool | Type::Int, Kind::Null) => integer(number, 0, self.out),
             (Type::Message(id), _) => {
                 let start = begin(number, self.out);
                 self.embedded(id, value, depth + 1)?;

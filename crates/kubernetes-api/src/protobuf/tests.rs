@@ -149,3 +149,26 @@ fn lengths_take_as_many_bytes_as_they_need() {
         assert_eq!(decoded, object, "{length}");
     }
 }
+
+#[test]
+fn nulls_that_an_older_binary_stored_are_zero_values() {
+    let zeros = |object: Value| {
+        let object =
+            decode(&encode(object.to_string().as_bytes()).expect("nulls are zero values")).expect("what was encoded");
+        object["data"].as_object().or_else(|| object["spec"].as_object()).cloned()
+    };
+    let read = |object: Value| object.as_object().cloned();
+    assert_eq!(
+        zeros(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": null, "b": "c"}})),
+        read(json!({"a": "", "b": "c"}))
+    );
+    assert_eq!(
+        zeros(
+            json!({"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "args": [null, "a"]}, null]}})
+        ),
+        read(json!({"containers": [
+            {"name": "c", "args": ["", "a"], "resources": {}},
+            {"name": "", "resources": {}}
+        ]}))
+    );
+}
