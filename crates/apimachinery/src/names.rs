@@ -71,6 +71,18 @@ pub fn is_dns1123_subdomain(text: &str) -> Vec<String> {
     complaints((text.len() > SUBDOMAIN_MAX).then_some(SUBDOMAIN_MAX), (!shaped).then_some(SUBDOMAIN_TEXT))
 }
 
+/// As [`is_dns1123_subdomain`], where parts may begin with an underscore and hold more: what resolvers look for names in.
+pub fn is_dns1123_subdomain_with_underscore(text: &str) -> Vec<String> {
+    const TEXT: &str = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?(\._?[a-z0-9]([-_a-z0-9]*[a-z0-9])?)*')";
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let shaped = text.split('.').all(|part| {
+        let part = part.strip_prefix('_').unwrap_or(part);
+        let inner = |byte: u8| edge(Some(byte)) || matches!(byte, b'-' | b'_');
+        edge(part.bytes().next()) && edge(part.bytes().last()) && part.bytes().all(inner)
+    });
+    complaints((text.len() > SUBDOMAIN_MAX).then_some(SUBDOMAIN_MAX), (!shaped).then_some(TEXT))
+}
+
 /// RFC 1035 label: a 1123 label that starts with a letter.
 pub fn is_dns1035_label(text: &str) -> Vec<String> {
     let shaped = label_shaped(text) && text.starts_with(|c: char| c.is_ascii_lowercase());

@@ -158,9 +158,6 @@ fn check_decisions(request: &AdmissionRequest<'_>, old: &Value, new: &Value) -> 
             return refuse("conditions", format!("updates may not remove a condition of type {type_:?}"));
         }
     }
-    if DECISIONS.iter().all(|type_| has(new, type_)) {
-        return refuse("conditions", "Approved and Denied conditions are mutually exclusive".to_owned());
-    }
     let certificate = |object: &Value| object["status"]["certificate"].as_str().unwrap_or_default().to_owned();
     if !certificate(old).is_empty() && certificate(old) != certificate(new) {
         return refuse("certificate", "updates may not modify existing certificate content".to_owned());

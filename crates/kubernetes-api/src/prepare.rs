@@ -1,9 +1,12 @@
 //! What the server itself writes into an object before it is checked: what is derived, and what clients may not choose.
 
 use apimachinery::resource::RequestContext;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::{pods, services};
+use crate::services;
+
+mod claims;
+mod pods;
 
 type Object = Map<String, Value>;
 pub(crate) type Create = fn(&RequestContext, &mut Value);
@@ -11,10 +14,16 @@ pub(crate) type Update = fn(&RequestContext, &Value, &mut Value);
 
 pub(crate) fn for_create(group: &str, kind: &str) -> Option<Create> {
     Some(match (group, kind) {
-        ("", "Pod") => pod,
+        ("", "Node") => |_, node| drop_configuration(node),
+        ("", "PersistentVolume") => |context, volume| date_phase(context, volume),
+        ("", "PersistentVolumeClaim") => |_, claim| claims::normalize(&Value::Null, claim),
+        ("", "Pod") => pods::create,
         ("", "Service") => |_, service| services::normalize(service),
+        ("", "ServiceAccount") => |_, account| name_secrets(account),
+        ("apiregistration.k8s.io", "APIService") => |context, service| tell_local(context, service),
         ("apps", "DaemonSet") => |_, set| set_template_generation(set, "1"),
         ("batch", "Job") => |_, job| name_job_pods(job),
+        ("discovery.k8s.io", "EndpointSlice") => |_, slice| drop_topology(&Value::Null, slice),
         ("resource.k8s.io", "ResourceSlice") => |context, slice| date_taints(context, slice),
         _ => return None,
     })
@@ -22,9 +31,21 @@ pub(crate) fn for_create(group: &str, kind: &str) -> Option<Create> {
 
 pub(crate) fn for_update(group: &str, kind: &str) -> Option<Update> {
     Some(match (group, kind) {
+        ("", "PersistentVolumeClaim") => |_, old, claim| claims::normalize(old, claim),
         ("", "Service") => |_, old, service| services::carry_over(old, service),
+        ("", "ServiceAccount") => |_, _, account| name_secrets(account),
         ("apps", "DaemonSet") => |_, old, set| count_templates(old, set),
+        ("discovery.k8s.io", "EndpointSlice") => |_, old, slice| drop_topology(old, slice),
         ("resource.k8s.io", "ResourceSlice") => |context, _, slice| date_taints(context, slice),
+        _ => return None,
+    })
+}
+
+/// The same for `/status`.
+pub(crate) fn for_status(group: &str, kind: &str) -> Option<Update> {
+    Some(match (group, kind) {
+        ("", "PersistentVolume") => date_new_phase,
+        ("", "Pod") => |_, old, pod| pods::keep(old, pod),
         _ => return None,
     })
 }
@@ -35,19 +56,77 @@ fn made<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     Some(map.entry(name).or_insert_with(|| Value::Object(Object::new())))
 }
 
-fn pod(_context: &RequestContext, pod: &mut Value) {
-    let class = pods::qos_class(&pod["spec"]);
-    if let Some(Value::Object(status)) = made(pod, "status") {
-        status.insert("qosClass".into(), class.into());
+/// Kubelets once read their configuration from a place named here. None does any more.
+fn drop_configuration(node: &mut Value) {
+    for part in [("spec", "configSource"), ("status", "config")] {
+        if let Some(map) = node.get_mut(part.0).and_then(Value::as_object_mut) {
+            map.remove(part.1);
+        }
     }
 }
 
-/// The class of a pod never changes; a status that does not say it keeps it.
-pub(crate) fn keep_class(old: &Value, pod: &mut Value) {
-    let class = &old["status"]["qosClass"];
-    let unsaid = pod["status"]["qosClass"].as_str().unwrap_or_default().is_empty();
-    if let Some(Value::Object(status)) = made(pod, "status").filter(|_| unsaid && !class.is_null()) {
-        status.insert("qosClass".into(), class.clone());
+/// A volume is in its phase since now.
+fn date_phase(context: &RequestContext, volume: &mut Value) {
+    if let Some(Value::Object(status)) = made(volume, "status") {
+        status.insert("lastPhaseTransitionTime".into(), context.now.to_string().into());
+    }
+}
+
+/// Who changes the phase of a volume and does not say when did it now; who does not change it need not say it again.
+fn date_new_phase(context: &RequestContext, old: &Value, volume: &mut Value) {
+    const SINCE: &str = "lastPhaseTransitionTime";
+    let (was, is) = (&old["status"], &volume["status"]);
+    if was["phase"] != is["phase"] {
+        if is[SINCE].is_null() || is[SINCE] == was[SINCE] {
+            date_phase(context, volume);
+        }
+    } else if is[SINCE].is_null()
+        && let Some(since) = was.get(SINCE).cloned()
+        && let Some(Value::Object(status)) = made(volume, "status")
+    {
+        status.insert(SINCE.into(), since);
+    }
+}
+
+/// An account names its secrets, and says no more of them.
+fn name_secrets(account: &mut Value) {
+    for secret in account.get_mut("secrets").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(secret) = secret.as_object_mut() {
+            secret.retain(|field, _| field == "name");
+        }
+    }
+}
+
+/// What the server itself answers needs nobody to look whether it does.
+fn tell_local(context: &RequestContext, service: &mut Value) {
+    if service["spec"]["service"].is_object() {
+        return;
+    }
+    let condition = json!({
+        "type": "Available", "status": "True", "lastTransitionTime": context.now.to_string(),
+        "reason": "Local", "message": "Local APIServices are always available",
+    });
+    if let Some(Value::Object(status)) = made(service, "status") {
+        status.insert("conditions".into(), json!([condition]));
+    }
+}
+
+/// Where endpoints are has fields of its own; what says it as it was said before them is not kept when it is written. A node
+/// that was known only so stays known.
+fn drop_topology(old: &Value, slice: &mut Value) {
+    const NODE: &str = "kubernetes.io/hostname";
+    if !old.is_null() && old["endpoints"] == slice["endpoints"] {
+        return;
+    }
+    let node = |endpoint: &Value| endpoint["deprecatedTopology"][NODE].as_str().map(str::to_owned);
+    let known: Vec<String> = old["endpoints"].as_array().into_iter().flatten().filter_map(node).collect();
+    for endpoint in slice.get_mut("endpoints").and_then(Value::as_array_mut).into_iter().flatten() {
+        let named = node(endpoint).filter(|name| known.contains(name));
+        let Some(endpoint) = endpoint.as_object_mut() else { continue };
+        endpoint.remove("deprecatedTopology");
+        if let Some(name) = named {
+            endpoint.entry("nodeName").or_insert_with(|| name.into());
+        }
     }
 }
 
@@ -116,8 +195,6 @@ fn date_taints(context: &RequestContext, slice: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -133,21 +210,6 @@ mod tests {
         let mut same = manual.clone();
         name_job_pods(&mut same);
         assert_eq!(same, manual);
-    }
-
-    #[test]
-    fn pods_keep_their_class() {
-        let old = json!({"status": {"qosClass": "Burstable", "phase": "Pending"}});
-        let rows = [
-            (json!({"status": {"phase": "Running"}}), json!({"status": {"phase": "Running", "qosClass": "Burstable"}})),
-            (json!({"status": {"qosClass": ""}}), json!({"status": {"qosClass": "Burstable"}})),
-            (json!({}), json!({"status": {"qosClass": "Burstable"}})),
-            (json!({"status": {"qosClass": "Guaranteed"}}), json!({"status": {"qosClass": "Guaranteed"}})),
-        ];
-        for (mut pod, expected) in rows {
-            keep_class(&old, &mut pod);
-            assert_eq!(pod, expected);
-        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(crate) struct BuiltIn {
     generation_of: Option<&'static [&'static str]>,
     prepare_create: Option<prepare::Create>,
     prepare_update: Option<prepare::Update>,
+    prepare_status: Option<prepare::Update>,
 }
 
 impl BuiltIn {
@@ -38,6 +39,7 @@ impl BuiltIn {
             generation_of: habits::generation_of(group, kind),
             prepare_create: prepare::for_create(group, kind),
             prepare_update: prepare::for_update(group, kind),
+            prepare_status: prepare::for_status(group, kind),
         }
     }
 }
@@ -80,8 +82,8 @@ impl Strategy for BuiltIn {
 
     fn prepare_update(&self, context: &RequestContext, old: &Value, object: &mut Value) {
         // Other endpoints change their own part only.
-        if context.subresource == "status" && self.group.is_empty() && self.kind == "Pod" {
-            prepare::keep_class(old, object);
+        if let Some(prepare) = self.prepare_status.filter(|_| context.subresource == "status") {
+            prepare(context, old, object);
         }
         if let Some(prepare) = self.prepare_update.filter(|_| context.subresource.is_empty()) {
             prepare(context, old, object);
@@ -90,16 +92,14 @@ impl Strategy for BuiltIn {
 
     fn validate_create(&self, object: &Value) -> ErrorList {
         let mut errors = validation::create(self.type_, object);
-        let debugs = object["spec"]["ephemeralContainers"].as_array().is_some_and(|list| !list.is_empty());
-        if self.group.is_empty() && self.kind == "Pod" && debugs {
-            let at = Path::new("spec").child("ephemeralContainers");
-            errors.push(Error::forbidden(&at, "cannot be set on create"));
+        if self.group.is_empty() && self.kind == "Pod" {
+            new_pod(&object["spec"], &mut errors);
         }
         errors
     }
 
     fn validate_update(&self, context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
-        if context.subresource == "status" {
+        if matches!(context.subresource.as_str(), "status" | "approval") {
             return validation::status::update(&self.group, &self.kind, old, object);
         }
         validation::update(self.type_, &context.subresource, old, object)
@@ -171,5 +171,18 @@ impl Strategy for BuiltIn {
 
     fn write_row(&self, object: &Object, now: Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         columns::write_row(&self.group, &self.kind, object.json(), now, out)
+    }
+}
+
+/// What a pod may not have when it is made: containers to debug it, and a node while it waits.
+fn new_pod(spec: &Value, errors: &mut ErrorList) {
+    let has = |field: &str| spec[field].as_array().is_some_and(|list| !list.is_empty());
+    let path = Path::new("spec");
+    if has("ephemeralContainers") {
+        errors.push(Error::forbidden(&path.child("ephemeralContainers"), "cannot be set on create"));
+    }
+    if has("schedulingGates") && spec["nodeName"].as_str().is_some_and(|node| !node.is_empty()) {
+        let detail = "cannot be set until all schedulingGates have been cleared";
+        errors.push(Error::forbidden(&path.child("nodeName"), detail));
     }
 }

@@ -9,23 +9,31 @@ use apimachinery::schema::SchemaId;
 use serde_json::{Map, Value};
 
 mod addresses;
+mod annotations;
 mod at;
 mod autoscaling;
 mod checks;
+mod claims;
 mod cluster;
 mod config;
 mod containers;
 mod devices;
 mod events;
 mod flow_control;
+mod indexes;
 mod internal;
+mod jobs;
 mod machinery;
 mod network;
+mod operating_system;
 mod order;
+mod persistent_volumes;
 mod placement;
+mod pod_resources;
 mod pods;
 mod policies;
 mod rbac;
+mod resize;
 mod resources;
 mod services;
 pub(crate) mod status;
@@ -36,6 +44,7 @@ mod volumes;
 mod windows;
 mod workloads;
 
+pub(crate) use annotations::APPARMOR;
 use at::At;
 use table::{Node, Rule, UpdateOrder};
 
@@ -53,9 +62,6 @@ fn nodes() -> &'static [Node] {
 pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     visit(root, object, &At::root(), &mut errors, 0);
-    if !errors.is_empty() {
-        workloads::forgive_claims(object, &mut errors);
-    }
     order::sort(root, &mut errors);
     errors
 }
@@ -63,13 +69,20 @@ pub(crate) fn create(root: SchemaId, object: &Value) -> ErrorList {
 /// What an update may not do: leave an invalid object, or change what is fixed.
 pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Value) -> ErrorList {
     // Only the main endpoint writes the parts that are checked here; on others they are the stored object's own.
-    if subresource == "finalize" {
-        let mut errors = ErrorList::new();
-        machinery::finalize(object, &mut errors);
-        return errors;
-    }
-    if !subresource.is_empty() {
-        return ErrorList::new();
+    match subresource {
+        "" => {}
+        "finalize" => {
+            let mut errors = ErrorList::new();
+            machinery::finalize(object, &mut errors);
+            return errors;
+        }
+        "ephemeralcontainers" => {
+            let mut errors = create(root, object);
+            update::ephemeral_containers(old, object, &mut errors);
+            return errors;
+        }
+        "resize" => return resize::update(old, object, || create(root, object)),
+        _ => return ErrorList::new(),
     }
     let node = &nodes()[root.0 as usize];
     let mut changes = ErrorList::new();

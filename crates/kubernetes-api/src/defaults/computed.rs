@@ -15,6 +15,8 @@ pub(super) fn named(name: &str) -> Option<Computed> {
         "limit_range_item" => limit_range_item,
         "mirror_service_account" => mirror_service_account,
         "node_allocatable" => node_allocatable,
+        "node_ranges" => node_ranges,
+        "pod_addresses" => pod_addresses,
         "policy_types" => policy_types,
         "pull_policy" => pull_policy,
         "requests_from_limits" => requests_from_limits,
@@ -48,6 +50,26 @@ fn set_absent(map: &mut Object, name: &str, value: impl Into<Value>) {
     if !map.contains_key(name) {
         map.insert(name.to_owned(), value.into());
     }
+}
+
+/// One address and the list of all: the list begins with it, and who gives only one has given both.
+fn both_forms(map: &mut Object, one: &str, all: &str, entry: impl Fn(&str) -> Value, first: impl Fn(&Value) -> Value) {
+    let single = text(map, one).to_owned();
+    let begins = map.get(all).map(|list| first(&list[0])).filter(Value::is_string);
+    match begins {
+        Some(value) if single.is_empty() => drop(map.insert(one.to_owned(), value)),
+        Some(value) if value == single.as_str() => {}
+        _ if single.is_empty() => {}
+        _ => drop(map.insert(all.to_owned(), json!([entry(&single)]))),
+    }
+}
+
+fn node_ranges(spec: &mut Object) {
+    both_forms(spec, "podCIDR", "podCIDRs", |range| range.into(), Clone::clone);
+}
+
+fn pod_addresses(status: &mut Object) {
+    both_forms(status, "podIP", "podIPs", |address| json!({"ip": address}), |entry| entry["ip"].clone());
 }
 
 /// A moving tag is pulled always, a fixed one once.

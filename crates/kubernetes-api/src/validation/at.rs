@@ -32,6 +32,18 @@ impl<'a> At<'a> {
         At { parent: Some(self), step: Step::Key(key) }
     }
 
+    /// Whether the last two steps are these fields.
+    pub(super) fn ends_with(&self, fields: [&str; 2]) -> bool {
+        let is = |step: &Step<'_>, name: &str| matches!(step, Step::Field(field) if *field == name);
+        is(&self.step, fields[1]) && self.parent.is_some_and(|parent| is(&parent.step, fields[0]))
+    }
+
+    /// Whether some step is this field.
+    pub(super) fn is_below(&self, field: &str) -> bool {
+        matches!(self.step, Step::Field(name) if name == field)
+            || self.parent.is_some_and(|parent| parent.is_below(field))
+    }
+
     pub(super) fn path(&self) -> Path {
         let parent = self.parent.map_or_else(Path::root, At::path);
         match self.step {

@@ -47,7 +47,9 @@ pub(super) enum Check {
     Labels,
     Selector,
     Absolute,
-    /// A path that does not lead out of where it starts.
+    /// A relative path that does not lead out of where it starts.
+    Descending,
+    /// As `Descending`, and not what volumes keep for themselves.
     LocalPath,
     NoBacksteps,
 }
@@ -88,6 +90,7 @@ impl Check {
             "labels" => Self::Labels,
             "selector" => Self::Selector,
             "absolute" => Self::Absolute,
+            "descending" => Self::Descending,
             "local-path" => Self::LocalPath,
             "no-backsteps" => Self::NoBacksteps,
             _ => return None,
@@ -135,6 +138,7 @@ impl Check {
                     invalid(errors, at, value, "must be an absolute path");
                 }
             }
+            Self::Descending => descending_path(value, at, errors),
             Self::LocalPath => local_path(value, at, errors),
             Self::NoBacksteps => no_backsteps(value, at, errors),
         }

@@ -16,6 +16,7 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("container_security", container_security),
     ("env_var", env_var),
     ("handler", handler),
+    ("http_headers", http_headers),
     ("probe", handler),
 ];
 
@@ -70,36 +71,90 @@ pub(super) fn of_kind(field: &str, container: &Object, list_at: &At<'_>, at: &At
     let policy = text(container, "restartPolicy");
     match field {
         "containers" => {
-            if !policy.is_empty() {
-                supported(&policy.into(), &["Always", "Never", "OnFailure"], &at.child("restartPolicy"), errors);
-            }
+            restart_policy(container, at, errors);
         }
         "initContainers" => {
             // They run one by one, so upstream looks at each as if it were the first.
             host_ports(std::slice::from_ref(&Value::Object(container.clone())), list_at, errors);
-            if !policy.is_empty() {
-                supported(&policy.into(), &["Always", "Never", "OnFailure"], &at.child("restartPolicy"), errors);
-            }
+            restart_policy(container, at, errors);
             for probe in PROBES.iter().filter(|probe| policy != "Always" && container.contains_key(**probe)) {
                 let detail = "may not be set for init containers without restartPolicy=Always";
                 forbidden(errors, &at.child(probe), detail);
             }
         }
         _ => {
-            for other in ["ports", "resizePolicy", "restartPolicy"].iter().chain(&PROBES) {
+            const DETAIL: &str = "cannot be set for an Ephemeral Container";
+            for other in ["ports", "resizePolicy", "restartPolicy", "restartPolicyRules"].iter().chain(&PROBES) {
                 if container.contains_key(*other) {
-                    forbidden(errors, &at.child(other), "cannot be set for an Ephemeral Container");
+                    forbidden(errors, &at.child(other), DETAIL);
+                }
+            }
+            let at_mounts = at.child("volumeMounts");
+            for (index, mount) in list(container, "volumeMounts").iter().enumerate() {
+                for part in ["subPath", "subPathExpr"] {
+                    if mount[part].as_str().is_some_and(|path| !path.is_empty()) {
+                        forbidden(errors, &at_mounts.index(index).child(part), DETAIL);
+                    }
                 }
             }
             if object(container, "resources").is_some_and(|resources| !resources.is_empty()) {
-                forbidden(errors, &at.child("resources"), "cannot be set for an Ephemeral Container");
+                forbidden(errors, &at.child("resources"), DETAIL);
             }
         }
     }
 }
 
-/// What a container says of its pod: how long its hooks may sleep, and the claims it uses.
+/// Rules of a container, and the exit codes of one of them.
+const MAX_RULES: usize = 20;
+const MAX_CODES: usize = 255;
+
+/// When a container is started again, whatever its pod says.
+fn restart_policy(container: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let rules = list(container, "restartPolicyRules");
+    let (at_policy, at_rules) = (at.child("restartPolicy"), at.child("restartPolicyRules"));
+    match container.get("restartPolicy") {
+        Some(policy) => supported(policy, &["Always", "Never", "OnFailure"], &at_policy, errors),
+        None if !rules.is_empty() => {
+            required(errors, &at_policy, "must specify restartPolicy when restart rules are used");
+        }
+        None => {}
+    }
+    if rules.len() > MAX_RULES {
+        errors.push(Error::too_many(&at_rules.path(), rules.len(), MAX_RULES));
+    }
+    for (index, rule) in rules.iter().enumerate() {
+        let at = at_rules.index(index);
+        let action = rule["action"].as_str().unwrap_or_default();
+        supported(&action.into(), &["Restart", "RestartAllContainers"], &at.child("action"), errors);
+        let at = at.child("exitCodes");
+        let Some(codes) = rule["exitCodes"].as_object() else {
+            required(errors, &at, "must be specified");
+            continue;
+        };
+        supported(&text(codes, "operator").into(), &["In", "NotIn"], &at.child("operator"), errors);
+        let values = list(codes, "values").len();
+        if values > MAX_CODES {
+            errors.push(Error::too_many(&at.child("values").path(), values, MAX_CODES));
+        }
+    }
+}
+
+/// What a container says of its pod: how long its hooks may sleep, the claims it uses, and what its pod has to allow.
 pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if text(pod, "restartPolicy") == "Never" {
+        let at = at.child("resizePolicy");
+        for policy in list(container, "resizePolicy").iter().map(|policy| &policy["restartPolicy"]) {
+            if *policy != "NotRequired" {
+                invalid(errors, &at, policy, "must be 'NotRequired' when `restartPolicy` is 'Never'");
+            }
+        }
+    }
+    let unmasked = object(container, "securityContext").is_some_and(|context| text(context, "procMount") == "Unmasked");
+    if unmasked && pod.get("hostUsers") != Some(&Value::Bool(false)) {
+        let at = at.child("securityContext");
+        let detail = "`hostUsers` must be false to use `Unmasked`";
+        invalid(errors, &at.child("procMount"), &"Unmasked".into(), detail);
+    }
     let grace = pod.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
     if let (Some(hooks), Some(grace)) = (object(container, "lifecycle"), grace) {
         let at = at.child("lifecycle");
@@ -116,25 +171,8 @@ pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: 
         }
     }
     let Some(resources) = object(container, "resources") else { return };
-    let at_resources = at.child("resources");
-    let at_claims = at_resources.child("claims");
-    let mut seen = HashSet::new();
-    for (index, claim) in list(resources, "claims").iter().enumerate() {
-        let at = at_claims.index(index);
-        let part = |field: &str| claim[field].as_str().unwrap_or_default();
-        let (name, request) = (part("name"), part("request"));
-        if name.is_empty() {
-            required(errors, &at.child("name"), "");
-            continue;
-        }
-        let shown = if request.is_empty() { name.to_owned() } else { format!("{name}/{request}") };
-        if !seen.insert(shown.clone()) {
-            errors.push(Error::duplicate(&at.path(), shown));
-        }
-        if !list(pod, "resourceClaims").iter().any(|known| known["name"] == name) {
-            errors.push(Error::not_found(&at_claims.index(index).path(), name));
-        }
-    }
+    let at = at.child("resources");
+    super::claims::used(list(resources, "claims"), list(pod, "resourceClaims"), &at.child("claims"), errors);
 }
 
 /// A port of the node can be given away once.
@@ -196,7 +234,13 @@ impl Mounts<'_> {
                 let detail = "subPathExpr and subPath are mutually exclusive";
                 invalid(errors, &at.child("subPathExpr"), &mount["subPathExpr"], detail);
             }
-            descending_path(&mount["subPathExpr"], &list_at.child("subPathExpr"), errors);
+            let expression = &mount["subPathExpr"];
+            let is_image = self.volumes.get(name).is_some_and(|volume| volume.contains_key("image"));
+            if is_image && expression.as_str().is_some_and(|text| !text.is_empty()) {
+                invalid(errors, &at.child("subPathExpr"), expression, "not allowed in image volume sources");
+            }
+            descending_path(expression, &list_at.child("subPathExpr"), errors);
+            propagation(mount, container, &list_at, errors);
         }
     }
 
@@ -221,45 +265,103 @@ impl Mounts<'_> {
                 Some(_) => {}
             }
             let path = device["devicePath"].as_str().unwrap_or_default();
-            if !path.is_empty() && !paths.insert(path) {
-                invalid(errors, &at.child("devicePath"), &path.into(), "must be unique");
+            let at_path = at.child("devicePath");
+            if paths.contains(path) {
+                invalid(errors, &at_path, &path.into(), "must be unique");
+            }
+            if path.split('/').any(|part| part == "..") {
+                invalid(errors, &at_path, &path.into(), "can not contain backsteps ('..')");
+            } else if !path.is_empty() {
+                paths.insert(path);
+            }
+            let mounts = list(container, "volumeMounts");
+            if mounts.iter().any(|mount| mount["name"] == name) {
+                invalid(errors, &at_name, &name.into(), "must not already exist in volumeMounts");
+            }
+            if mounts.iter().any(|mount| mount["mountPath"] == path) {
+                invalid(errors, &at_path, &path.into(), "must not already exist as a path in volumeMounts");
             }
         }
     }
 }
 
-/// What a container can be told of its pod: what is known only to volumes, and what nobody knows.
-fn field_path(path: &str, at: &At<'_>, errors: &mut ErrorList) {
-    const FIELDS: [&str; 9] = [
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    ];
-    let at_path = at.child("fieldPath");
-    let subscript = ["metadata.annotations", "metadata.labels"]
-        .iter()
-        .find_map(|start| path.strip_prefix(start)?.strip_prefix("['")?.strip_suffix("']"));
-    if let Some(key) = subscript {
-        for complaint in names::is_qualified_name(&key.to_lowercase()) {
-            invalid(errors, at, &key.into(), &complaint);
+/// Whether mounts made later are seen, on both sides, and whether all below a mount is read only. Upstream names the list, not
+/// the item.
+fn propagation(mount: &Value, container: &Object, list_at: &At<'_>, errors: &mut ErrorList) {
+    const MODES: [&str; 3] = ["Bidirectional", "HostToContainer", "None"];
+    let mode = mount["mountPropagation"].as_str();
+    let at = list_at.child("mountPropagation");
+    if let Some(mode) = mode {
+        supported(&mode.into(), &MODES, &at, errors);
+    }
+    let privileged = object(container, "securityContext").and_then(|context| context.get("privileged"));
+    if mode == Some("Bidirectional") && privileged != Some(&Value::Bool(true)) {
+        forbidden(errors, &at, "Bidirectional mount propagation is available only to privileged containers");
+    }
+    let at = list_at.child("recursiveReadOnly");
+    match mount["recursiveReadOnly"].as_str() {
+        None | Some("Disabled") => {}
+        Some("Enabled" | "IfPossible") => {
+            if mount["readOnly"] != true {
+                forbidden(errors, &at, "may only be specified when readOnly is true");
+            }
+            if mode.is_some_and(|mode| mode != "None") {
+                forbidden(errors, &at, "may only be specified when mountPropagation is None or not specified");
+            }
         }
+        Some(other) => supported(&other.into(), &["Disabled", "Enabled", "IfPossible"], &at, errors),
+    }
+}
+
+/// What a container can be told of its pod: what is known only to volumes, and what nobody knows.
+const VARIABLES: [&str; 9] = [
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+];
+
+/// What there is, though not every place may be told it.
+const KNOWN: [&str; 5] =
+    ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
+
+/// A field of the pod, by its path, where only some are `told`.
+pub(super) fn field_reference(reference: &Object, told: &[&str], at: &At<'_>, errors: &mut ErrorList) {
+    let path = text(reference, "fieldPath");
+    let at_path = at.child("fieldPath");
+    if path.is_empty() {
         return;
     }
-    if FIELDS.contains(&path) {
-        return;
+    let mut refuse = |why: &str| {
+        invalid(errors, &at_path, &path.into(), &format!("error converting fieldPath: {why}"));
+    };
+    // It is given the default when it is not set.
+    let version = reference.get("apiVersion").and_then(Value::as_str).unwrap_or("v1");
+    if version != "v1" {
+        return refuse(&format!("unsupported pod version: {version}"));
     }
-    let known = ["metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase"];
-    if known.contains(&path) {
-        errors.push(Error::not_supported(&at_path.path(), path, &FIELDS));
-    } else {
-        let detail = format!("error converting fieldPath: field label not supported: {path}");
-        invalid(errors, &at_path, &path.into(), &detail);
+    let subscripted = path.strip_suffix("']").and_then(|path| path.split_once("['"));
+    let Some((map, key)) = subscripted else {
+        if told.contains(&path) || path == "spec.host" {
+            return;
+        }
+        if !KNOWN.contains(&path) && !VARIABLES.contains(&path) {
+            return refuse(&format!("field label not supported: {path}"));
+        }
+        return errors.push(Error::not_supported(&at_path.path(), path, told));
+    };
+    let key = match map {
+        "metadata.annotations" => key.to_lowercase(),
+        "metadata.labels" => key.to_owned(),
+        _ => return refuse(&format!("field label does not support subscript: {path}")),
+    };
+    for complaint in names::is_qualified_name(&key) {
+        invalid(errors, at, &key.as_str().into(), &complaint);
     }
 }
 
@@ -306,10 +408,8 @@ pub(super) fn resource_field(reference: &Object, named: bool, at: &At<'_>, error
 fn env_var(variable: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(source) = object(variable, "valueFrom") else { return };
     let at = at.child("valueFrom");
-    if let Some(path) =
-        source.get("fieldRef").and_then(|field| field["fieldPath"].as_str()).filter(|path| !path.is_empty())
-    {
-        field_path(path, &at.child("fieldRef"), errors);
+    if let Some(reference) = object(source, "fieldRef") {
+        field_reference(reference, &VARIABLES, &at.child("fieldRef"), errors);
     }
     if let Some(reference) = object(source, "resourceFieldRef") {
         resource_field(reference, false, &at.child("resourceFieldRef"), errors);
@@ -325,6 +425,19 @@ fn env_var(variable: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
         1 => {}
         _ => invalid(errors, &at, &"".into(), "may not have more than one field specified at a time"),
+    }
+}
+
+/// Upstream names the list, not the item.
+fn http_headers(request: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at = at.child("httpHeaders");
+    for header in list(request, "httpHeaders") {
+        let name = header["name"].as_str().unwrap_or_default();
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
+            let detail = "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex \
+                          used for validation is '[-A-Za-z0-9]+')";
+            invalid(errors, &at, &name.into(), detail);
+        }
     }
 }
 

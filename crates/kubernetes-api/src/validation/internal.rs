@@ -24,6 +24,10 @@ const SHAPES: &[(&str, Shape)] = &[
     ("SuccessRule", SUCCESS_RULE),
     ("Toleration", TOLERATION),
     ("VolumeMount", MOUNT),
+    ("NodeSelector", NODE_SELECTOR),
+    ("NodeSelectorTerm", NODE_SELECTOR_TERM),
+    ("NodeSelectorRequirement", NODE_SELECTOR_REQUIREMENT),
+    ("VolumeNodeAffinity", VOLUME_AFFINITY),
 ];
 
 const POD: Shape = &[
@@ -177,6 +181,15 @@ const TOLERATION: Shape = &[
     ("Effect", '"', "", ""),
     ("TolerationSeconds", '?', "", ""),
 ];
+
+const VOLUME_AFFINITY: Shape = &[("Required", '?', "", "NodeSelector")];
+
+const NODE_SELECTOR: Shape = &[("NodeSelectorTerms", '?', "", "NodeSelectorTerm")];
+
+const NODE_SELECTOR_TERM: Shape =
+    &[("MatchExpressions", '?', "", "NodeSelectorRequirement"), ("MatchFields", '?', "", "NodeSelectorRequirement")];
+
+const NODE_SELECTOR_REQUIREMENT: Shape = &[("Key", '"', "", ""), ("Operator", '"', "", ""), ("Values", '?', "", "")];
 
 /// Metadata is inlined, in the names of JSON.
 const METADATA: [&str; 5] = ["name", "namespace", "labels", "annotations", "finalizers"];

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use apimachinery::field::{Error, ErrorList};
 use apimachinery::names;
-use apimachinery::quantity::Quantity;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -23,7 +22,6 @@ pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("endpoints", endpoints),
     ("quota_scopes", quota_scopes),
     ("lease", lease),
-    ("volume_spec", volume_spec),
 ];
 
 fn name(map: &Object) -> &str {
@@ -334,71 +332,6 @@ fn scope_operator(scope: &str, operator: &str, values: &Value, at: &At<'_>, erro
         }
         "In" | "NotIn" | "Exists" | "DoesNotExist" => {}
         other => invalid(errors, &at_operator, &other.into(), "not a valid selector operator"),
-    }
-}
-
-/// Members of a volume's specification that are not its source.
-const VOLUME_FIELDS: [&str; 9] = [
-    "accessModes",
-    "capacity",
-    "claimRef",
-    "mountOptions",
-    "nodeAffinity",
-    "persistentVolumeReclaimPolicy",
-    "storageClassName",
-    "volumeAttributesClassName",
-    "volumeMode",
-];
-
-fn volume_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    super::cluster::access_modes(list(spec, "accessModes"), at, errors);
-    if let Some(capacity) = object(spec, "capacity") {
-        let at = at.child("capacity");
-        if capacity.len() != 1 || !capacity.contains_key("storage") {
-            let value = Value::Object(capacity.clone());
-            errors.push(Error::not_supported(&at.path(), value, &["storage"]));
-        }
-        for (name, value) in capacity {
-            let amount = value.as_str().and_then(|text| text.parse::<Quantity>().ok());
-            if amount.is_some_and(Quantity::is_negative) {
-                invalid(errors, &at.key(name), value, "must be greater than or equal to 0");
-            }
-            if amount.is_some_and(|amount| amount.is_zero() || amount.is_negative()) {
-                invalid(errors, &at.key(name), value, "must be greater than zero");
-            }
-        }
-    }
-    let sources: Vec<&String> = spec.keys().filter(|field| !VOLUME_FIELDS.contains(&field.as_str())).collect();
-    match &sources[..] {
-        [] => required(errors, at, "must specify a volume type"),
-        [one] if *one == "local" && !spec.contains_key("nodeAffinity") => {
-            required(errors, &at.child("nodeAffinity"), "Local volume requires node affinity");
-        }
-        [_] => {}
-        [_, others @ ..] => {
-            for other in others {
-                forbidden(errors, &at.child(other), "may not specify more than 1 volume type");
-            }
-        }
-    }
-}
-
-/// The source of a volume is as it was made.
-pub(super) fn volume_update(old: &Value, new: &Value, errors: &mut ErrorList) {
-    let source = |volume: &Value| -> Vec<(String, Value)> {
-        let fields = volume["spec"].as_object().into_iter().flatten();
-        let own = fields.filter(|(field, _)| !VOLUME_FIELDS.contains(&field.as_str()));
-        own.map(|(field, value)| (field.clone(), value.clone())).collect()
-    };
-    let root = At::root();
-    let at = root.child("spec");
-    if source(old) != source(new) {
-        let detail = "spec.persistentvolumesource is immutable after creation";
-        forbidden(errors, &at.child("persistentvolumesource"), detail);
-    }
-    // Upstream leaves `spec` out of this path.
-    if old["spec"]["volumeMode"] != new["spec"]["volumeMode"] {
-        invalid(errors, &root.child("volumeMode"), &new["spec"]["volumeMode"], "field is immutable");
     }
 }
 

@@ -14,6 +14,7 @@ use super::{Object, forbidden, internal, invalid, list, required, text};
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("node_selector_term", node_selector_term),
     ("node_taints", node_taints),
+    ("pod_affinity_term", pod_affinity_term),
     ("spread_constraint", spread_constraint),
     ("toleration", toleration),
 ];
@@ -92,6 +93,62 @@ fn spread_constraint(constraint: &Object, at: &At<'_>, errors: &mut ErrorList) {
         let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {unsatisfiable}");
         invalid(errors, &at.child("minDomains"), domains, &detail);
     }
+    let keys = list(constraint, "matchLabelKeys");
+    if keys.is_empty() {
+        return;
+    }
+    let at = at.child("matchLabelKeys");
+    label_keys(constraint, keys, &at, errors);
+    selected_twice(constraint, keys, &at, errors);
+}
+
+/// Keys whose values a pod brings with it select among pods like it.
+fn label_keys(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+    if keys.is_empty() {
+        return;
+    }
+    if !term.contains_key("labelSelector") {
+        return forbidden(errors, at, "must not be specified when labelSelector is not set");
+    }
+    for (index, key) in keys.iter().enumerate() {
+        for complaint in names::is_qualified_name(key.as_str().unwrap_or_default()) {
+            invalid(errors, &at.index(index), key, &complaint);
+        }
+    }
+}
+
+/// A key comes into the selector with its value, once; more of it there was written by hand.
+fn selected_twice(term: &Object, keys: &[Value], at: &At<'_>, errors: &mut ErrorList) {
+    let Some(selector) = term.get("labelSelector") else { return };
+    let mut seen: HashSet<&str> =
+        selector["matchLabels"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
+    for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+        let key = expression["key"].as_str().unwrap_or_default();
+        if let Some(index) = keys.iter().rposition(|wanted| wanted == key)
+            && seen.contains(key)
+        {
+            invalid(errors, &at.index(index), &key.into(), "exists in both matchLabelKeys and labelSelector");
+        }
+        seen.insert(key);
+    }
+}
+
+fn pod_affinity_term(term: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    for name in list(term, "namespaces") {
+        for complaint in names::is_dns1123_label(name.as_str().unwrap_or_default()) {
+            // Upstream has one namespace in mind.
+            invalid(errors, &at.child("namespace"), name, &complaint);
+        }
+    }
+    let (alike, unlike) = (list(term, "matchLabelKeys"), list(term, "mismatchLabelKeys"));
+    let at_alike = at.child("matchLabelKeys");
+    label_keys(term, alike, &at_alike, errors);
+    label_keys(term, unlike, &at.child("mismatchLabelKeys"), errors);
+    // Upstream names the term, as if it were the list of keys.
+    selected_twice(term, alike, at, errors);
+    for (index, key) in alike.iter().enumerate().filter(|(_, key)| unlike.contains(key)) {
+        invalid(errors, &at_alike.index(index), key, "exists in both matchLabelKeys and mismatchLabelKeys");
+    }
 }
 
 /// Two constraints with the same key and answer are one kind of spread; upstream names the first of them.
@@ -140,6 +197,10 @@ fn expression_on_labels(expression: &Value, at: &At<'_>, errors: &mut ErrorList)
     let key = expression["key"].as_str().unwrap_or_default();
     for complaint in names::is_qualified_name(key) {
         invalid(errors, &at.child("key"), &key.into(), &complaint);
+    }
+    // A preference may be for what no node has.
+    if at.is_below("preference") {
+        return;
     }
     for (index, value) in values.iter().enumerate() {
         for complaint in value.as_str().map(names::is_label_value).unwrap_or_default() {

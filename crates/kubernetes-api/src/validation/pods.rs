@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use apimachinery::field::{Error, ErrorKind, ErrorList};
+use apimachinery::field::{Error, ErrorList};
 use serde_json::Value;
 
 use super::at::At;
@@ -14,6 +14,7 @@ use super::{Object, containers, forbidden, invalid, list, object, required, text
 
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("apparmor_profile", apparmor_profile),
+    ("pod", pod),
     ("pod_security", pod_security),
     ("pod_spec", pod_spec),
     ("seccomp_profile", seccomp_profile),
@@ -47,6 +48,10 @@ fn pod_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
     }
     containers::host_ports(list(spec, "containers"), &at.child("containers"), errors);
+    super::claims::of_pod(list(spec, "resourceClaims"), &at.child("resourceClaims"), errors);
+    super::pod_resources::whole(spec, &at.child("resources"), errors);
+    debugging(spec, at, errors);
+    namespaces_of_host(spec, at, errors);
     if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
         host_network(spec, at, errors);
     }
@@ -54,13 +59,100 @@ fn pod_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     names_resolved(spec, at, errors);
     gates(spec, at, errors);
     host_aliases(spec, at, errors);
-    operating_system(spec, at, errors);
+    super::operating_system::check(spec, at, errors);
     super::resources::overhead(spec, at, errors);
     super::placement::spread(list(spec, "topologySpreadConstraints"), &at.child("topologySpreadConstraints"), errors);
 }
 
+/// What is asked of pods, and not of the templates they are made from.
+fn pod(pod: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(spec) = object(pod, "spec") else { return };
+    let at = at.child("spec");
+    for field in ["containers", "initContainers", "ephemeralContainers"] {
+        let list_at = at.child(field);
+        for (index, container) in list(spec, field).iter().enumerate() {
+            let image = container["image"].as_str().unwrap_or_default();
+            if image.trim() != image {
+                let at = list_at.index(index);
+                invalid(errors, &at.child("image"), &image.into(), "must not have leading or trailing whitespace");
+            }
+        }
+    }
+    if text(spec, "serviceAccountName").is_empty() {
+        let list_at = at.child("volumes");
+        for (index, volume) in list(spec, "volumes").iter().enumerate() {
+            let (at, projected) = (list_at.index(index), "projected");
+            let at = at.child(projected);
+            let at_sources = at.child("sources");
+            let sources = volume[projected]["sources"].as_array().into_iter().flatten();
+            for (index, _) in sources.enumerate().filter(|(_, source)| source["serviceAccountToken"].is_object()) {
+                let detail = "must not be specified when serviceAccountName is not set";
+                forbidden(errors, &at_sources.index(index).child("serviceAccountToken"), detail);
+            }
+        }
+    }
+}
+
+/// Containers made to debug name one that is there.
+fn debugging(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_list = at.child("ephemeralContainers");
+    let others = || list(spec, "containers").iter().chain(list(spec, "initContainers"));
+    for (index, container) in list(spec, "ephemeralContainers").iter().enumerate() {
+        let target = container["targetContainerName"].as_str().unwrap_or_default();
+        if !target.is_empty() && !others().any(|other| other["name"] == target) {
+            errors.push(Error::not_found(&at_list.index(index).child("targetContainerName").path(), target));
+        }
+    }
+}
+
+/// What is shared with the node is not set or shared otherwise.
+fn namespaces_of_host(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let is = |field: &str| spec.get(field) == Some(&Value::Bool(true));
+    let at = at.child("securityContext");
+    if is("hostPID") && is("shareProcessNamespace") {
+        let detail = "ShareProcessNamespace and HostPID cannot both be enabled";
+        invalid(errors, &at.child("shareProcessNamespace"), &true.into(), detail);
+    }
+    let Some(context) = object(spec, "securityContext") else { return };
+    let at_list = at.child("sysctls");
+    for (index, sysctl) in list(context, "sysctls").iter().enumerate() {
+        let name = sysctl["name"].as_str().unwrap_or_default();
+        let shared = match namespace_of(name) {
+            Some(field) if is(field) => field,
+            _ => continue,
+        };
+        let detail = format!("may not be specified when '{shared}' is true");
+        invalid(errors, &at_list.index(index).child("name"), &name.into(), &detail);
+    }
+}
+
+/// The field of a pod that shares the namespace a kernel parameter belongs to with the node.
+fn namespace_of(sysctl: &str) -> Option<&'static str> {
+    const IPC: [&str; 4] = ["kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."];
+    // A name may be written with slashes for dots; the first of either decides.
+    let dotted = match sysctl.find(['.', '/']) {
+        Some(at) if sysctl[at..].starts_with('/') => sysctl
+            .chars()
+            .map(|c| {
+                if c == '/' {
+                    '.'
+                } else if c == '.' {
+                    '/'
+                } else {
+                    c
+                }
+            })
+            .collect(),
+        _ => sysctl.to_owned(),
+    };
+    if dotted.starts_with("net.") {
+        return Some("hostNetwork");
+    }
+    IPC.iter().any(|start| dotted.starts_with(start)).then_some("hostIPC")
+}
+
 /// Upstream leaves `metadata` out of these paths.
-fn template_metadata(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
+pub(super) fn template_metadata(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(metadata) = template.get("metadata") else { return };
     labels(&metadata["labels"], &at.child("labels"), errors);
 }
@@ -71,15 +163,6 @@ fn template_spec(template: &Object, at: &At<'_>, errors: &mut ErrorList) {
         let at = at.child("spec");
         forbidden(errors, &at.child("ephemeralContainers"), "ephemeral containers not allowed in pod template");
     }
-}
-
-/// Volumes that stateful sets make from claims are known by the set, not by its template.
-pub(super) fn unknown_mounts(errors: &mut ErrorList, claims: &[Value]) {
-    let names: HashSet<&Value> = claims.iter().map(|claim| &claim["metadata"]["name"]).collect();
-    errors.retain(|error| match &error.kind {
-        ErrorKind::NotFound(name) => !names.contains(name),
-        _ => true,
-    });
 }
 
 fn host_network(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -151,6 +234,15 @@ fn names_resolved(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
             format!("must not have more than {MAX_SEARCH_LETTERS} characters (including spaces) in the search list");
         invalid(errors, &at_searches, &whole, &detail);
     }
+    for (index, search) in searches.iter().enumerate() {
+        let search = search.as_str().unwrap_or_default();
+        if search != "." {
+            let search = search.strip_suffix('.').unwrap_or(search);
+            for complaint in apimachinery::names::is_dns1123_subdomain_with_underscore(search) {
+                invalid(errors, &at_searches.index(index), &search.into(), &complaint);
+            }
+        }
+    }
     let at_options = at.child("options");
     for (index, option) in list(config, "options").iter().enumerate() {
         if option["name"].as_str().unwrap_or_default().is_empty() {
@@ -193,16 +285,6 @@ fn host_aliases(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
                 invalid(errors, &at_names.index(index), name, &complaint);
             }
         }
-    }
-}
-
-fn operating_system(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let Some(system) = object(spec, "os") else { return };
-    let at = at.child("os");
-    match text(system, "name") {
-        "" => required(errors, &at.child("name"), "cannot be empty"),
-        "linux" | "windows" => {}
-        other => errors.push(Error::not_supported(&at.path(), other, &["linux", "windows"])),
     }
 }
 

@@ -72,7 +72,7 @@ fn amount(value: &Value) -> Option<Quantity> {
 
 /// An amount that can be read is not negative, and a whole one where there are only whole ones; text that is none at all is
 /// refused when a body is decoded.
-fn check_amount(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+pub(super) fn check_amount(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
     let Some(amount) = amount(value) else { return };
     if amount.is_negative() {
         invalid(errors, at, value, "must be greater than or equal to 0");
@@ -126,15 +126,21 @@ fn container_resources(resources: &Object, at: &At<'_>, errors: &mut ErrorList) 
     let limits = object(resources, "limits").unwrap_or(&nothing);
     let requests = object(resources, "requests").unwrap_or(&nothing);
     let (at_limits, at_requests) = (at.child("limits"), at.child("requests"));
+    // What a whole pod may ask for is said where its parts are added up.
+    let of_pod = at.ends_with(["spec", "resources"]);
+    let judge_name = |name: &str, at: &At<'_>, errors: &mut ErrorList| match of_pod {
+        true => drop(resource_name(name, at, errors)),
+        false => container_resource_name(name, at, errors),
+    };
     for (name, value) in limits {
         let at = at_limits.key(name);
-        container_resource_name(name, &at, errors);
+        judge_name(name, &at, errors);
         check_amount(name, value, &at, errors);
         huge_pages(name, value, &at, errors);
     }
     for (name, value) in requests {
         let at = at_requests.key(name);
-        container_resource_name(name, &at, errors);
+        judge_name(name, &at, errors);
         check_amount(name, value, &at, errors);
         let Some(requested) = amount(value) else { continue };
         match limits.get(name).and_then(amount) {
@@ -171,12 +177,23 @@ fn hard_limits(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(hard) = object(spec, "hard") else { return };
     let at = at.child("hard");
     for (name, value) in hard {
-        let at = at.key(name);
-        resource_name(name, &at, errors);
-        if !name.contains('/') && !is_quota_name(name) {
-            errors.push(Error::invalid(&at.path(), name.as_str(), "must be a standard resource for quotas"));
-        }
-        check_amount(name, value, &at, errors);
+        quota_entry(name, value, &at.key(name), errors);
+    }
+}
+
+/// How much of something a quota allows, or counts.
+pub(super) fn quota_entry(name: &str, value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    resource_name(name, at, errors);
+    if !name.contains('/') && !is_quota_name(name) {
+        errors.push(Error::invalid(&at.path(), name, "must be a standard resource for quotas"));
+    }
+    check_amount(name, value, at, errors);
+}
+
+/// An amount of whatever it is.
+pub(super) fn not_negative(value: &Value, at: &At<'_>, errors: &mut ErrorList) {
+    if amount(value).is_some_and(Quantity::is_negative) {
+        invalid(errors, at, value, "must be greater than or equal to 0");
     }
 }
 

@@ -3,6 +3,10 @@
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::Value;
 
+mod jobs;
+mod parts;
+mod pods;
+
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The counts of a kind, in the order in which they are looked at, and which of them is at most which other, with the reason.
@@ -73,7 +77,6 @@ fn counts(group: &str, kind: &str) -> Option<Counts> {
             ],
             at_most: &[],
         },
-        ("batch", "Job") => Counts { fields: &["active", "succeeded", "failed"], at_most: &[] },
         ("autoscaling", "HorizontalPodAutoscaler") => {
             Counts { fields: &["currentReplicas", "desiredReplicas"], at_most: &[] }
         }
@@ -108,10 +111,14 @@ pub(crate) fn update(group: &str, kind: &str, old: &Value, new: &Value) -> Error
     }
     match (group, kind) {
         ("", "Namespace") => namespace(new, &mut errors),
-        ("", "Pod") if was["qosClass"] != is["qosClass"] => {
-            let class = is["qosClass"].as_str().unwrap_or_default();
-            errors.push(Error::invalid(&path.child("qosClass"), class, "field is immutable"));
-        }
+        ("", "Pod") => pods::update(old, new, &mut errors),
+        ("", "PersistentVolumeClaim") => parts::claim(new, &mut errors),
+        ("", "ResourceQuota") => parts::quota(new, &mut errors),
+        ("", "Node") => parts::node(new, &mut errors),
+        ("", "Service") => parts::balancer(true, new, &mut errors),
+        ("networking.k8s.io", "Ingress") => parts::balancer(false, new, &mut errors),
+        ("batch", "Job") => jobs::update(old, new, &mut errors),
+        ("certificates.k8s.io", "CertificateSigningRequest") => parts::certificate_request(old, new, &mut errors),
         _ => {}
     }
     errors

@@ -8,8 +8,9 @@ use apimachinery::schema::{Schema, SchemaId};
 use super::at::At;
 use super::checks::Check;
 use super::{
-    Object, addresses, autoscaling, cluster, config, containers, devices, events, flow_control, machinery, network,
-    placement, pods, policies, rbac, resources, services, storage, update, volumes, windows, workloads,
+    Object, addresses, annotations, autoscaling, cluster, config, containers, devices, events, flow_control, jobs,
+    machinery, network, persistent_volumes, placement, pods, policies, rbac, resources, services, storage, update,
+    volumes, windows, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -49,6 +50,7 @@ pub(super) enum UpdateOrder {
 struct Section {
     rules: Vec<Rule>,
     order: Vec<&'static str>,
+    unjudged: Vec<&'static str>,
     update: UpdateOrder,
 }
 
@@ -98,7 +100,12 @@ fn node(schema: &Schema, section: Section) -> Node {
         update: section.update,
         items: schema.items,
         values: schema.additional_properties,
-        fields: schema.properties.iter().map(|(name, property)| (name.clone(), property.schema)).collect(),
+        fields: schema
+            .properties
+            .iter()
+            .filter(|(name, _)| !section.unjudged.contains(&&***name))
+            .map(|(name, property)| (name.clone(), property.schema))
+            .collect(),
     }
 }
 
@@ -129,6 +136,7 @@ fn sections() -> HashMap<String, Section> {
                 let section = sections.entry(current.clone()).or_default();
                 match (text.strip_prefix("< "), text) {
                     (Some(fields), _) => section.order.extend(fields.split(' ')),
+                    (None, text) if text.starts_with("! ") => section.unjudged.extend(text[2..].split(' ')),
                     (None, "~ first") => section.update = UpdateOrder::First,
                     (None, "~ only") => section.update = UpdateOrder::Only,
                     (None, text) => section.rules.extend(rule(text)),
@@ -163,7 +171,10 @@ fn rule(text: &'static str) -> Option<Rule> {
 
 fn function(name: &str) -> Option<Function> {
     let tables = [
+        annotations::FUNCTIONS,
         containers::FUNCTIONS,
+        jobs::FUNCTIONS,
+        persistent_volumes::FUNCTIONS,
         placement::FUNCTIONS,
         pods::FUNCTIONS,
         volumes::FUNCTIONS,
@@ -194,7 +205,10 @@ mod tests {
     #[test]
     fn every_line_is_read() {
         for text in TABLE.lines().filter_map(|line| line.strip_prefix(' ')) {
-            let known = text.starts_with("< ") || matches!(text, "~ first" | "~ only") || rule(text).is_some();
+            let known = text.starts_with("< ")
+                || text.starts_with("! ")
+                || matches!(text, "~ first" | "~ only")
+                || rule(text).is_some();
             assert!(known, "{text}");
         }
     }

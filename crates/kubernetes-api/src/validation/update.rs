@@ -6,8 +6,9 @@ use apimachinery::field::{Error, ErrorList, Path, in_order};
 use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
+use super::annotations::{APPARMOR, MIRROR};
 use super::table::{Node, Refusal, Rule};
-use super::{addresses, config, devices, events, machinery, services, storage};
+use super::{addresses, config, devices, events, persistent_volumes, services, storage};
 
 /// Looks at the object before and after.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
@@ -24,7 +25,7 @@ pub(super) fn named(name: &str) -> Option<Compare> {
         "node" => node,
         "pod" => pod,
         "quota" => quota,
-        "persistent_volume" => machinery::volume_update,
+        "persistent_volume" => persistent_volumes::update,
         "service" => services::update,
         "service_ranges" => addresses::update_ranges,
         "slice" => devices::slice_update,
@@ -158,8 +159,51 @@ fn job_template(old: &Value, spec: &Value, at: &Path, errors: &mut ErrorList) {
     }
 }
 
+/// Annotations that say what a pod is were written with it.
+pub(super) fn pod_annotations(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let annotations = |pod: &Value| pod["metadata"]["annotations"].as_object().cloned().unwrap_or_default();
+    let (before, after) = (annotations(old), annotations(new));
+    let path = Path::new("metadata").child("annotations");
+    let mut refuse = |key: &str, how: &str| {
+        let what = match key {
+            MIRROR => "mirror pod annotation",
+            _ if key.starts_with(APPARMOR) => "AppArmor annotations",
+            _ => return,
+        };
+        errors.push(Error::forbidden(&path.key(key), format!("may not {how} {what}")));
+    };
+    for key in before.iter().filter(|(key, value)| after.get(*key) != Some(value)).map(|(key, _)| key) {
+        refuse(key, "remove or update");
+    }
+    for key in after.keys().filter(|key| !before.contains_key(*key)) {
+        refuse(key, "add");
+    }
+}
+
+/// Containers that debug a pod stay as they were added.
+pub(super) fn ephemeral_containers(old: &Value, new: &Value, errors: &mut ErrorList) {
+    pod_annotations(old, new, errors);
+    if old["metadata"]["annotations"].get(MIRROR).is_some() {
+        *errors = vec![Error::forbidden(&Path::new(""), "static pods do not support ephemeral containers")];
+        return;
+    }
+    let path = Path::new("spec").child("ephemeralContainers");
+    for before in items(&old["spec"], "ephemeralContainers") {
+        let name = before["name"].as_str().unwrap_or_default();
+        let after = items(&new["spec"], "ephemeralContainers").iter().find(|container| container["name"] == name);
+        let how = match after {
+            None => "removed\n",
+            Some(after) if after != before => "changed",
+            Some(_) => continue,
+        };
+        let detail = format!("existing ephemeral containers {} may not be {how}", Value::from(name));
+        errors.push(Error::forbidden(&path, detail));
+    }
+}
+
 /// Images, deadlines and more tolerations: the rest of a pod is as it was born.
 fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
+    pod_annotations(old, new, errors);
     let (was, is) = (&old["spec"], &new["spec"]);
     let path = Path::new("spec");
     let mut rest = is.clone();
@@ -260,9 +304,10 @@ fn gated(was: &Value, is: &Value, rest: &Value, path: &Path, errors: &mut ErrorL
     let (before, after) = (&was["nodeSelector"], &is["nodeSelector"]);
     let kept = before.as_object().into_iter().flatten().all(|(key, value)| after.get(key) == Some(value));
     if before != after && !kept {
-        let detail = "only additions are allowed (no mutations or deletions)";
+        let detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         errors.push(Error::invalid(&path.child("nodeSelector"), after.clone(), detail));
     }
+    narrowed(was, is, path, errors);
     let mut rest = without(rest, was, &["nodeSelector"]);
     let affinity = without(&is["affinity"], &was["affinity"], &["nodeAffinity"]);
     let none = affinity.as_object().is_none_or(serde_json::Map::is_empty);
@@ -274,6 +319,32 @@ fn gated(was: &Value, is: &Value, rest: &Value, path: &Path, errors: &mut ErrorL
     rest
 }
 
+/// What a waiting pod requires of its node it may require more of.
+fn narrowed(was: &Value, is: &Value, path: &Path, errors: &mut ErrorList) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    let terms = |spec: &Value| spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"].clone();
+    let (before, after) = (terms(was), terms(is));
+    let list = |terms: &Value| terms.as_array().cloned().unwrap_or_default();
+    let (old, new) = (list(&before), list(&after));
+    let at = path.child("affinity").child("nodeAffinity").child(REQUIRED).child("nodeSelectorTerms");
+    let shown = |value: &Value| super::internal::shown("NodeSelectorTerm", value);
+    if !old.is_empty() && old.len() != new.len() {
+        let detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed";
+        return errors.push(Error::invalid(&at, Value::Null, detail).shown_as(shown(&after)));
+    }
+    for (index, (old, new)) in old.iter().zip(&new).enumerate() {
+        let none = |term: &Value| ["matchExpressions", "matchFields"].iter().all(|part| items(term, part).is_empty());
+        let grown = |part: &str| items(new, part).starts_with(items(old, part));
+        if none(old) && !none(new) || !grown("matchExpressions") || !grown("matchFields") {
+            let detail = "only additions are allowed (no mutations or deletions)";
+            errors.push(Error::invalid(&at.index(index), Value::Null, detail).shown_as(shown(new)));
+        }
+    }
+}
+
+/// The annotation that named the class of a claim before there was a field for it.
+const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+
 /// A bound claim grows, or takes what was too much back; otherwise it stays, but for what a controller or a default class
 /// fills in.
 fn claim(old: &Value, new: &Value, errors: &mut ErrorList) {
@@ -282,7 +353,11 @@ fn claim(old: &Value, new: &Value, errors: &mut ErrorList) {
     if was["volumeName"].as_str().unwrap_or_default().is_empty() {
         mutable.push("volumeName");
     }
-    if was["storageClassName"].is_null() && is["storageClassName"].is_string() {
+    let annotated = |claim: &Value| claim["metadata"]["annotations"][CLASS].clone();
+    let (annotation, unset) = (annotated(old), was["storageClassName"].is_null() && is["storageClassName"].is_string());
+    let upgraded =
+        unset && annotation == is["storageClassName"] && [&Value::Null, &annotation].contains(&&annotated(new));
+    if unset && (annotation.is_null() || annotation == is["storageClassName"]) {
         mutable.push("storageClassName");
     }
     let mut rest = without(is, was, &mutable);
@@ -305,6 +380,10 @@ fn claim(old: &Value, new: &Value, errors: &mut ErrorList) {
     if after < before && after <= size(&old["status"]["capacity"]) {
         let at = Path::new("spec").child("resources").child("requests").child("storage");
         errors.push(Error::forbidden(&at, "field can not be less than status.capacity"));
+    }
+    if annotation != annotated(new) && !upgraded {
+        let at = Path::new("metadata").child("annotations").child(CLASS);
+        errors.push(Error::invalid(&at, annotated(new).as_str().unwrap_or_default(), "field is immutable"));
     }
     // Upstream leaves `spec` out of this path.
     stays(&was["volumeMode"], &is["volumeMode"], &Path::new("volumeMode"), errors);
@@ -336,6 +415,9 @@ fn node(old: &Value, new: &Value, errors: &mut ErrorList) {
             let detail = format!("node updates may not change {shown} except from \"\" to valid");
             errors.push(Error::forbidden(&path.child(field), detail));
         }
+    }
+    if was["externalID"] != is["externalID"] {
+        errors.push(Error::forbidden(&path.child("externalID"), "may not be updated"));
     }
 }
 

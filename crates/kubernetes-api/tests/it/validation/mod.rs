@@ -6,8 +6,10 @@ mod devices;
 mod events;
 mod network;
 mod policies;
+mod statuses;
 mod storage;
 mod updates;
+mod volume_sources;
 mod workloads;
 
 use apimachinery::meta::Time;

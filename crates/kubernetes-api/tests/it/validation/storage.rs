@@ -147,7 +147,7 @@ fn classes_and_drivers() {
                 spec.source: Forbidden: must specify exactly one of inlineVolumeSpec and persistentVolumeName
                 spec.source.persistentVolumeName: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
                 spec.source.inlineVolumeSpec.accessModes: Required value
-                spec.source.inlineVolumeSpec.capacity: Required value
+                spec.source.inlineVolumeSpec.csi: Required value: has to be specified in the context of inline volumes
                 spec.source.inlineVolumeSpec: Required value: must specify a volume type
                 spec.nodeName: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             "#]],

@@ -81,9 +81,20 @@ fn workloads() {
         "apps",
         "StatefulSet",
         &deployment(claims, mounts),
+        // Upstream leaves the pods of stateful sets to be judged when they are made.
+        expect![""],
+    );
+    check(
+        "apps",
+        "StatefulSet",
+        "spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b, c d: e}, annotations: \
+         {kubernetes.io/config.mirror: x}}, spec: {containers: [], restartPolicy: Foo, activeDeadlineSeconds: 1}}}",
         expect![[r#"
-        spec.template.spec.containers[0].volumeMounts[1].name: Not found: "none"
-    "#]],
+            spec.template.labels: Invalid value: "c d": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            spec.template.annotations[kubernetes.io/config.mirror]: Invalid value: "x": must set spec.nodeName if mirror pod annotation is set
+            spec.template.spec.restartPolicy: Unsupported value: "Foo": supported values: "Always"
+            spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in StatefulSet is not Supported
+        "#]],
     );
     check(
         "apps",

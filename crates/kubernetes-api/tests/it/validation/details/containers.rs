@@ -95,8 +95,8 @@ fn containers_in_detail() {
         (
             "resources: {claims: [{name: a}]}",
             expect![[r#"
-            spec.containers[0].resources.claims[0]: Not found: "a"
-        "#]],
+                spec.containers[0].resources.claims[0]: Not found: "a": must be one of the names in pod.spec.resourceClaims which is empty
+            "#]],
         ),
         (
             "resources: {requests: {'hugepages-2Mi': 1Mi}}",

@@ -46,6 +46,7 @@ fn jobs_in_detail() {
             "successPolicy: {rules: [{}]}",
             expect![[r#"
                 spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":null}]}: requires indexed completion mode
+                spec.successPolicy.rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified
             "#]],
         ),
         (

@@ -4,6 +4,7 @@ mod autoscaling;
 mod containers;
 mod jobs;
 mod placement;
+mod pods;
 mod volumes;
 
 use expect_test::Expect;

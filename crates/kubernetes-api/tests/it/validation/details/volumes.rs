@@ -36,8 +36,9 @@ fn volumes() {
         (
             "csi: {driver: ''}",
             expect![[r#"
-            spec.volumes[0].csi.driver: Required value
-        "#]],
+                spec.volumes[0].csi.driver: Required value
+                spec.volumes[0].csi.driver: Invalid value: "": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+            "#]],
         ),
         (
             "projected: {sources: [{secret: {name: ''}}, {}]}",
@@ -48,9 +49,10 @@ fn volumes() {
         (
             "projected: {sources: [{serviceAccountToken: {path: '', expirationSeconds: 1}}]}",
             expect![[r#"
-            spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 1: may not specify a duration less than 10 minutes
-            spec.volumes[0].projected.path: Required value
-        "#]],
+                spec.volumes[0].projected.sources[0].serviceAccountToken: Forbidden: must not be specified when serviceAccountName is not set
+                spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 1: may not specify a duration less than 10 minutes
+                spec.volumes[0].projected.path: Required value
+            "#]],
         ),
         (
             "downwardAPI: {items: [{path: a}, {path: b, fieldRef: {fieldPath: spec.nodeName}}]}",

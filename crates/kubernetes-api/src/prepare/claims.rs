@@ -1,0 +1,70 @@
+//! What a claim's volume is made from can be said in two fields, one of which came later and can say more.
+
+use serde_json::Value;
+
+const OLD: &str = "dataSource";
+const NEW: &str = "dataSourceRef";
+
+/// Each field follows the other where only one is given. The old one says only what it could always say; claims that had
+/// either keep it.
+pub(super) fn normalize(old: &Value, claim: &mut Value) {
+    let had = [OLD, NEW].iter().any(|field| !old["spec"][*field].is_null());
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    if !had {
+        // Sources in other namespaces are not there yet.
+        if let Some(source) = spec.get_mut(NEW).and_then(Value::as_object_mut) {
+            source.remove("namespace");
+        }
+        if spec.get(OLD).is_some_and(|source| !is_simple(source)) {
+            spec.remove(OLD);
+        }
+    }
+    let of = |field: &str| spec.get(field).filter(|source| source.is_object()).cloned();
+    match (of(OLD), of(NEW)) {
+        (Some(source), None) => drop(spec.insert(NEW.to_owned(), source)),
+        (None, Some(source)) if source["namespace"].as_str().unwrap_or_default().is_empty() => {
+            let mut source = source;
+            if let Some(source) = source.as_object_mut() {
+                source.remove("namespace");
+            }
+            spec.insert(OLD.to_owned(), source);
+        }
+        _ => {}
+    }
+}
+
+/// Another claim, or a snapshot.
+fn is_simple(source: &Value) -> bool {
+    let part = |field: &str| source[field].as_str().unwrap_or_default();
+    matches!(
+        (part("apiGroup"), part("kind")),
+        ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sources_follow_each_other() {
+        let claim = json!({"kind": "PersistentVolumeClaim", "name": "a"});
+        let other = json!({"apiGroup": "g.io", "kind": "K", "name": "a"});
+        let far = json!({"apiGroup": "g.io", "kind": "K", "name": "a", "namespace": "n"});
+        let nothing = json!({});
+        for (old, given, expected) in [
+            (&nothing, json!({OLD: claim}), json!({OLD: claim, NEW: claim})),
+            (&nothing, json!({OLD: other}), json!({})),
+            (&nothing, json!({NEW: other}), json!({OLD: other, NEW: other})),
+            (&nothing, json!({NEW: far}), json!({OLD: other, NEW: other})),
+            (&json!({OLD: other}), json!({OLD: other}), json!({OLD: other, NEW: other})),
+            (&json!({NEW: far}), json!({NEW: far}), json!({NEW: far})),
+        ] {
+            let mut claim = json!({"spec": given});
+            normalize(&json!({"spec": old}), &mut claim);
+            assert_eq!(claim["spec"], expected, "{given}");
+        }
+    }
+}

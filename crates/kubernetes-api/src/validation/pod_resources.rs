@@ -1,0 +1,107 @@
+//! What a pod asks for as a whole, and how that goes with what its containers ask for.
+
+use std::collections::BTreeMap;
+
+use apimachinery::field::{Error, ErrorList};
+use apimachinery::quantity::Quantity;
+use serde_json::Value;
+
+use super::at::At;
+use super::{Object, forbidden, invalid, list, object};
+
+/// Asked for by pods; pages of any size stand for each other in what upstream lists.
+const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
+
+fn is_supported(name: &str) -> bool {
+    matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
+}
+
+fn amount(value: &Value) -> Option<Quantity> {
+    value.as_str()?.parse().ok()
+}
+
+/// `at` is the place of the pod's own resources, which their type has judged already.
+pub(super) fn whole(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(resources) = object(spec, "resources") else { return };
+    if resources.contains_key("claims") {
+        forbidden(errors, &at.child("claims"), "claims cannot be set for Resources at pod-level");
+    }
+    for part in ["limits", "requests"] {
+        let at = at.child(part);
+        for name in object(resources, part).into_iter().flat_map(Object::keys) {
+            if !is_supported(name) {
+                errors.push(Error::not_supported(&at.key(name).path(), name.as_str(), &SUPPORTED));
+            }
+        }
+    }
+    requests_suffice(spec, resources, at, errors);
+    limits_suffice(spec, resources, at, errors);
+}
+
+fn requests_suffice(spec: &Object, resources: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let given = object(resources, "requests");
+    let at = at.child("requests");
+    for (name, needed) in needed(spec).into_iter().filter(|(name, _)| is_supported(name)) {
+        let asked = given.and_then(|given| amount(given.get(name)?)).unwrap_or_default();
+        if needed > asked {
+            let detail = format!("must be greater than or equal to aggregate container requests of {needed}");
+            invalid(errors, &at.key(name), &asked.to_string().into(), &detail);
+        }
+    }
+}
+
+fn limits_suffice(spec: &Object, resources: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(limits) = object(resources, "limits") else { return };
+    let list_at = at.child("containers");
+    for (index, container) in list(spec, "containers").iter().enumerate() {
+        for (name, value) in container["resources"]["limits"].as_object().into_iter().flatten() {
+            let (Some(limit), Some(whole)) = (amount(value), limits.get(name).and_then(amount)) else { continue };
+            if limit > whole {
+                let at = list_at.index(index);
+                let at = at.key(name);
+                let detail = format!("must be less than or equal to pod limits of {whole}");
+                invalid(errors, &at.child("limits"), &limit.to_string().into(), &detail);
+            }
+        }
+    }
+}
+
+type Amounts<'a> = BTreeMap<&'a str, Quantity>;
+
+fn requests(container: &Value) -> impl Iterator<Item = (&str, Quantity)> {
+    let requests = container["resources"]["requests"].as_object();
+    requests.into_iter().flatten().filter_map(|(name, value)| Some((name.as_str(), amount(value)?)))
+}
+
+fn add<'a>(amounts: &mut Amounts<'a>, more: impl Iterator<Item = (&'a str, Quantity)>) {
+    for (name, more) in more {
+        let sum = amounts.entry(name).or_default();
+        *sum = *sum + more;
+    }
+}
+
+/// What the containers of a pod need at once: all that run on together, or one that initializes beside those that already run on.
+fn needed(spec: &Object) -> Amounts<'_> {
+    let mut running = Amounts::new();
+    for container in list(spec, "containers") {
+        add(&mut running, requests(container));
+    }
+    let (mut beside, mut most) = (Amounts::new(), Amounts::new());
+    for container in list(spec, "initContainers") {
+        let mut now = beside.clone();
+        add(&mut now, requests(container));
+        if container["restartPolicy"] == "Always" {
+            beside = now.clone();
+        }
+        for (name, amount) in now {
+            let known = most.entry(name).or_default();
+            *known = (*known).max(amount);
+        }
+    }
+    add(&mut running, beside.into_iter());
+    for (name, amount) in most {
+        let known = running.entry(name).or_default();
+        *known = (*known).max(amount);
+    }
+    running
+}
