@@ -18,6 +18,7 @@ mod cluster;
 mod config;
 mod containers;
 mod devices;
+mod endpoint_slices;
 mod events;
 mod flow_control;
 mod indexes;
@@ -35,7 +36,7 @@ mod policies;
 mod rbac;
 mod resize;
 mod resources;
-mod services;
+pub(crate) mod services;
 pub(crate) mod status;
 mod storage;
 mod table;
@@ -85,14 +86,12 @@ pub(crate) fn update(root: SchemaId, subresource: &str, old: &Value, object: &Va
         _ => return ErrorList::new(),
     }
     let node = &nodes()[root.0 as usize];
-    let mut changes = ErrorList::new();
-    update::compare(node, old, object, &mut changes);
-    let (first, last) = match node.update {
-        UpdateOrder::Only => return changes,
-        UpdateOrder::First => (changes, create(root, object)),
-        UpdateOrder::Last => (create(root, object), changes),
-    };
-    first.into_iter().chain(last).collect()
+    let mut errors = if node.update == UpdateOrder::Last { create(root, object) } else { ErrorList::new() };
+    update::compare(node, old, object, &mut errors);
+    if node.update == UpdateOrder::First {
+        errors.extend(create(root, object));
+    }
+    errors
 }
 
 fn visit(id: SchemaId, value: &Value, at: &At<'_>, errors: &mut ErrorList, depth: usize) {

@@ -88,6 +88,10 @@ impl Book {
             return Ok(());
         }
         let refuse = |errors: &ErrorList| Status::invalid("", "Service", &key.name, errors);
+        let wrong = spec.as_object().map(crate::validation::services::asked_addresses).unwrap_or_default();
+        if !wrong.is_empty() {
+            return Err(refuse(&wrong));
+        }
         let errors = families(spec, &self.ranges);
         if !errors.is_empty() {
             return Err(refuse(&errors));

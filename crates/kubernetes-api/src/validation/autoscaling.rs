@@ -1,6 +1,6 @@
 //! Autoscalers and disruption budgets.
 
-use apimachinery::field::{Error, ErrorList};
+use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
@@ -37,6 +37,36 @@ fn autoscaler(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let percentage = "targetCPUUtilizationPercentage";
     if let Some(value) = number(percentage).filter(|value| *value < 1) {
         invalid(errors, &at.child(percentage), &value.into(), "must be greater than 0");
+    }
+    if let Some(target) = object(spec, "scaleTargetRef") {
+        // The only scalable kind of the core group.
+        let may_lack_group = text(target, "kind") == "ReplicationController";
+        target_version(target, may_lack_group, &at.child("scaleTargetRef"), errors);
+    }
+}
+
+fn target_version(target: &Object, may_lack_group: bool, at: &At<'_>, errors: &mut ErrorList) {
+    let (version, at) = (text(target, "apiVersion"), at.child("apiVersion"));
+    let group = match version.matches('/').count() {
+        _ if version == "/" => "",
+        0 => "",
+        1 => version.split_once('/').map_or("", |(group, _)| group),
+        _ => {
+            let detail = format!("unexpected GroupVersion string: {version}");
+            return invalid(errors, &at, &version.into(), &detail);
+        }
+    };
+    if group.is_empty() && !may_lack_group {
+        invalid(errors, &at, &version.into(), "apiVersion must specify API group");
+    }
+}
+
+/// A target that stays is not judged again: older servers took any version.
+pub(super) fn autoscaler_update(old: &Value, new: &Value, errors: &mut ErrorList) {
+    let (was, is) = (&old["spec"]["scaleTargetRef"], &new["spec"]["scaleTargetRef"]);
+    if was["apiVersion"] == is["apiVersion"] && was["kind"] == is["kind"] {
+        let path = Path::new("spec").child("scaleTargetRef").child("apiVersion");
+        errors.retain(|error| error.path != path);
     }
 }
 
@@ -85,6 +115,9 @@ fn resource_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn object_metric(source: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if let Some(target) = object(source, "describedObject") {
+        target_version(target, true, &at.child("describedObject"), errors);
+    }
     if !has(source, "value") && !has(source, "averageValue") {
         let at = at.child("target");
         required(errors, &at.child("averageValue"), "must set either a target value or averageValue");
@@ -135,6 +168,10 @@ const MAX_WINDOW: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
 
 fn scaling_rules(rules: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let tolerance = rules.get("tolerance").unwrap_or(&Value::Null);
+    if tolerance.as_str().and_then(|text| text.parse::<Quantity>().ok()).is_some_and(|amount| amount.is_negative()) {
+        invalid(errors, &at.child("tolerance"), tolerance, "must be greater than or equal to 0");
+    }
     let at = at.child("stabilizationWindowSeconds");
     match rules.get("stabilizationWindowSeconds").and_then(Value::as_i64) {
         Some(seconds) if seconds < 0 => {

@@ -1,7 +1,7 @@
 //! Jobs, and what makes them: how many pods, which of them have to succeed, and when.
 
 use apimachinery::field::{Error, ErrorList};
-use apimachinery::names;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::at::At;
@@ -86,15 +86,7 @@ fn job_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn manager_path(manager: &str, at: &At<'_>, errors: &mut ErrorList) {
     const LONGEST: usize = 63;
-    match manager.split_once('/') {
-        _ if manager.is_empty() => required(errors, at, ""),
-        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
-            for complaint in names::is_dns1123_subdomain(host) {
-                invalid(errors, at, &host.into(), &complaint);
-            }
-        }
-        _ => invalid(errors, at, &manager.into(), "must be a domain-prefixed path (such as \"acme.io/foo\")"),
-    }
+    super::network::domain_prefixed_path(manager, at, errors);
     if manager.len() > LONGEST {
         errors.push(Error::too_long(&at.path(), LONGEST));
     }
@@ -300,8 +292,11 @@ fn cron_job(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
                     "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones",
                 );
             }
-            // Which zones there are is known where schedules are carried out; here only what none can be called.
-            name if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"/_+-".contains(&b)) => {
+            name if name.starts_with(['/', '\\']) || name.split(['/', '\\']).any(|part| part == "..") => {
+                invalid(errors, &at, zone, "time: invalid location name");
+            }
+            // Letters count: upstream looks for files.
+            name if name != "UTC" && !TimeZone::get(name).is_ok_and(|zone| zone.iana_name() == Some(name)) => {
                 invalid(errors, &at, zone, &format!("unknown time zone {name}"));
             }
             _ => {}

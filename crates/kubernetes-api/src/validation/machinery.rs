@@ -89,8 +89,18 @@ fn api_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Who is preferred matters where somebody chooses.
+/// Who is preferred matters where somebody chooses, in a way that is known or somebody else's.
 fn lease(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    if let Some(strategy) = spec.get("strategy").and_then(Value::as_str) {
+        let at = at.child("strategy");
+        if !strategy.contains('/') {
+            super::checks::supported(&strategy.into(), &["OldestEmulationVersion"], &at, errors);
+        } else {
+            for complaint in names::is_qualified_name(strategy) {
+                invalid(errors, &at, &strategy.into(), &complaint);
+            }
+        }
+    }
     if !text(spec, "preferredHolder").is_empty() && text(spec, "strategy").is_empty() {
         let detail = "may only be specified when `strategy` is defined";
         forbidden(errors, &at.child("preferredHolder"), detail);
@@ -146,6 +156,10 @@ fn certificate_request(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let signer = text(spec, "signerName");
     let at_signer = at.child("signerName");
     match signer.split_once('/') {
+        _ if signer == "kubernetes.io/legacy-unknown" => {
+            let detail = "the legacy signerName is not allowed via this API version";
+            invalid(errors, &at_signer, &signer.into(), detail);
+        }
         None if signer.is_empty() => required(errors, &at_signer, ""),
         None => invalid(
             errors,
@@ -185,6 +199,12 @@ fn signer_part(part: &str, complaints: fn(&str) -> Vec<String>, at: &At<'_>, err
 fn class_parameters(parameters: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let given = parameters.contains_key("namespace");
     match text(parameters, "scope") {
+        "Namespace" if given => {
+            let namespace = text(parameters, "namespace");
+            for complaint in names::is_dns1123_label(namespace) {
+                invalid(errors, &at.child("namespace"), &namespace.into(), &complaint);
+            }
+        }
         "Namespace" if !given => required(errors, &at.child("namespace"), "`parameters.scope` is set to 'Namespace'"),
         "Cluster" if given => forbidden(errors, &at.child("namespace"), "`parameters.scope` is set to 'Cluster'"),
         _ => {}

@@ -1,6 +1,6 @@
 //! Ingresses and network policies.
 
-use apimachinery::field::{Error, ErrorList};
+use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
 use serde_json::Value;
 
@@ -12,6 +12,7 @@ use super::{Object, forbidden, invalid, list, object, required, text};
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("ingress_backend", ingress_backend),
     ("ingress_class", ingress_class),
+    ("ingress_controller", ingress_controller),
     ("ingress_path", ingress_path),
     ("ingress_rule", ingress_rule),
     ("ingress_spec", ingress_spec),
@@ -41,23 +42,28 @@ pub(super) fn block(value: &Value, at: &At<'_>, errors: &mut ErrorList) -> bool 
     fine
 }
 
-/// One way to name a class is enough. Upstream leaves `metadata` out of the path.
+const CLASS: &str = "kubernetes.io/ingress.class";
+
+/// The old way to name a class may not contradict the new one. Upstream leaves `metadata` out of the path.
 fn ingress_class(ingress: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    const CLASS: &str = "kubernetes.io/ingress.class";
     let given = ingress.get("metadata").map_or(&Value::Null, |metadata| &metadata["annotations"][CLASS]);
-    if given.is_string() && ingress.get("spec").is_some_and(|spec| !spec["ingressClassName"].is_null()) {
+    let named = ingress.get("spec").map_or(&Value::Null, |spec| &spec["ingressClassName"]);
+    if given.is_string() && !named.is_null() && given != named {
         let at = at.child("annotations");
-        invalid(errors, &at.child(CLASS), given, "can not be set when the class field is also set");
+        invalid(errors, &at.child(CLASS), given, "must match `ingressClassName` when both are specified");
     }
+}
+
+/// What contradicted when it was created may go on to.
+pub(super) fn ingress_update(_: &Value, _: &Value, errors: &mut ErrorList) {
+    let path = Path::new("annotations").child(CLASS);
+    errors.retain(|error| error.path != path);
 }
 
 fn ingress_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     if list(spec, "rules").is_empty() && !spec.contains_key("defaultBackend") {
-        let [class, tls] = ["ingressClassName", "tls"].map(|field| spec.get(field).unwrap_or(&Value::Null));
-        // Upstream shows the fields of its own struct.
-        let shown = format!(r#"{{"IngressClassName":{class},"DefaultBackend":null,"TLS":{tls},"Rules":null}}"#);
-        let detail = "either `defaultBackend` or `rules` must be specified";
-        errors.push(Error::invalid(&at.path(), Value::Object(spec.clone()), detail).shown_as(shown));
+        let rules = spec.get("rules").unwrap_or(&Value::Null);
+        invalid(errors, at, rules, "either `defaultBackend` or `rules` must be specified");
     }
 }
 
@@ -139,9 +145,14 @@ fn ingress_path(path: &Object, at: &At<'_>, errors: &mut ErrorList) {
 fn ingress_backend(backend: &Object, at: &At<'_>, errors: &mut ErrorList) {
     match (object(backend, "service"), object(backend, "resource")) {
         (Some(_), Some(_)) => invalid(errors, at, &"".into(), "cannot set both resource and service backends"),
-        (None, None) => required(errors, at, "resource or service backend is required"),
+        (None, None) => invalid(errors, at, &"".into(), "resource or service backend is required"),
         (None, Some(resource)) => {
             let at = at.child("resource");
+            if let Some(group) = resource.get("apiGroup").and_then(Value::as_str) {
+                for complaint in names::is_dns1123_subdomain(group) {
+                    invalid(errors, &at.child("apiGroup"), &group.into(), &complaint);
+                }
+            }
             for field in ["kind", "name"] {
                 let given = text(resource, field);
                 if given.is_empty() {
@@ -154,22 +165,23 @@ fn ingress_backend(backend: &Object, at: &At<'_>, errors: &mut ErrorList) {
                 }
             }
         }
-        (Some(service), None) => service_backend(service, &at.child("service"), errors),
+        (Some(service), None) => service_backend(service, at, errors),
     }
 }
 
 fn service_backend(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let at_service = at.child("service");
     match text(service, "name") {
-        "" => required(errors, &at.child("name"), ""),
+        "" => required(errors, &at_service.child("name"), ""),
         name => {
             for complaint in names::is_dns1123_label(name) {
-                invalid(errors, &at.child("name"), &name.into(), &complaint);
+                invalid(errors, &at_service.child("name"), &name.into(), &complaint);
             }
         }
     }
     let port = service.get("port").unwrap_or(&Value::Null);
     let (name, number) = (port["name"].as_str().unwrap_or_default(), port["number"].as_i64().unwrap_or(0));
-    let at_port = at.child("port");
+    let at_port = at_service.child("port");
     match (name.is_empty(), number) {
         (true, 0) => required(errors, at, "port name or number is required"),
         (false, 0) => {
@@ -179,6 +191,32 @@ fn service_backend(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
         }
         (true, _) => super::checks::port(&port["number"], &at_port.child("number"), errors),
         (false, _) => invalid(errors, at, &"".into(), "cannot set both port name & port number"),
+    }
+}
+
+fn ingress_controller(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    const LONGEST: usize = 250;
+    let (controller, at) = (text(spec, "controller"), at.child("controller"));
+    if controller.len() > LONGEST {
+        errors.push(Error::too_long(&at.path(), LONGEST));
+    }
+    domain_prefixed_path(controller, &at, errors);
+}
+
+/// Upstream's `IsDomainPrefixedPath`.
+pub(super) fn domain_prefixed_path(text: &str, at: &At<'_>, errors: &mut ErrorList) {
+    match text.split_once('/') {
+        _ if text.is_empty() => required(errors, at, ""),
+        Some((host, path)) if !host.is_empty() && !path.is_empty() => {
+            for complaint in names::is_dns1123_subdomain(host) {
+                invalid(errors, at, &host.into(), &complaint);
+            }
+            if !path.bytes().all(|b| b.is_ascii_alphanumeric() || b"/-._~%!$&'()*+,;=:".contains(&b)) {
+                let detail = r"Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')";
+                invalid(errors, at, &path.into(), detail);
+            }
+        }
+        _ => invalid(errors, at, &text.into(), "must be a domain-prefixed path (such as \"acme.io/foo\")"),
     }
 }
 
@@ -195,12 +233,14 @@ fn policy_port(port: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let Some(end) = port.get("endPort") else { return };
     let at_end = at.child("endPort");
     match port.get("port").map(Value::as_i64) {
-        None => invalid(errors, &at_end, end, "must not be specified when `port` is not specified"),
-        Some(None) => invalid(errors, &at_end, end, "must not be specified when `port` is non-numeric"),
-        Some(Some(first)) if end.as_i64().is_some_and(|end| end < first) => {
-            invalid(errors, &at_end, end, "must be greater than or equal to `port`");
+        None => invalid(errors, &at_end, end, "may not be specified when `port` is not specified"),
+        Some(None) => invalid(errors, &at_end, end, "may not be specified when `port` is non-numeric"),
+        Some(Some(first)) => {
+            if end.as_i64().is_some_and(|end| end < first) {
+                invalid(errors, &at_end, end, "must be greater than or equal to `port`");
+            }
+            super::checks::port(end, &at_end, errors);
         }
-        _ => {}
     }
 }
 

@@ -14,7 +14,9 @@ use super::{Object, forbidden, internal, invalid, list, required, text};
 pub(super) const FUNCTIONS: &[(&str, Function)] = &[
     ("node_selector_term", node_selector_term),
     ("node_taints", node_taints),
+    ("node_amounts", node_amounts),
     ("pod_affinity_term", pod_affinity_term),
+    ("pod_ranges", pod_ranges),
     ("spread_constraint", spread_constraint),
     ("toleration", toleration),
 ];
@@ -49,6 +51,33 @@ fn toleration(toleration: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
     if !effect.is_empty() {
         supported(&effect.into(), &EFFECTS, &at_effect, errors);
+    }
+}
+
+fn node_amounts(node: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let Some(status) = node.get("status") else { return };
+    super::status::node_amounts(status, &at.child("status"), errors);
+}
+
+/// The addresses of a node's pods: a range of each family.
+fn pod_ranges(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    let ranges = list(spec, "podCIDRs");
+    let at = at.child("podCIDRs");
+    let mut families = Vec::new();
+    for (index, range) in ranges.iter().enumerate() {
+        if super::network::block(range, &at.index(index), errors) {
+            families.push(range.as_str().is_some_and(|range| range.contains(':')));
+        }
+    }
+    let readable = families.len() == ranges.len();
+    if readable && ranges.len() > 1 && (ranges.len() > 2 || families[0] == families[1]) {
+        let detail = "may specify no more than one CIDR for each IP family";
+        invalid(errors, &at, &Value::from(ranges.to_vec()), detail);
+    }
+    for (index, range) in ranges.iter().enumerate() {
+        if ranges[..index].contains(range) {
+            errors.push(Error::duplicate(&at.index(index).path(), range.clone()));
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Roles and their bindings. Whether the writer may grant what they grant is decided elsewhere.
 
 use apimachinery::field::ErrorList;
+use apimachinery::names;
 use serde_json::Value;
 
 use super::at::At;
@@ -24,6 +25,16 @@ fn role(role: &Object, at: &At<'_>, errors: &mut ErrorList) {
 
 fn cluster_role(role: &Object, at: &At<'_>, errors: &mut ErrorList) {
     rules(role, false, at, errors);
+    let Some(aggregation) = object(role, "aggregationRule") else { return };
+    let at = at.child("aggregationRule");
+    let at = at.child("clusterRoleSelectors");
+    let selectors = list(aggregation, "clusterRoleSelectors");
+    if selectors.is_empty() {
+        required(errors, &at, "at least one clusterRoleSelector required if aggregationRule is non-nil");
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        super::checks::selector(selector, &at.index(index), errors);
+    }
 }
 
 fn rules(role: &Object, namespaced: bool, at: &At<'_>, errors: &mut ErrorList) {
@@ -58,8 +69,8 @@ fn rules(role: &Object, namespaced: bool, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn binding(binding: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    // An account without a namespace is one of the binding's own.
     role_ref(binding, &["ClusterRole", "Role"], at, errors);
-    accounts_have_namespaces(binding, at, errors);
 }
 
 fn cluster_binding(binding: &Object, at: &At<'_>, errors: &mut ErrorList) {
@@ -77,7 +88,7 @@ fn role_ref(binding: &Object, kinds: &[&str], at: &At<'_>, errors: &mut ErrorLis
     match text(reference, "name") {
         "" => required(errors, &at_name, ""),
         name => {
-            for complaint in apimachinery::names::is_path_segment(name) {
+            for complaint in names::is_path_segment(name) {
                 invalid(errors, &at_name, &name.into(), &complaint);
             }
         }
@@ -100,7 +111,15 @@ fn subject(subject: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
     let group = Value::from(text(subject, "apiGroup"));
     match text(subject, "kind") {
-        "ServiceAccount" => supported(&group, &[""], &at.child("apiGroup"), errors),
+        "ServiceAccount" => {
+            let name = text(subject, "name");
+            for complaint in
+                Some(name).filter(|name| !name.is_empty()).map(names::is_dns1123_subdomain).into_iter().flatten()
+            {
+                invalid(errors, &at.child("name"), &name.into(), &complaint);
+            }
+            supported(&group, &[""], &at.child("apiGroup"), errors);
+        }
         "User" | "Group" => supported(&group, &[GROUP], &at.child("apiGroup"), errors),
         other => supported(&other.into(), &["ServiceAccount", "User", "Group"], &at.child("kind"), errors),
     }

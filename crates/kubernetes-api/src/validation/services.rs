@@ -1,7 +1,6 @@
-//! Services and the slices of their endpoints. Which addresses are free is decided where they are allocated.
+//! Services. Which addresses are free is decided where they are allocated.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use apimachinery::field::{Error, ErrorList};
 use serde_json::{Value, json};
@@ -11,7 +10,8 @@ use super::checks::supported;
 use super::table::Function;
 use super::{Object, forbidden, invalid, list, object, required, text};
 
-pub(super) const FUNCTIONS: &[(&str, Function)] = &[("endpoint_slice", endpoint_slice), ("service_spec", service_spec)];
+pub(super) const FUNCTIONS: &[(&str, Function)] =
+    &[("service_annotations", service_annotations), ("service_spec", service_spec)];
 
 fn service_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let type_ = text(spec, "type");
@@ -42,6 +42,34 @@ fn service_spec(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         if super::network::address(address, &at, errors) {
             super::machinery::callable_address(address, &at, errors);
         }
+    }
+}
+
+/// What was said through annotations before there were fields for it.
+fn service_annotations(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
+    const MODE: &str = "service.kubernetes.io/topology-mode";
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    const RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
+    let annotations = object(service, "metadata").and_then(|metadata| object(metadata, "annotations"));
+    let (Some(annotations), Some(spec)) = (annotations, object(service, "spec")) else { return };
+    let at = at.child("metadata");
+    let at = at.child("annotations");
+    if let (Some(mode), Some(hints)) = (annotations.get(MODE), annotations.get(HINTS))
+        && mode != hints
+    {
+        let detail = format!("must match annotations[{HINTS}] when both are specified");
+        invalid(errors, &at.key(MODE), mode, &detail);
+    }
+    if !list(spec, "loadBalancerSourceRanges").is_empty() || !annotations.contains_key(RANGES) {
+        return;
+    }
+    let at = at.key(RANGES);
+    if text(spec, "type") != "LoadBalancer" {
+        forbidden(errors, &at, "may only be used when `type` is 'LoadBalancer'");
+    }
+    let ranges = text(annotations, RANGES).trim();
+    for range in ranges.split(',').filter(|_| !ranges.is_empty()) {
+        super::network::block(&range.trim().into(), &at, errors);
     }
 }
 
@@ -165,6 +193,13 @@ fn external_name(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// What is wrong with the addresses a service asks for and their families, before it is given any.
+pub(crate) fn asked_addresses(spec: &Object) -> ErrorList {
+    let (root, mut errors) = (At::root(), ErrorList::new());
+    addresses(spec, &root.child("spec"), &mut errors);
+    errors
+}
+
 fn addresses(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
     let given = list(spec, "clusterIPs");
     let at_list = at.child("clusterIPs");
@@ -226,43 +261,6 @@ fn families_of(addresses: &[Value], families: &[Value], at: &At<'_>, errors: &mu
             let family = family.as_str().unwrap_or_default();
             let detail = format!("expected an {family} value as indicated by `ipFamilies[{index}]`");
             invalid(errors, &at.index(index), address, &detail);
-        }
-    }
-}
-
-fn endpoint_slice(slice: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    let type_ = text(slice, "addressType");
-    let at_list = at.child("endpoints");
-    for (index, endpoint) in list(slice, "endpoints").iter().enumerate() {
-        let at = at_list.index(index);
-        let at = at.child("addresses");
-        let addresses = endpoint.as_object().map(|endpoint| list(endpoint, "addresses")).unwrap_or_default();
-        if addresses.is_empty() {
-            required(errors, &at, "must contain at least 1 address");
-        }
-        for (index, address) in addresses.iter().enumerate() {
-            let at = at.index(index);
-            let parsed = address.as_str().and_then(|text| text.parse::<IpAddr>().ok());
-            match (type_, parsed) {
-                ("IPv4", Some(IpAddr::V4(_))) | ("IPv6", Some(IpAddr::V6(_))) => {
-                    super::machinery::callable_address(address, &at, errors);
-                }
-                ("IPv4" | "IPv6", other) => {
-                    invalid(errors, &at, address, &format!("must be a valid {type_} address"));
-                    match other {
-                        Some(_) => super::machinery::callable_address(address, &at, errors),
-                        None => invalid(errors, &at, address, "must be a valid IP address"),
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    let mut names = HashSet::new();
-    let at_list = at.child("ports");
-    for (index, port) in list(slice, "ports").iter().enumerate() {
-        if !names.insert(port["name"].as_str().unwrap_or_default()) {
-            errors.push(Error::duplicate(&at_list.index(index).child("name").path(), port["name"].clone()));
         }
     }
 }

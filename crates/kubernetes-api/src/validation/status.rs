@@ -7,6 +7,8 @@ mod jobs;
 mod parts;
 mod pods;
 
+pub(super) use parts::node_amounts;
+
 const NEGATIVE: &str = "must be greater than or equal to 0";
 
 /// The counts of a kind, in the order in which they are looked at, and which of them is at most which other, with the reason.

@@ -8,9 +8,9 @@ use apimachinery::schema::{Schema, SchemaId};
 use super::at::At;
 use super::checks::Check;
 use super::{
-    Object, addresses, annotations, autoscaling, cluster, config, containers, devices, events, flow_control, jobs,
-    machinery, network, persistent_volumes, placement, pods, policies, rbac, resources, services, storage, update,
-    volumes, windows, workloads,
+    Object, addresses, annotations, autoscaling, cluster, config, containers, devices, endpoint_slices, events,
+    flow_control, jobs, machinery, network, persistent_volumes, placement, pods, policies, rbac, resources, services,
+    storage, update, volumes, windows, workloads,
 };
 
 const TABLE: &str = include_str!("../../data/validation.txt");
@@ -173,6 +173,7 @@ fn function(name: &str) -> Option<Function> {
     let tables = [
         annotations::FUNCTIONS,
         containers::FUNCTIONS,
+        endpoint_slices::FUNCTIONS,
         jobs::FUNCTIONS,
         persistent_volumes::FUNCTIONS,
         placement::FUNCTIONS,

@@ -8,18 +8,20 @@ use serde_json::Value;
 
 use super::annotations::{APPARMOR, MIRROR};
 use super::table::{Node, Refusal, Rule};
-use super::{addresses, config, devices, events, persistent_volumes, services, storage};
+use super::{addresses, autoscaling, config, devices, events, network, persistent_volumes, services, storage};
 
-/// Looks at the object before and after.
+/// Looks at the object before and after, and at what is known to be wrong with it.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
 
 pub(super) fn named(name: &str) -> Option<Compare> {
     Some(match name {
+        "autoscaler" => autoscaling::autoscaler_update,
         "claim" => claim,
         "csi_driver" => csi_driver,
         "csi_node" => storage::csi_node_update,
         "event" => events::update,
         "immutable_data" => config::update,
+        "ingress" => network::ingress_update,
         "ip_address" => addresses::update_address,
         "job" => job,
         "node" => node,

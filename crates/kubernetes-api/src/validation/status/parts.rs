@@ -79,15 +79,19 @@ pub(super) fn quota(new: &Value, errors: &mut ErrorList) {
     }
 }
 
-pub(super) fn node(new: &Value, errors: &mut ErrorList) {
-    let root = At::root();
-    let at = root.child("status");
+/// What a node has, and what of it pods may take.
+pub(in super::super) fn node_amounts(status: &Value, at: &At<'_>, errors: &mut ErrorList) {
     for part in ["capacity", "allocatable"] {
         let at = at.child(part);
-        for (name, value) in entries(&new["status"][part]) {
+        for (name, value) in entries(&status[part]) {
             resources::check_amount(name, value, &at.child(name), errors);
         }
     }
+}
+
+pub(super) fn node(new: &Value, errors: &mut ErrorList) {
+    let root = At::root();
+    node_amounts(&new["status"], &root.child("status"), errors);
     let mut seen = HashSet::new();
     let path = Path::new("status").child("addresses");
     for (index, address) in new["status"]["addresses"].as_array().into_iter().flatten().enumerate() {

@@ -25,7 +25,6 @@ fn cluster_kinds() {
             expect![[r#"
                 roleRef.kind: Unsupported value: "X": supported values: "ClusterRole", "Role"
                 roleRef.name: Required value
-                subjects[0].namespace: Required value
                 subjects[1].kind: Unsupported value: "Q": supported values: "ServiceAccount", "User", "Group"
             "#]],
         ),
@@ -148,6 +147,64 @@ fn cluster_kinds() {
                 spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1
                 spec.limits[0].default[cpu]: Invalid value: "2": min value 2 is greater than default value 1
                 spec.limits[0].defaultRequest[cpu]: Invalid value: "1": min value 2 is greater than default request value 1
+            "#]],
+        ),
+        (
+            "",
+            "Node",
+            "{spec: {podCIDRs: [10.0.0.0/24, 10.1.0.0/24]}, status: {capacity: {cpu: -1}}}",
+            expect![[r#"
+                status.capacity.cpu: Invalid value: "-1": must be greater than or equal to 0
+                status.allocatable.cpu: Invalid value: "-1": must be greater than or equal to 0
+                spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.1.0.0/24"]: may specify no more than one CIDR for each IP family
+            "#]],
+        ),
+        (
+            "",
+            "Node",
+            "spec: {podCIDRs: [10.0.0.0/24, x]}",
+            expect![[r#"
+                spec.podCIDRs[1]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)
+            "#]],
+        ),
+        (
+            "coordination.k8s.io",
+            "Lease",
+            "spec: {strategy: Newest}",
+            expect![[r#"
+                spec.strategy: Unsupported value: "Newest": supported values: "OldestEmulationVersion"
+            "#]],
+        ),
+        (
+            "coordination.k8s.io",
+            "Lease",
+            "spec: {strategy: a/b c}",
+            expect![[r#"
+                spec.strategy: Invalid value: "a/b c": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            "#]],
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "ClusterRole",
+            "aggregationRule: {clusterRoleSelectors: []}",
+            expect![[r#"
+                aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector required if aggregationRule is non-nil
+            "#]],
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "ClusterRole",
+            "aggregationRule: {clusterRoleSelectors: [{matchLabels: {'a b': c}}]}",
+            expect![[r#"
+                aggregationRule.clusterRoleSelectors[0].matchLabels: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+            "#]],
+        ),
+        (
+            "rbac.authorization.k8s.io",
+            "RoleBinding",
+            "{roleRef: {kind: Role, name: r}, subjects: [{kind: ServiceAccount, name: A_}]}",
+            expect![[r#"
+                subjects[0].name: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
             "#]],
         ),
     ] {

@@ -109,8 +109,8 @@ fn networks() {
             "Ingress",
             "spec: {}",
             expect![[r#"
-            spec: Invalid value: {"IngressClassName":null,"DefaultBackend":null,"TLS":null,"Rules":null}: either `defaultBackend` or `rules` must be specified
-        "#]],
+                spec: Invalid value: null: either `defaultBackend` or `rules` must be specified
+            "#]],
         ),
         (
             "networking.k8s.io",
@@ -119,7 +119,7 @@ fn networks() {
             expect![[r#"
                 spec.rules[0].host: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
                 spec.rules[0].http.paths[0].pathType: Required value: pathType must be specified
-                spec.rules[0].http.paths[0].backend.service: Required value: port name or number is required
+                spec.rules[0].http.paths[0].backend: Required value: port name or number is required
             "#]],
         ),
         (
@@ -149,6 +149,7 @@ fn networks() {
             "IngressClass",
             "spec: {controller: c, parameters: {kind: K, name: n, scope: Namespace}}",
             expect![[r#"
+                spec.controller: Invalid value: "c": must be a domain-prefixed path (such as "acme.io/foo")
                 spec.parameters.namespace: Required value: `parameters.scope` is set to 'Namespace'
             "#]],
         ),
@@ -185,6 +186,108 @@ fn networks() {
                 endpoints[0].addresses: Required value: must contain at least 1 address
                 endpoints[1].addresses[0]: Invalid value: "::1": must be a valid IPv4 address
                 endpoints[1].addresses[0]: Invalid value: "::1": may not be in the loopback range (127.0.0.0/8, ::1/128)
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {defaultBackend: {}}",
+            expect![[r#"
+                spec.defaultBackend: Invalid value: "": resource or service backend is required
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {defaultBackend: {resource: {apiGroup: A_, kind: a/b, name: c}}}",
+            expect![[r#"
+                spec.defaultBackend.resource.apiGroup: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.defaultBackend.resource.kind: Invalid value: "a/b": may not contain '/'
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "spec: {defaultBackend: {service: {name: A, port: {name: http, number: 1}}}}",
+            expect![[r#"
+                spec.defaultBackend: Invalid value: "": cannot set both port name & port number
+                spec.defaultBackend.service.name: Invalid value: "A": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "{metadata: {annotations: {kubernetes.io/ingress.class: a}}, spec: {ingressClassName: b, defaultBackend: {service: {name: a, port: {number: 1}}}}}",
+            expect![[r#"
+                annotations.kubernetes.io/ingress.class: Invalid value: "a": must match `ingressClassName` when both are specified
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            "{metadata: {annotations: {kubernetes.io/ingress.class: b}}, spec: {ingressClassName: b, defaultBackend: {service: {name: a, port: {number: 1}}}}}",
+            expect![""],
+        ),
+        (
+            "networking.k8s.io",
+            "IngressClass",
+            "spec: {controller: c}",
+            expect![[r#"
+                spec.controller: Invalid value: "c": must be a domain-prefixed path (such as "acme.io/foo")
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "IngressClass",
+            "spec: {controller: 'A_/b c', parameters: {apiGroup: A_, kind: K, name: n, scope: Namespace, namespace: A_}}",
+            expect![[r#"
+                spec.controller: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.controller: Invalid value: "b c": Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')
+                spec.parameters.apiGroup: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                spec.parameters.namespace: Invalid value: "A_": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+            "#]],
+        ),
+        (
+            "networking.k8s.io",
+            "NetworkPolicy",
+            "spec: {ingress: [{ports: [{port: 9, endPort: 70000}, {port: http, endPort: 1}, {endPort: 1}]}]}",
+            expect![[r#"
+                spec.ingress[0].ports[0].endPort: Invalid value: 70000: must be between 1 and 65535, inclusive
+                spec.ingress[0].ports[1].endPort: Invalid value: 1: may not be specified when `port` is non-numeric
+                spec.ingress[0].ports[2].endPort: Invalid value: 1: may not be specified when `port` is not specified
+            "#]],
+        ),
+        (
+            "",
+            "Service",
+            "{metadata: {annotations: {service.kubernetes.io/topology-mode: Auto, service.kubernetes.io/topology-aware-hints: auto, service.beta.kubernetes.io/load-balancer-source-ranges: '1.2.3.0/24, x'}}, spec: {ports: [{port: 80}]}}",
+            expect![[r#"
+                metadata.annotations[service.kubernetes.io/topology-mode]: Invalid value: "Auto": must match annotations[service.kubernetes.io/topology-aware-hints] when both are specified
+                metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Forbidden: may only be used when `type` is 'LoadBalancer'
+                metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]: Invalid value: "x": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)
+            "#]],
+        ),
+        (
+            "discovery.k8s.io",
+            "EndpointSlice",
+            "{addressType: FQDN, endpoints: [{addresses: [a.b., a, A_, '']}]}",
+            expect![[r#"
+                endpoints[0].addresses[1]: Invalid value: "a": should be a domain with at least two segments separated by dots
+                endpoints[0].addresses[2]: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                endpoints[0].addresses[3]: Required value
+            "#]],
+        ),
+        (
+            "discovery.k8s.io",
+            "EndpointSlice",
+            "{addressType: IPv4, endpoints: [{addresses: [1.2.3.4], nodeName: A_, hostname: B_, hints: {forZones: [{name: ''}, {name: a}, {name: a}, {name: 'b c'}], forNodes: [{name: A_}]}}]}",
+            expect![[r#"
+                endpoints[0].nodeName: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                endpoints[0].hostname: Invalid value: "B_": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+                endpoints[0].hints.forZones[0].name: Required value
+                endpoints[0].hints.forNodes[0].name: Invalid value: "A_": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')
+                endpoints[0].hints.forZones[2].name: Duplicate value: "a"
+                endpoints[0].hints.forZones[3].name: Invalid value: "b c": a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')
             "#]],
         ),
     ] {

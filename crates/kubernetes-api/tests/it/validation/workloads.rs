@@ -254,7 +254,7 @@ fn workloads_besides() {
         (
             "autoscaling",
             "HorizontalPodAutoscaler",
-            "spec: {minReplicas: 3, maxReplicas: 2, scaleTargetRef: {kind: D}}",
+            "spec: {minReplicas: 3, maxReplicas: 2, scaleTargetRef: {apiVersion: a/v1, kind: D}}",
             expect![[r#"
                 spec.maxReplicas: Invalid value: 2: must be greater than or equal to `minReplicas`
                 spec.scaleTargetRef.name: Required value
@@ -307,6 +307,7 @@ fn workloads_besides() {
             "HorizontalPodAutoscaler",
             "spec: {maxReplicas: 2, scaleTargetRef: {kind: D, name: d}, metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization}}}]}",
             expect![[r#"
+                spec.scaleTargetRef.apiVersion: Invalid value: "": apiVersion must specify API group
                 spec.metrics[0].resource.target.averageUtilization: Required value: must set either a target raw value or a target utilization
             "#]],
         ),

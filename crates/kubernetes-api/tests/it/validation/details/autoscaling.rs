@@ -2,11 +2,15 @@
 
 use expect_test::expect;
 
-use super::super::check;
+use serde_json::json;
+
+use super::super::{check, update};
 
 #[test]
 fn autoscalers_and_limits() {
-    let scaler = |rest: &str| format!("spec: {{maxReplicas: 2, scaleTargetRef: {{kind: D, name: d}}, {rest}}}");
+    let scaler = |rest: &str| {
+        format!("spec: {{maxReplicas: 2, scaleTargetRef: {{apiVersion: a/v1, kind: D, name: d}}, {rest}}}")
+    };
     for (rest, expected) in [
         (
             "metrics: [{type: X}, {type: Pods}, {type: External, external: {metric: {name: ''}, target: {type: Value}}}]",
@@ -41,6 +45,13 @@ fn autoscalers_and_limits() {
             "#]],
         ),
         (
+            "behavior: {scaleUp: {tolerance: -1}}, metrics: [{type: ContainerResource, containerResource: {name: cpu, container: A_, target: {type: Utilization, averageUtilization: 1}}}]",
+            expect![[r#"
+                spec.metrics[0].containerResource.container: Invalid value: "A_": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+                spec.behavior.scaleUp.tolerance: Invalid value: "-1": must be greater than or equal to 0
+            "#]],
+        ),
+        (
             "minReplicas: 0",
             expect![[r#"
             spec.minReplicas: Invalid value: 0: must be greater than or equal to 1
@@ -48,6 +59,39 @@ fn autoscalers_and_limits() {
         ),
     ] {
         check("autoscaling", "HorizontalPodAutoscaler", &scaler(rest), expected);
+    }
+    for (target, expected) in [
+        ("apiVersion: v1, kind: ReplicationController, name: d", expect![""]),
+        (
+            "apiVersion: v1, kind: Deployment, name: d",
+            expect![[r#"
+            spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group
+        "#]],
+        ),
+        (
+            "apiVersion: a/b/c, kind: ReplicationController, name: d",
+            expect![[r#"
+            spec.scaleTargetRef.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c
+        "#]],
+        ),
+    ] {
+        let document = format!("spec: {{maxReplicas: 2, scaleTargetRef: {{{target}}}}}");
+        check("autoscaling", "HorizontalPodAutoscaler", &document, expected);
+    }
+    // A target that stays is not judged again.
+    let old = "spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: v1, kind: Deployment, name: d}}";
+    for (field, value, expected) in [
+        ("spec.maxReplicas", json!(3), expect![""]),
+        ("spec.scaleTargetRef.name", json!("e"), expect![""]),
+        (
+            "spec.scaleTargetRef.kind",
+            json!("StatefulSet"),
+            expect![[r#"
+            spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group
+        "#]],
+        ),
+    ] {
+        expected.assert_eq(&update("autoscaling", "HorizontalPodAutoscaler", old, field, value));
     }
     for (group, kind, document, expected) in [
         (

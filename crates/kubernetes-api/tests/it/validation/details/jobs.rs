@@ -78,11 +78,41 @@ fn jobs_in_detail() {
         expect![[r#"
             spec.schedule: Required value
             spec.startingDeadlineSeconds: Invalid value: -1: must be greater than or equal to 0
+            spec.timeZone: Invalid value: "Nowhere": unknown time zone Nowhere
             spec.concurrencyPolicy: Unsupported value: "X": supported values: "Allow", "Forbid", "Replace"
             spec.jobTemplate.spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"
             spec.failedJobsHistoryLimit: Invalid value: -1: must be greater than or equal to 0
         "#]],
     );
+    for (zone, expected) in [
+        ("Europe/Berlin", expect![""]),
+        ("UTC", expect![""]),
+        ("Etc/GMT+3", expect![""]),
+        (
+            "europe/berlin",
+            expect![[r#"
+            spec.timeZone: Invalid value: "europe/berlin": unknown time zone europe/berlin
+        "#]],
+        ),
+        (
+            "../Berlin",
+            expect![[r#"
+            spec.timeZone: Invalid value: "../Berlin": time: invalid location name
+        "#]],
+        ),
+        (
+            "Local",
+            expect![[r#"
+            spec.timeZone: Invalid value: "Local": timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones
+        "#]],
+        ),
+    ] {
+        let document = format!(
+            "spec: {{schedule: '@daily', timeZone: {zone}, jobTemplate: {{spec: {{template: {{spec: {{restartPolicy: Never, \
+             {CONTAINER}}}}}}}}}}}"
+        );
+        check("batch", "CronJob", &document, expected);
+    }
     let indexed = job("completionMode: Indexed, completions: 2, parallelism: 2");
     for (path, value, expected) in [
         (
