@@ -201,10 +201,11 @@ impl Version {
 }
 
 /// Fills in what upstream's defaulting fills in, on the tree: names, listKind, conversion, and on a first write the
-/// stored versions.
+/// stored versions; and leaves out what upstream does not write.
 pub fn default_definition(crd: &mut Value) {
     let storage = storage_version_name(crd);
     let Some(spec) = crd.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    crate::zeros::omit(spec);
     if let Some(names) = spec.get_mut("names").and_then(Value::as_object_mut) {
         let kind = names.get("kind").and_then(Value::as_str).unwrap_or_default().to_owned();
         set_if_blank(names, "singular", &kind.to_lowercase());

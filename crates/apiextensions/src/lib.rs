@@ -25,6 +25,7 @@ pub mod structural;
 pub mod structural_rules;
 mod trail;
 pub mod validation;
+mod zeros;
 
 pub use definition::CustomResourceDefinition;
 pub use definition_strategy::DefinitionStrategy;

@@ -1,5 +1,7 @@
 //! The shapes of a reply besides the whole object: tables, metadata alone, and lists of either.
 
+use std::sync::Arc;
+
 use apimachinery::meta::Time;
 use apimachinery::resource::Resource;
 use apimachinery::status::ListMeta;
@@ -124,13 +126,17 @@ pub fn implied_head(resource: &Resource) -> String {
 /// A list in a shape other than whole.
 pub fn shaped_list(
     resource: &Resource,
-    items: &[std::sync::Arc<Object>],
+    items: &[Arc<Object>],
     meta: &ListMeta,
     form: Form,
     now: Time,
 ) -> Result<Vec<u8>, Status> {
     let mut out = list_head(resource, meta, form);
-    for (position, item) in items.iter().enumerate() {
+    let mut items: Vec<&Arc<Object>> = items.iter().collect();
+    if form.shape == Shape::Table && resource.info.resource.kind == "FlowSchema" {
+        items.sort_by_cached_key(|item| by_precedence(item));
+    }
+    for (position, item) in items.into_iter().enumerate() {
         if position > 0 {
             out.push(b',');
         }
@@ -150,6 +156,13 @@ pub fn shaped_list(
     }
     out.extend_from_slice(b"]}\n");
     Ok(out)
+}
+
+/// Flow schemas are shown in the order in which they are tried.
+fn by_precedence(schema: &Object) -> (i64, String) {
+    let schema = schema.to_value().unwrap_or_default();
+    let name = schema["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    (schema["spec"]["matchingPrecedence"].as_i64().unwrap_or(0), name)
 }
 
 /// `PartialObjectMetadata` of an object, spliced.

@@ -198,21 +198,28 @@ fn pairs(map: &Value) -> String {
     joined(pairs.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())), "<none>")
 }
 
-/// A selector as text, e.g. `a=b,c in (d,e),!f`.
+/// A selector as text, e.g. `a=b,c in (d,e),!f`: by key, values in order.
 fn selector_text(selector: &Value) -> String {
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let labels = labels.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+    let labels = labels.map(|(key, value)| (key.as_str(), format!("{key}={}", value.as_str().unwrap_or_default())));
     let expressions = list(&selector["matchExpressions"]).map(|expression| {
         let key = expression["key"].as_str().unwrap_or_default();
-        let values = || joined(list(&expression["values"]).filter_map(Value::as_str), "");
-        match expression["operator"].as_str().unwrap_or_default() {
+        let values = || {
+            let mut values: Vec<&str> = list(&expression["values"]).filter_map(Value::as_str).collect();
+            values.sort_unstable();
+            values.join(",")
+        };
+        let text = match expression["operator"].as_str().unwrap_or_default() {
             "In" => format!("{key} in ({})", values()),
             "NotIn" => format!("{key} notin ({})", values()),
             "DoesNotExist" => format!("!{key}"),
             _ => key.to_owned(),
-        }
+        };
+        (key, text)
     });
-    joined(labels.chain(expressions), "<none>")
+    let mut requirements: Vec<(&str, String)> = labels.chain(expressions).collect();
+    requirements.sort_by_key(|(key, _)| *key);
+    joined(requirements.into_iter().map(|(_, text)| text), "<none>")
 }
 
 fn seconds_between(from: &Value, to: Time) -> Option<i64> {

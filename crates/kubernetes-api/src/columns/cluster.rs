@@ -1,5 +1,7 @@
 //! Nodes, storage, quotas, bindings of roles, and the cluster's own configuration.
 
+use std::collections::BTreeSet;
+
 use apimachinery::age::human_duration;
 use serde_json::Value;
 
@@ -13,13 +15,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("bound_role", &[".roleRef"], |object, _| bound_role(&object["roleRef"]).into()),
     function("bound_users", &[".subjects"], |object, _| subjects(object, "User").into()),
     function("claim_capacity", &[".spec.volumeName", ".status.capacity"], |object, _| {
-        of_bound(object, |claim| text(&claim["status"]["capacity"]["storage"])).into()
+        of_bound(object, |claim| claim["status"]["capacity"]["storage"].as_str().unwrap_or("0").to_owned()).into()
     }),
     function("claim_modes", &[".spec.volumeName", ".status.accessModes"], |object, _| {
         of_bound(object, |claim| modes(&claim["status"]["accessModes"])).into()
     }),
+    function(
+        "claim_state",
+        &[".metadata.deletionTimestamp", ".status.allocation", ".status.reservedFor"],
+        |object, _| claim_state(object).into(),
+    ),
     function("dangling", &[".status"], |object, _| {
-        condition(&object["status"], "Dangling").map_or("?", as_bool).into()
+        condition(&object["status"], "Dangling").map_or_else(|| "?".to_owned(), |said| text(&said["status"])).into()
     }),
     function("driver_modes", &[".spec.volumeLifecycleModes"], |object, _| {
         joined(list(&object["spec"]["volumeLifecycleModes"]).filter_map(Value::as_str), "<none>").into()
@@ -45,6 +52,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         joined(list(&object["spec"]["tokenRequests"]).filter_map(|request| request["audience"].as_str()), "<unset>")
             .into()
     }),
+    function("volume_class", &[".metadata.annotations", ".spec.storageClassName"], |object, _| {
+        volume_class(object).into()
+    }),
     function("volume_claim", &[".spec.claimRef"], |object, _| volume_claim(&object["spec"]["claimRef"]).into()),
     function("volume_modes", &[".spec.accessModes"], |object, _| modes(&object["spec"]["accessModes"]).into()),
     function("volume_phase", &[".metadata.deletionTimestamp", ".status.phase"], |object, _| {
@@ -54,10 +64,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-fn as_bool(condition: &Value) -> &'static str {
-    if condition["status"] == "True" { "True" } else { "False" }
 }
 
 fn node_status(node: &Value) -> String {
@@ -78,7 +84,7 @@ fn roles(labels: &Value) -> String {
         None if key == "kubernetes.io/role" => value.as_str(),
         None => None,
     });
-    joined(roles.filter(|role| !role.is_empty()), "<none>")
+    joined(roles.filter(|role| !role.is_empty()).collect::<BTreeSet<_>>().into_iter(), "<none>")
 }
 
 fn address(node: &Value, type_: &str) -> String {
@@ -87,19 +93,33 @@ fn address(node: &Value, type_: &str) -> String {
 }
 
 fn modes(modes: &Value) -> String {
-    let short = |mode: &Value| match mode.as_str() {
-        Some("ReadWriteOnce") => Some("RWO"),
-        Some("ReadOnlyMany") => Some("ROX"),
-        Some("ReadWriteMany") => Some("RWX"),
-        Some("ReadWriteOncePod") => Some("RWOP"),
-        _ => None,
-    };
-    joined(list(modes).filter_map(short), "")
+    let known =
+        [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];
+    let given = known.iter().filter(|(name, _)| list(modes).any(|mode| mode == name));
+    joined(given.map(|(_, short)| short), "")
 }
 
 /// What a claim has, once it has a volume.
 fn of_bound(claim: &Value, of: impl Fn(&Value) -> String) -> String {
     if claim["spec"]["volumeName"].as_str().unwrap_or_default().is_empty() { String::new() } else { of(claim) }
+}
+
+/// The class of a claim or a volume; the annotation it had first counts most.
+fn volume_class(object: &Value) -> String {
+    let old = &object["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
+    text(if old.is_string() { old } else { &object["spec"]["storageClassName"] })
+}
+
+fn claim_state(claim: &Value) -> String {
+    let deleted = claim["metadata"]["deletionTimestamp"].is_string();
+    let mut states = Vec::from_iter(deleted.then_some("deleted"));
+    if claim["status"]["allocation"].is_null() {
+        states.extend((!deleted).then_some("pending"));
+    } else {
+        states.push("allocated");
+        states.extend(list(&claim["status"]["reservedFor"]).next().map(|_| "reserved"));
+    }
+    states.join(",")
 }
 
 fn volume_phase(object: &Value) -> String {
@@ -139,9 +159,9 @@ fn bound_role(role: &Value) -> String {
 
 fn subjects(binding: &Value, kind: &str) -> String {
     let subjects = list(&binding["subjects"]).filter(|subject| subject["kind"] == kind);
-    let names = subjects.map(|subject| match subject["namespace"].as_str().filter(|_| kind == "ServiceAccount") {
-        Some(namespace) => format!("{namespace}/{}", text(&subject["name"])),
-        None => text(&subject["name"]),
+    let names = subjects.map(|subject| match kind {
+        "ServiceAccount" => format!("{}/{}", text(&subject["namespace"]), text(&subject["name"])),
+        _ => text(&subject["name"]),
     });
     names.collect::<Vec<_>>().join(", ")
 }

@@ -27,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("event_object", &[".involvedObject", ".regarding"], |event, _| about(event).into()),
     function(
         "event_source",
-        &[".source", ".deprecatedSource", ".reportingComponent", ".reportingController"],
+        &[".source", ".deprecatedSource", ".reportingComponent", ".reportingController", ".reportingInstance"],
         |event, _| source(event).into(),
     ),
 ];
@@ -57,8 +57,13 @@ fn last(event: &Value, now: Time) -> String {
 }
 
 fn count(event: &Value) -> i64 {
-    let series = int(&event["series"]["count"]);
-    if series > 0 { series } else { int(either(event, ["count", "deprecatedCount"])).max(1) }
+    if event["series"].is_object() {
+        return int(&event["series"]["count"]);
+    }
+    match int(either(event, ["count", "deprecatedCount"])) {
+        0 => 1,
+        count => count,
+    }
 }
 
 fn about(event: &Value) -> String {
@@ -75,7 +80,8 @@ fn source(event: &Value) -> String {
     let component = source["component"].as_str().filter(|text| !text.is_empty());
     let reporting = either(event, ["reportingComponent", "reportingController"]);
     let component = component.or_else(|| reporting.as_str()).unwrap_or_default();
-    match source["host"].as_str().unwrap_or_default() {
+    let host = source["host"].as_str().filter(|text| !text.is_empty());
+    match host.or_else(|| event["reportingInstance"].as_str()).unwrap_or_default() {
         "" => component.to_owned(),
         host => format!("{component}, {host}"),
     }

@@ -1,5 +1,7 @@
 //! Services, their endpoints, and the ways to them.
 
+use std::collections::BTreeSet;
+
 use apimachinery::meta::Time;
 use serde_json::Value;
 
@@ -45,8 +47,10 @@ fn shortened(texts: &[String]) -> String {
 }
 
 fn addresses(balancer: &Value, otherwise: &str) -> String {
+    let given = |value: &'_ Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let ingress = list(&balancer["ingress"]);
-    joined(ingress.filter_map(|at| at["ip"].as_str().or_else(|| at["hostname"].as_str())), otherwise)
+    let all: BTreeSet<String> = ingress.filter_map(|at| given(&at["ip"]).or_else(|| given(&at["hostname"]))).collect();
+    joined(all.into_iter(), otherwise)
 }
 
 fn service_external(service: &Value) -> String {
@@ -75,12 +79,15 @@ fn service_ports(service: &Value) -> String {
 }
 
 fn hosts(rules: &Value) -> String {
-    let hosts: Vec<String> = list(rules)
-        .filter_map(|rule| rule["host"].as_str())
-        .filter(|host| !host.is_empty())
-        .map(str::to_owned)
-        .collect();
-    if hosts.is_empty() { "*".to_owned() } else { shortened(&hosts) }
+    let mut hosts = Vec::new();
+    for rule in list(rules) {
+        if hosts.len() == SHOWN {
+            // Upstream counts rules without a host, too.
+            return format!("{} + {} more...", hosts.join(","), entries(rules) - SHOWN);
+        }
+        hosts.extend(rule["host"].as_str().filter(|host| !host.is_empty()));
+    }
+    if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") }
 }
 
 fn class_parameters(parameters: &Value) -> String {
@@ -110,14 +117,17 @@ fn endpoints(object: &Value, _now: Time) -> Value {
             }));
         }
     }
-    if texts.is_empty() { "<none>".into() } else { shortened(&texts).into() }
+    if entries(&object["subsets"]) == 0 { "<none>".into() } else { shortened(&texts).into() }
 }
 
 fn slice_ports(slice: &Value) -> String {
     let ports: Vec<String> = list(&slice["ports"])
-        .map(|port| port["port"].as_i64().map_or_else(|| "*".to_owned(), |port| port.to_string()))
+        .map(|port| match port["port"].as_i64() {
+            Some(number) => number.to_string(),
+            None => port["name"].as_str().unwrap_or("*").to_owned(),
+        })
         .collect();
-    if ports.is_empty() { "<unset>".to_owned() } else { shortened(&ports) }
+    if ports.concat().is_empty() { "<unset>".to_owned() } else { shortened(&ports) }
 }
 
 fn slice_endpoints(slice: &Value) -> String {

@@ -10,12 +10,18 @@ pub(super) const FUNCTIONS: &[Function] = &[
     function("pod_gates", &[".spec.readinessGates", ".status.conditions"], |pod, _| gates(pod).into()),
     function(
         "pod_ready",
-        &[".spec.initContainers", ".spec.containers", ".status.initContainerStatuses", ".status.containerStatuses"],
+        &[
+            ".spec.initContainers",
+            ".spec.containers",
+            ".status.initContainerStatuses",
+            ".status.containerStatuses",
+            ".status.conditions",
+        ],
         |pod, _| ready(pod).into(),
     ),
     function(
         "pod_restarts",
-        &[".spec.initContainers", ".status.initContainerStatuses", ".status.containerStatuses"],
+        &[".spec.initContainers", ".status.initContainerStatuses", ".status.containerStatuses", ".status.conditions"],
         |pod, now| restarts(pod, now).into(),
     ),
     function("pod_status", &[".metadata.deletionTimestamp", ".spec.initContainers", ".status"], |pod, _| {
@@ -29,24 +35,46 @@ fn is_sidecar(pod: &Value, name: &Value) -> bool {
         .any(|container| container["name"] == *name && container["restartPolicy"] == "Always")
 }
 
-fn counted(pod: &Value) -> impl Iterator<Item = &Value> {
-    let status = &pod["status"];
-    let sidecars = list(&status["initContainerStatuses"]).filter(|container| is_sidecar(pod, &container["name"]));
-    sidecars.chain(list(&status["containerStatuses"]))
+fn is_done(pod: &Value, init: &Value) -> bool {
+    init["state"]["terminated"]["exitCode"] == 0 || is_sidecar(pod, &init["name"]) && init["started"] == true
+}
+
+/// The init containers up to the first that is not done, which is counted with them.
+fn begun(pod: &Value) -> impl Iterator<Item = &Value> {
+    let inits = || list(&pod["status"]["initContainerStatuses"]);
+    let done = inits().take_while(|init| is_done(pod, init)).count();
+    inits().take(done + 1)
+}
+
+/// Whether what the pod's own containers say counts.
+fn is_initialized(pod: &Value) -> bool {
+    init_reason(pod).is_none() || holds(&pod["status"], "Initialized")
 }
 
 fn ready(pod: &Value) -> String {
     let sidecars = list(&pod["spec"]["initContainers"]).filter(|container| container["restartPolicy"] == "Always");
     let total = sidecars.count() + entries(&pod["spec"]["containers"]);
-    let ready = counted(pod).filter(|container| container["ready"] == true).count();
+    let ready = begun(pod).filter(|init| {
+        is_sidecar(pod, &init["name"])
+            && init["state"]["terminated"]["exitCode"] != 0
+            && init["started"] == true
+            && init["ready"] == true
+    });
+    let runs = |container: &&Value| {
+        let state = &container["state"];
+        let waits = !state["waiting"]["reason"].as_str().unwrap_or_default().is_empty();
+        container["ready"] == true && state["running"].is_object() && !waits && !state["terminated"].is_object()
+    };
+    let containers = list(&pod["status"]["containerStatuses"]).filter(runs);
+    let ready = ready.count() + if is_initialized(pod) { containers.count() } else { 0 };
     format!("{ready}/{total}")
 }
 
 fn restarts(pod: &Value, now: Time) -> String {
     // While init containers run, theirs are the restarts to look at.
-    let waiting = init_reason(pod).is_some();
-    let inits = list(&pod["status"]["initContainerStatuses"]).filter(|_| waiting);
-    let others = counted(pod).filter(|_| !waiting);
+    let running = is_initialized(pod);
+    let inits = begun(pod).filter(|init| !running || is_sidecar(pod, &init["name"]));
+    let others = list(&pod["status"]["containerStatuses"]).filter(|_| running);
     let (mut count, mut last) = (0, None::<i64>);
     for container in inits.chain(others) {
         count += int(&container["restartCount"]);
@@ -67,7 +95,7 @@ fn init_reason(pod: &Value) -> Option<String> {
     let total = entries(&pod["spec"]["initContainers"]);
     for (index, container) in list(&pod["status"]["initContainerStatuses"]).enumerate() {
         let state = &container["state"];
-        if state["terminated"]["exitCode"] == 0 || is_sidecar(pod, &container["name"]) && container["started"] == true {
+        if is_done(pod, container) {
             continue;
         }
         let terminated = &state["terminated"];
@@ -99,12 +127,10 @@ fn status(pod: &Value) -> String {
     if condition(state, "PodScheduled").is_some_and(|condition| condition["reason"] == "SchedulingGated") {
         "SchedulingGated".clone_into(&mut reason);
     }
-    let initializing = init_reason(pod);
-    let is_initialized = initializing.is_none() || holds(state, "Initialized");
-    if let Some(init) = initializing {
+    if let Some(init) = init_reason(pod) {
         reason = init;
     }
-    if is_initialized {
+    if is_initialized(pod) {
         let mut running = false;
         // The first container's word counts most, so it is asked last.
         for container in state["containerStatuses"].as_array().into_iter().flatten().rev() {

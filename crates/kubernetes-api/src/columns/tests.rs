@@ -53,7 +53,7 @@ fn rows_read_as_kubectl_shows_them() {
             "",
             "Pod",
             json!({"spec": {"containers": [{}], "nodeName": "n"}, "status": {"phase": "Running", "podIP": "10.0.0.1",
-                "containerStatuses": [{"ready": true, "restartCount": 2,
+                "containerStatuses": [{"ready": true, "state": {"running": {}}, "restartCount": 2,
                     "lastState": {"terminated": {"finishedAt": at(3)}}}]}}),
             "x 1/1 Running 2 (2m ago) 5m 10.0.0.1 n <none> <none>",
         ),
@@ -65,13 +65,20 @@ fn rows_read_as_kubectl_shows_them() {
         ),
         ("", "ConfigMap", json!({"data": {"a": "1"}, "binaryData": {"b": ""}}), "x 2 5m"),
         ("", "Node", json!({}), "x Unknown <none> 5m  <none> <none> <unknown> <unknown> <unknown>"),
+        (
+            "",
+            "Node",
+            json!({"metadata": {"labels": {"kubernetes.io/role": "z", "node-role.kubernetes.io/a": "", "node-role.kubernetes.io/z": ""}}}),
+            "x Unknown a,z 5m  <none> <none> <unknown> <unknown> <unknown>",
+        ),
         ("rbac.authorization.k8s.io", "Role", json!({}), "x 2026-01-01T00:00:00Z"),
         (
             "rbac.authorization.k8s.io",
             "RoleBinding",
             json!({"roleRef": {"kind": "Role", "name": "r"}, "subjects": [{"kind": "User", "name": "u"},
-                {"kind": "ServiceAccount", "namespace": "n", "name": "s"}, {"kind": "User", "name": "v"}]}),
-            "x Role/r 5m u, v  n/s",
+                {"kind": "ServiceAccount", "namespace": "n", "name": "s"}, {"kind": "User", "name": "v"},
+                {"kind": "ServiceAccount", "name": "t"}]}),
+            "x Role/r 5m u, v  n/s, /t",
         ),
         (
             "batch",
@@ -99,6 +106,26 @@ fn rows_read_as_kubectl_shows_them() {
             json!({"spec": {"rules": [{"host": "a"}, {"host": "b"}, {"host": "c"}, {"host": "d"}], "tls": [{}]}}),
             "x <none> a,b,c + 1 more...  80, 443 5m",
         ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            json!({"spec": {"rules": [{"host": "a"}, {}, {"host": "c"}]}, "status": {"loadBalancer": {"ingress": [
+                {"hostname": "b"}, {"ip": "1.2.3.4"}, {"hostname": "b"}]}}}),
+            "x <none> a,c 1.2.3.4,b 80 5m",
+        ),
+        (
+            "networking.k8s.io",
+            "Ingress",
+            json!({"spec": {"rules": [{"host": "a"}, {"host": "b"}, {"host": "c"}, {}]}}),
+            "x <none> a,b,c + 1 more...  80 5m",
+        ),
+        (
+            "networking.k8s.io",
+            "NetworkPolicy",
+            json!({"spec": {"podSelector": {"matchLabels": {"a": "b", "z": "y"}, "matchExpressions": [
+                {"key": "k", "operator": "NotIn", "values": ["d", "c"]}, {"key": "e", "operator": "Exists"}]}}}),
+            "x a=b,e,k notin (c,d),z=y 5m",
+        ),
         ("networking.k8s.io", "NetworkPolicy", json!({"spec": {"podSelector": {}}}), "x <none> 5m"),
         (
             "",
@@ -106,6 +133,35 @@ fn rows_read_as_kubectl_shows_them() {
             json!({"spec": {"volumeName": "v", "volumeMode": "Filesystem", "storageClassName": "s"}, "status": {"phase":
                 "Bound", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}}),
             "x Bound v 1Gi RWO s <unset> 5m Filesystem",
+        ),
+        (
+            "",
+            "PersistentVolumeClaim",
+            json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}},
+                "spec": {"volumeName": "v", "storageClassName": "s"},
+                "status": {"phase": "Bound", "accessModes": ["ReadWriteMany", "ReadWriteOnce"]}}),
+            "x Bound v 0 RWO,RWX old <unset> 5m <unset>",
+        ),
+        ("resource.k8s.io", "ResourceClaim", json!({}), "x pending 5m"),
+        (
+            "resource.k8s.io",
+            "ResourceClaim",
+            json!({"metadata": {"deletionTimestamp": at(1)}, "status": {"allocation": {}, "reservedFor": [{}]}}),
+            "x deleted,allocated,reserved 5m",
+        ),
+        (
+            "resource.k8s.io",
+            "ResourceSlice",
+            json!({"spec": {"nodeName": "n", "driver": "d", "pool": {"name": "p"}}}),
+            "x n d p 5m",
+        ),
+        ("storage.k8s.io", "VolumeAttributesClass", json!({"driverName": "d"}), "x d 5m"),
+        (
+            "",
+            "Event",
+            json!({"type": "Normal", "reason": "R", "involvedObject": {"kind": "Pod"}, "eventTime": at(1),
+                "reportingComponent": "c", "reportingInstance": "i", "series": {"count": 0, "lastObservedTime": at(4)}}),
+            "60s Normal R pod  c, i  4m 0 x",
         ),
         (
             "",
@@ -119,6 +175,14 @@ fn rows_read_as_kubectl_shows_them() {
             "Endpoints",
             json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}], "ports": [{"port": 80}, {"port": 81}]}]}),
             "x 10.0.0.1:80,10.0.0.2:80,10.0.0.1:81 + 1 more... 5m",
+        ),
+        ("", "Endpoints", json!({"subsets": [{"notReadyAddresses": [{"ip": "10.0.0.1"}]}]}), "x  5m"),
+        ("", "Endpoints", json!({}), "x <none> 5m"),
+        (
+            "discovery.k8s.io",
+            "EndpointSlice",
+            json!({"addressType": "IPv4", "ports": [{"name": "p"}, {}, {"port": 80}], "endpoints": []}),
+            "x IPv4 p,*,80 <unset> 5m",
         ),
         (
             "flowcontrol.apiserver.k8s.io",
@@ -179,6 +243,17 @@ fn pods_say_what_they_are_doing() {
     let initializing = json!({"phase": "Pending", "initContainerStatuses": [
         {"name": "a", "state": {"terminated": {"exitCode": 0}}}, {"name": "b", "state": {"running": {}}, "restartCount": 1}]});
     started(&pod(inits, initializing), "x 0/1 Init:1/2 1 5m");
+    let sidecar = json!({"name": "a", "restartPolicy": "Always"});
+    let two = json!({"containers": [{}], "initContainers": [sidecar, {"name": "b"}, {"name": "c"}]});
+    let begun = json!({"phase": "Pending", "initContainerStatuses": [
+        {"name": "a", "started": true, "ready": true, "restartCount": 1, "state": {"running": {}}},
+        {"name": "b", "restartCount": 2, "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+        {"name": "c", "restartCount": 4, "state": {"waiting": {"reason": "PodInitializing"}}}],
+        "containerStatuses": [{"ready": true, "restartCount": 8, "state": {"running": {}}}]});
+    started(&pod(two.clone(), begun.clone()), "x 1/2 Init:CrashLoopBackOff 3 5m");
+    let mut initialized = begun;
+    initialized["conditions"] = json!([{"type": "Initialized", "status": "True"}]);
+    started(&pod(two, initialized), "x 2/2 Init:CrashLoopBackOff 9 5m");
     let leaving = json!({"metadata": {"deletionTimestamp": "t"}, "spec": one, "status": {"phase": "Running"}});
     started(&row("", "Pod", leaving), "x 0/1 Terminating 0 5m");
 }

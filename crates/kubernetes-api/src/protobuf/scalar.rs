@@ -6,7 +6,7 @@ use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 use super::ProtobufError;
-use super::messages::{Field, Form};
+use super::messages::{Field, Form, Type};
 use super::wire::Reader;
 
 /// Go writes the zero of every field that is not a pointer, and JSON leaves it out. In these fields, which are pointers
@@ -123,6 +123,8 @@ pub(super) fn zero_counts(message: &str, name: &str) -> bool {
 pub(super) fn is_unset(field: &Field, value: &Value) -> bool {
     match value {
         Value::Null => true,
+        // A message that is written at all says something: no number of pods, a default that is false.
+        _ if matches!(field.type_, Type::Message(_)) => false,
         Value::String(text) => text.is_empty() && field.name != "storageClassName",
         Value::Bool(false) => !field.zero_counts,
         Value::Number(number) => number.as_i64() == Some(0) && !field.zero_counts,

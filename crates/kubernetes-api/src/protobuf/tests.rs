@@ -80,6 +80,8 @@ fn what_is_encoded_is_decoded_again() {
                "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}}, "selector": {"matchLabels": {"a": "b"}},
                "template": {"metadata": {}, "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "100m"}},
                "livenessProbe": {"httpGet": {"port": 80}}}], "volumes": [{"name": "v", "emptyDir": {}}]}}}}),
+        json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {"template": {"metadata": {}},
+               "updateStrategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "25%"}}}}),
         json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"},
                "spec": {"renewTime": "2024-02-29T12:00:00.123456Z", "leaseDurationSeconds": 15}}),
         json!({"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "code": 404,
@@ -90,7 +92,8 @@ fn what_is_encoded_is_decoded_again() {
                "spec": {"group": "g", "names": {"kind": "X", "plural": "xs"}, "scope": "Cluster", "versions": [{"name": "v1",
                "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object", "default": {"a": [1]},
                "items": {"type": "string"}, "additionalProperties": true, "properties": {"p": {"type": "integer", "maximum": 2.5,
-               "additionalProperties": {"type": "string"}}}}}}]}}),
+               "additionalProperties": {"type": "string"}}, "q": {"type": "boolean", "default": false,
+               "additionalProperties": false}, "r": {"type": "string", "default": ""}}}}}]}}),
     ];
     let encode = |object: &Value| encode(object.to_string().as_bytes());
     for object in objects {

@@ -159,14 +159,12 @@ pub(super) fn in_its_pod(container: &Object, pod: &Object, at: &At<'_>, errors: 
     if let (Some(hooks), Some(grace)) = (object(container, "lifecycle"), grace) {
         let at = at.child("lifecycle");
         for name in ["postStart", "preStop"] {
-            let Some(seconds) = object(hooks, name).and_then(|hook| object(hook, "sleep")).map(|s| &s["seconds"])
-            else {
-                continue;
-            };
-            if !(0..=grace).contains(&seconds.as_i64().unwrap_or(0)) {
+            let Some(sleep) = object(hooks, name).and_then(|hook| object(hook, "sleep")) else { continue };
+            let seconds = sleep.get("seconds").and_then(Value::as_i64).unwrap_or(0);
+            if !(0..=grace).contains(&seconds) {
                 let detail = format!("must be non-negative and less than terminationGracePeriodSeconds ({grace})");
                 let at = at.child(name);
-                invalid(errors, &at.child("sleep"), seconds, &detail);
+                invalid(errors, &at.child("sleep"), &seconds.into(), &detail);
             }
         }
     }

@@ -404,6 +404,80 @@ fn others() {
           desiredReplicas: 0
     "#]],
     );
+    // What upstream's types write always.
+    for (group, kind, document, expected) in [
+        (
+            "apps",
+            "ControllerRevision",
+            "{}",
+            expect![[r#"
+            data: null
+            revision: 0
+        "#]],
+        ),
+        (
+            "",
+            "LimitRange",
+            "spec: {}",
+            expect![[r#"
+            spec:
+              limits: null
+        "#]],
+        ),
+        (
+            "",
+            "PersistentVolume",
+            "spec: {iscsi: {iqn: i, targetPortal: t}}",
+            expect![[r#"
+            spec:
+              iscsi:
+                iqn: i
+                iscsiInterface: default
+                lun: 0
+                targetPortal: t
+              persistentVolumeReclaimPolicy: Retain
+              volumeMode: Filesystem
+            status:
+              phase: Pending
+        "#]],
+        ),
+        (
+            "",
+            "Pod",
+            "status: {containerStatuses: [{name: c}]}",
+            expect![[r#"
+            spec:
+              dnsPolicy: ClusterFirst
+              enableServiceLinks: true
+              restartPolicy: Always
+              schedulerName: default-scheduler
+              securityContext: {}
+              terminationGracePeriodSeconds: 30
+            status:
+              containerStatuses:
+              - image: ""
+                imageID: ""
+                lastState: {}
+                name: c
+                ready: false
+                restartCount: 0
+                state: {}
+              phase: Pending
+        "#]],
+        ),
+        (
+            "storage.k8s.io",
+            "VolumeAttachment",
+            "status: {}",
+            expect![[r#"
+            spec: {}
+            status:
+              attached: false
+        "#]],
+        ),
+    ] {
+        check(group, kind, document, &expected);
+    }
     check(
         "rbac.authorization.k8s.io",
         "Role",

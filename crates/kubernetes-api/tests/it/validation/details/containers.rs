@@ -28,6 +28,7 @@ fn containers_in_detail() {
             spec.containers[0].securityContext: Invalid value: {"Capabilities":{"Add":["CAP_SYS_ADMIN"],"Drop":null},"Privileged":null,"SELinuxOptions":null,"WindowsOptions":null,"RunAsUser":null,"RunAsGroup":null,"RunAsNonRoot":null,"ReadOnlyRootFilesystem":null,"AllowPrivilegeEscalation":false,"ProcMount":null,"SeccompProfile":null,"AppArmorProfile":null}: cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN
         "#]],
         ),
+        ("lifecycle: {preStop: {sleep: {}}}", expect![""]),
         (
             "lifecycle: {preStop: {sleep: {seconds: -1}}, postStart: {}}",
             expect![[r#"
