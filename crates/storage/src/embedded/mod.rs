@@ -35,9 +35,9 @@ use crate::{
     WatchStream,
 };
 
-/// What the feed keeps in memory for watchers: several seconds of a busy control plane, within the 60 MiB that the idle
-/// process may take. Whoever is further behind reads from the file.
-const FEED: Limits = Limits { changes: 4096, bytes: 8 << 20 };
+/// What the feed keeps in memory for watchers: a second of a busy control plane, to which they listen all the time. Whoever is
+/// further behind reads from the file.
+const FEED: Limits = Limits { changes: 2048, bytes: 2 << 20 };
 
 /// How the store is opened.
 #[derive(Clone, Copy, Debug)]

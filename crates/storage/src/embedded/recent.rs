@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::{Change, KeyValue, Result};
 
-/// Bytes of one generation; there are two. 1,000 objects of 2 KiB.
-const GENERATION: usize = 2 << 20;
+/// Bytes of one generation; there are two. 500 objects of 2 KiB.
+const GENERATION: usize = 1 << 20;
 
 /// Two generations: when the young one is full it becomes the old one, and what was old and not asked for again goes.
 #[derive(Debug, Default)]
