@@ -362,8 +362,9 @@ impl Strategy for CustomStrategy {
     fn write_row(&self, object: &Object, now: Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
         let Shown { paths, places, .. } = &self.shown;
         let mut found = Places::new();
-        paths.find(object.json(), &mut found);
-        let part = paths.tree(object.json(), &found, places)?;
+        let json = object.json();
+        paths.find(&json, &mut found);
+        let part = paths.tree(&json, &found, places)?;
         out.extend_from_slice(b"\"cells\":");
         serde_json::to_writer(out, &self.cells(&part, now))
     }

@@ -2,6 +2,7 @@
 
 mod apart;
 mod head;
+mod packed;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +12,16 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use head::Head;
+use head::{Head, Text};
+use packed::Packed;
+use parking_lot::Mutex;
 
 use crate::GroupVersionKind;
 use crate::meta::OwnerReference;
 
 pub use apart::Apart;
 pub use head::Labels;
+pub use packed::{Cooling, Packer};
 
 /// Namespace and name. An empty namespace is a cluster-scoped object's; the order is the storage order (namespace,
 /// then name, bytewise).
@@ -52,10 +56,16 @@ impl fmt::Display for ObjectKey {
 }
 
 /// An encoded object. Cheap to share as `Arc<Object>`; never edited in place: decode, change, encode.
-#[derive(Clone)]
 pub struct Object {
-    json: Bytes,
+    /// What it says never changes, only how it is kept.
+    body: Mutex<Body>,
     head: Head,
+}
+
+#[derive(Clone)]
+enum Body {
+    Whole(Bytes),
+    Packed(Packed),
 }
 
 impl Object {
@@ -63,7 +73,7 @@ impl Object {
     pub fn parse(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse(&json)?;
-        Ok(Self { json, head })
+        Ok(Self { body: Mutex::new(Body::Whole(json)), head })
     }
 
     /// As [`Object::parse`], of a document that is known to be valid, because this program encoded it or has read it: all of
@@ -71,7 +81,7 @@ impl Object {
     pub fn parse_valid(json: impl Into<Bytes>) -> Result<Self, serde_json::Error> {
         let json = json.into();
         let head = Head::parse_valid(&json)?;
-        Ok(Self { json, head })
+        Ok(Self { body: Mutex::new(Body::Whole(json)), head })
     }
 
     /// Encodes a tree.
@@ -84,42 +94,62 @@ impl Object {
         Self::parse(serde_json::to_vec(typed)?)
     }
 
-    /// The encoded document.
-    pub fn json(&self) -> &Bytes {
-        &self.json
+    /// The encoded document. Shared, or for an object that was [packed](Packer::pack) made anew each time.
+    pub fn json(&self) -> Bytes {
+        match &*self.body.lock() {
+            Body::Whole(json) => json.clone(),
+            Body::Packed(packed) => packed.unpack(),
+        }
+    }
+
+    /// Whether the document begins with `front`, which names a kind: `{"apiVersion":"v1","kind":"Pod",`.
+    pub fn begins_with(&self, front: &[u8]) -> bool {
+        self.head.begins_with(front)
+    }
+
+    /// Bytes of the encoded document.
+    pub fn size(&self) -> usize {
+        match &*self.body.lock() {
+            Body::Whole(json) => json.len(),
+            Body::Packed(packed) => packed.length as usize,
+        }
+    }
+
+    /// The document, unless it is packed.
+    fn unpacked(&self) -> Option<Bytes> {
+        match &*self.body.lock() {
+            Body::Whole(json) => Some(json.clone()),
+            Body::Packed(_) => None,
+        }
     }
 
     /// The encoded metadata, found without decoding anything.
-    pub fn metadata_json(&self) -> &[u8] {
-        crate::raw_json::member(&self.json, "metadata").map_or(b"{}", |span| &self.json[span])
+    pub fn metadata_json(&self) -> Bytes {
+        let json = self.json();
+        crate::raw_json::member(&json, "metadata").map_or(Bytes::from_static(b"{}"), |span| json.slice(span))
     }
 
     /// Builds the whole tree; for cold paths and for edits.
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
-        serde_json::from_slice(&self.json)
-    }
-
-    /// Builds the tree without the list of field owners, which is left as it is encoded.
-    pub fn apart(&self) -> Result<Apart<'_>, serde_json::Error> {
-        serde_json::from_slice(&self.json)
+        serde_json::from_slice(&self.json())
     }
 
     /// The tree without the list of field owners, for readers who have no use for it; it is often the larger half.
     pub fn to_tree(&self) -> Result<Value, serde_json::Error> {
-        self.apart().map(|apart| apart.tree)
+        serde_json::from_slice::<Apart<'_>>(&self.json()).map(|apart| apart.tree)
     }
 
     /// Decodes into a typed object.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_slice(&self.json)
+        serde_json::from_slice(&self.json())
     }
 
     pub fn api_version(&self) -> &str {
-        self.head.api_version.get(&self.json)
+        self.head.text(Text::ApiVersion)
     }
 
     pub fn kind(&self) -> &str {
-        self.head.kind.get(&self.json)
+        self.head.text(Text::Kind)
     }
 
     pub fn gvk(&self) -> GroupVersionKind {
@@ -132,21 +162,21 @@ impl Object {
     }
 
     pub fn name(&self) -> &str {
-        self.head.name.get(&self.json)
+        self.head.text(Text::Name)
     }
 
     /// `None` for a cluster-scoped object.
     pub fn namespace(&self) -> Option<&str> {
-        (!self.head.namespace.is_empty()).then(|| self.head.namespace.get(&self.json))
+        Some(self.head.text(Text::Namespace)).filter(|namespace| !namespace.is_empty())
     }
 
     pub fn uid(&self) -> &str {
-        self.head.uid.get(&self.json)
+        self.head.text(Text::Uid)
     }
 
     /// The opaque text as it stands in the document; empty when the object was never stored.
     pub fn resource_version(&self) -> &str {
-        self.head.resource_version.get(&self.json)
+        self.head.text(Text::ResourceVersion)
     }
 
     /// The resource version as the number that it is with a store of revisions, which grow with every write; 0 when it is
@@ -160,15 +190,15 @@ impl Object {
     }
 
     pub fn is_deleting(&self) -> bool {
-        !self.head.deletion_timestamp.is_empty()
+        self.deletion_timestamp().is_some()
     }
 
     pub fn deletion_timestamp(&self) -> Option<&str> {
-        self.is_deleting().then(|| self.head.deletion_timestamp.get(&self.json))
+        Some(self.head.text(Text::DeletionTimestamp)).filter(|time| !time.is_empty())
     }
 
     pub fn labels(&self) -> Labels<'_> {
-        Labels { json: &self.json, pairs: &self.head.labels }
+        self.head.labels()
     }
 
     pub fn label(&self, key: &str) -> Option<&str> {
@@ -185,13 +215,16 @@ impl Object {
 
     /// Parsed on each call: annotations are large and few paths look at them.
     pub fn annotations(&self) -> BTreeMap<String, String> {
-        serde_json::from_slice::<Option<BTreeMap<_, _>>>(self.annotations_json()).ok().flatten().unwrap_or_default()
+        serde_json::from_slice::<Option<BTreeMap<_, _>>>(&self.annotations_json()).ok().flatten().unwrap_or_default()
     }
 
     /// One annotation, found in the text; the others are skipped over.
     pub fn annotation(&self, key: &str) -> Option<String> {
+        if self.head.annotations.is_empty() {
+            return None;
+        }
         let json = self.annotations_json();
-        match crate::raw_json::member(json, key) {
+        match crate::raw_json::member(&json, key) {
             Some(span) => serde_json::from_slice(&json[span]).ok(),
             // A key may be spelled with escapes.
             None if json.contains(&b'\\') => self.annotations().remove(key),
@@ -200,18 +233,32 @@ impl Object {
     }
 
     /// Empty where there are none.
-    fn annotations_json(&self) -> &[u8] {
-        self.head.annotations.encoded(&self.json)
+    fn annotations_json(&self) -> Bytes {
+        self.part(self.head.annotations.range())
     }
 
     /// The list of field owners as it is encoded; `None` when there is none.
-    pub fn managed_fields_json(&self) -> Option<&str> {
-        let list = &self.head.managed_fields;
-        (!list.is_empty()).then(|| list.get(&self.json))
+    pub fn managed_fields_json(&self) -> Option<Bytes> {
+        let list = self.head.managed_fields;
+        (!list.is_empty()).then(|| self.part(list.range()))
+    }
+
+    fn part(&self, range: std::ops::Range<usize>) -> Bytes {
+        if range.is_empty() { Bytes::new() } else { self.json().slice(range) }
+    }
+
+    fn replace_body(&self, packed: Packed) {
+        *self.body.lock() = Body::Packed(packed);
     }
 
     pub fn shared(self) -> Arc<Self> {
         Arc::new(self)
+    }
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        Self { body: Mutex::new(self.body.lock().clone()), head: self.head.clone() }
     }
 }
 
@@ -266,7 +313,8 @@ mod tests {
             (r#"{"managedFields":null}"#.into(), serde_json::json!({}), Some("null")),
         ] {
             let object = with(&metadata);
-            let apart = object.apart().expect("an object");
+            let json = object.json();
+            let apart: Apart<'_> = serde_json::from_slice(&json).expect("an object");
             assert_eq!(apart.tree, serde_json::json!({"metadata": tree, "a": 1}));
             assert_eq!(apart.owners.map(|list| list.get()), owners);
         }

@@ -176,7 +176,7 @@ impl Definitions {
     /// The names that definitions of a group hold. A definition's own name ends with its group, so others need not be read.
     fn claims(&self, group: &str) -> Vec<naming::Claim> {
         let of_group = |object: &&Arc<Object>| object.name().split_once('.').is_some_and(|(_, own)| own == group);
-        self.all().iter().filter(of_group).filter_map(|object| naming::Claim::read(object.json()).ok()).collect()
+        self.all().iter().filter(of_group).filter_map(|object| naming::Claim::read(&object.json()).ok()).collect()
     }
 
     fn forget_missing(&self, present: &[Arc<Object>]) {

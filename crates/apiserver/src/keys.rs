@@ -117,8 +117,8 @@ fn members_with(out: &mut Vec<u8>, metadata: &Map<String, Value>, owners: &[u8])
 /// The stored form of an object as clients see it, with another metadata (whose own revision does not count) and other field
 /// owners (encoded; empty: none). `None` when it does not begin as [`encode_with`] begins.
 pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Value>) -> Option<Bytes> {
-    let json = &object.json()[..];
-    let mut members = raw_json::members(json);
+    let json = object.json();
+    let mut members = raw_json::members(&json);
     let ((first, _), (second, _), (third, span)) = (members.next()?, members.next()?, members.next()?);
     if (first, second, third) != (b"apiVersion", b"kind", b"metadata") {
         return None;
@@ -133,14 +133,14 @@ pub fn with_metadata(object: &Object, owners: &[u8], metadata: &Map<String, Valu
 /// The stored form of an object as clients see it, with another status and other field owners (encoded; empty: none). `None`
 /// when it is not spelled as [`encode_with`] spells it.
 pub fn with_status(object: &Object, owners: &[u8], status: &Value) -> Option<Bytes> {
-    let json = &object.json()[..];
+    let json = object.json();
     let mut out = Vec::with_capacity(json.len() + owners.len() + 256);
     let (mut last, mut written) = (&b""[..], false);
     let put_status = |out: &mut Vec<u8>| -> Option<()> {
         out.extend_from_slice(b",\"status\":");
         serde_json::to_writer(out, status).ok()
     };
-    for (place, (name, span)) in raw_json::members(json).enumerate() {
+    for (place, (name, span)) in raw_json::members(&json).enumerate() {
         match (place, name) {
             (0, b"apiVersion") => spelled(&mut out, b"{", name, &json[span]),
             (1, b"kind") => spelled(&mut out, b",", name, &json[span]),

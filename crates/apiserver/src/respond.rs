@@ -62,7 +62,8 @@ fn to_protobuf(json: &[u8]) -> Result<Bytes, Status> {
 
 /// A list of whole objects as protobuf; `head` is the list without its items.
 pub fn protobuf_list(head: &[u8], items: &[Arc<Object>]) -> Result<Response, Status> {
-    let items = items.iter().map(|item| &item.json()[..]);
+    let items: Vec<_> = items.iter().map(|item| item.json()).collect();
+    let items = items.iter().map(|item| &item[..]);
     let bytes = kubernetes_api::protobuf::encode_list(head, items).map_err(no_protobuf)?;
     Ok(with_type(StatusCode::OK, full(bytes), PROTOBUF))
 }

@@ -150,7 +150,7 @@ pub fn shaped_list(
         match form.include {
             Include::None => out.extend_from_slice(b"null"),
             Include::Metadata => put_metadata(&mut out, item, form.meta),
-            Include::Object => out.extend_from_slice(item.json()),
+            Include::Object => out.extend_from_slice(&item.json()),
         }
         out.push(b'}');
     }
@@ -170,6 +170,6 @@ fn put_metadata(out: &mut Vec<u8>, object: &Object, api_version: &str) {
     out.extend_from_slice(b"{\"apiVersion\":\"");
     out.extend_from_slice(api_version.as_bytes());
     out.extend_from_slice(b"\",\"kind\":\"PartialObjectMetadata\",\"metadata\":");
-    out.extend_from_slice(object.metadata_json());
+    out.extend_from_slice(&object.metadata_json());
     out.push(b'}');
 }

@@ -268,7 +268,7 @@ impl Client {
             let request = codec::request(method, path, bytes.into(), "application/json")?;
             match self.answer(request, MAX_LIST_BYTES).await? {
                 Answer::Bytes(bytes) => Ok(bytes),
-                Answer::Payload(Payload::Object(object)) => Ok(object.json().clone()),
+                Answer::Payload(Payload::Object(object)) => Ok(object.json()),
                 Answer::Payload(_) => Err(Error::unexpected(path, "a list of shared objects")),
             }
         })

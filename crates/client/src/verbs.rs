@@ -147,7 +147,7 @@ impl Client {
         Box::pin(async move {
             self.0.counts.add("create", resource);
             let path = options.query().after(&resource.collection_path(object.namespace()));
-            self.one(codec::request(Method::POST, &path, object.json().clone(), "application/json")?, resource).await
+            self.one(codec::request(Method::POST, &path, object.json(), "application/json")?, resource).await
         })
     }
 
@@ -190,7 +190,7 @@ impl Client {
         Box::pin(async move {
             self.0.counts.add(if subresource == Some("status") { "update_status" } else { "update" }, resource);
             let path = options.query().after(&with_subresource(resource.object_path(&object.key()), subresource));
-            self.one(codec::request(Method::PUT, &path, object.json().clone(), "application/json")?, resource).await
+            self.one(codec::request(Method::PUT, &path, object.json(), "application/json")?, resource).await
         })
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use apimachinery::object::Cooling;
 use apimachinery::{ApiResource, Object, Status};
 use client::{Client, ListOptions, WatchOptions};
 use futures::StreamExt;
@@ -78,6 +79,8 @@ struct Inner {
     client: Client,
     world: World,
     cache: Cache,
+    /// Of objects that only this informer has; those of this process's server are packed by it.
+    cooling: Option<Mutex<Cooling>>,
     /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
     handlers: Mutex<Vec<Handler>>,
     synced: Level<bool>,
@@ -112,6 +115,7 @@ impl Informer {
         stop: CancellationToken,
     ) -> Self {
         let informer = Self(Arc::new(Inner {
+            cooling: (!client.is_in_process()).then(Mutex::default),
             resource,
             selection,
             client,
@@ -303,6 +307,9 @@ impl Informer {
 
     fn put(&self, object: Arc<Object>, initial: bool) {
         let handlers = self.0.handlers.lock();
+        if let Some(cooling) = &self.0.cooling {
+            cooling.lock().note(&object);
+        }
         let event = match self.0.cache.insert(object.clone()) {
             None => Event::Added { object, initial },
             Some(old) if old.resource_version() == object.resource_version() && old.uid() == object.uid() => return,

@@ -170,7 +170,7 @@ impl Strategy for BuiltIn {
     }
 
     fn write_row(&self, object: &Object, now: Time, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        columns::write_row(&self.group, &self.kind, object.json(), now, out)
+        columns::write_row(&self.group, &self.kind, &object.json(), now, out)
     }
 }
 

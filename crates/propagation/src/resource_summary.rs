@@ -39,7 +39,7 @@ struct PodStatus {
 impl Share {
     fn read(pod: &Object) -> Result<Self, String> {
         let Pod { spec, status } =
-            serde_json::from_slice(pod.json()).map_err(|error| format!("pod {}: {error}", pod.key()))?;
+            serde_json::from_slice(&pod.json()).map_err(|error| format!("pod {}: {error}", pod.key()))?;
         let mut request = pod_request(&spec, Limits::Ignored).map_err(|error| format!("pod {}: {error}", pod.key()))?;
         request.insert("pods".to_owned(), one());
         let phase = status.and_then(|status| status.phase);

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use apimachinery::{Object, raw_json};
+use apimachinery::raw_json;
 use karmada_api::policy::v1alpha1::Placement;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -50,8 +50,8 @@ struct SchedulePriority {
 }
 
 impl<'j> Outline<'j> {
-    pub fn of(binding: &'j Object) -> Result<Self, serde_json::Error> {
-        let json = binding.json();
+    /// Of a binding's document.
+    pub fn of(json: &'j [u8]) -> Result<Self, serde_json::Error> {
         let spec = raw_json::member(json, "spec").map(|span| serde_json::from_slice::<Option<Self>>(&json[span]));
         Ok(spec.transpose()?.flatten().unwrap_or_default())
     }

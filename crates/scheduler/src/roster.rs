@@ -101,7 +101,8 @@ impl Roster {
 
     /// What is needed of a binding that passes: its group and its priority.
     fn admit(&mut self, object: &Object) -> Option<(Arc<str>, i32)> {
-        let outline = Outline::of(object)
+        let json = object.json();
+        let outline = Outline::of(&json)
             .inspect_err(|error| tracing::warn!(%error, "binding cannot be understood"))
             .ok()
             .filter(|outline| match triggers::left_alone(object, outline.stance(), &self.scheduler) {

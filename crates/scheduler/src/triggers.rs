@@ -305,7 +305,8 @@ mod tests {
             let object = Object::from_value(&value).expect("an object");
             let binding = Binding::decode(&object).expect("a binding");
             assert_eq!(left_alone(&object, &binding, DEFAULT_SCHEDULER), expected, "{change}");
-            let outline = Outline::of(&object).expect("a binding");
+            let json = object.json();
+            let outline = Outline::of(&json).expect("a binding");
             assert_eq!(left_alone(&object, outline.stance(), DEFAULT_SCHEDULER), expected, "{change}");
         }
     }

@@ -45,7 +45,7 @@ async fn speed(deployments: usize) -> anyhow::Result<()> {
     let (counter, informer) = (available.clone(), informers.informer(&resource));
     informer.subscribe(move |event| {
         let wanted = format!(r#""availableReplicas":{REPLICAS}"#);
-        let has = |object: &Object| String::from_utf8_lossy(object.json()).contains(&wanted);
+        let has = |object: &Object| String::from_utf8_lossy(&object.json()).contains(&wanted);
         if let Event::Updated { old, new } = event
             && has(new)
             && !has(old)

@@ -33,14 +33,14 @@ struct Heading<'l> {
 /// The encoded list of owners after `member` became `new`, as [`super::track`] would write it; empty where nobody owns
 /// anything. `old` and `new` are objects that hold the member alone. `None` where the whole list must be read for that.
 pub fn track_member(
-    list: Option<&str>,
+    list: Option<&[u8]>,
     member: &str,
     (old, new): (&Value, &Value),
     context: &ManagerContext<'_>,
     type_: &TypeOf,
 ) -> Option<Vec<u8>> {
     let Some(list) = list else { return Some(Vec::new()) };
-    let texts: Vec<&RawValue> = serde_json::from_str(list).ok()?;
+    let texts: Vec<&RawValue> = serde_json::from_slice(list).ok()?;
     if texts.is_empty() {
         return Some(Vec::new());
     }

@@ -1,11 +1,10 @@
-//! The metadata of an encoded object that everyone asks for, as places in its text: most objects of a server are never
-//! looked at, and a copy of each name and label would cost as much as the object.
+//! The metadata of an encoded object that everyone asks for, read once. Texts stand one after the other in one allocation:
+//! they are there whatever becomes of the document.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
-use std::ops::Range;
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -13,105 +12,88 @@ use serde_json::value::RawValue;
 use crate::meta::OwnerReference;
 use crate::raw_json;
 
-/// A text of the document.
-#[derive(Clone, Debug)]
-pub(super) enum Text {
-    /// Where it stands, as it is. Documents are smaller than 4 GiB.
-    Span(u32, u32),
-    /// It is escaped in the document, or is not in it.
-    Owned(Box<str>),
-}
+/// A part of the document, in bytes. Documents are smaller than 4 GiB.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Span(u32, u32);
 
-impl Default for Text {
-    fn default() -> Self {
-        Self::Span(0, 0)
+impl Span {
+    fn of(part: Option<&RawValue>, json: &[u8]) -> Self {
+        part.and_then(|part| place(part.get(), json)).unwrap_or_default()
+    }
+
+    pub fn range(self) -> std::ops::Range<usize> {
+        self.0 as usize..self.1 as usize
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.0 == self.1
     }
 }
 
-impl Text {
-    fn of(text: Cow<'_, str>, json: &[u8]) -> Self {
-        match text {
-            Cow::Borrowed(text) => {
-                place(text, json).map_or_else(|| Self::Owned(text.into()), |(a, b)| Self::Span(a, b))
-            }
-            Cow::Owned(text) => Self::Owned(text.into()),
-        }
-    }
-
-    pub fn get<'t>(&'t self, json: &'t [u8]) -> &'t str {
-        match self {
-            Self::Span(start, end) => {
-                let span: Range<usize> = *start as usize..*end as usize;
-                json.get(span).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
-            }
-            Self::Owned(text) => text,
-        }
-    }
-
-    /// As it is in the document, where it is a part of that.
-    pub fn encoded<'t>(&self, json: &'t [u8]) -> &'t [u8] {
-        match self {
-            Self::Span(start, end) => json.get(*start as usize..*end as usize).unwrap_or_default(),
-            Self::Owned(_) => &[],
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        match self {
-            Self::Span(start, end) => start == end,
-            Self::Owned(text) => text.is_empty(),
-        }
-    }
-}
-
-fn place(text: &str, json: &[u8]) -> Option<(u32, u32)> {
+fn place(text: &str, json: &[u8]) -> Option<Span> {
     let start = (text.as_ptr() as usize).checked_sub(json.as_ptr() as usize)?;
     let end = start + text.len();
     if end > json.len() {
         return None;
     }
-    Some((u32::try_from(start).ok()?, u32::try_from(end).ok()?))
+    Some(Span(u32::try_from(start).ok()?, u32::try_from(end).ok()?))
 }
+
+/// The texts of a [`Head`], in their order.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Text {
+    ApiVersion,
+    Kind,
+    Name,
+    Namespace,
+    Uid,
+    ResourceVersion,
+    /// Empty unless the object is being deleted.
+    DeletionTimestamp,
+}
+
+const TEXTS: usize = Text::DeletionTimestamp as usize + 1;
 
 /// What is parsed once, when an object enters the program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Head {
-    pub api_version: Text,
-    pub kind: Text,
-    pub name: Text,
-    pub namespace: Text,
-    pub uid: Text,
-    pub resource_version: Text,
-    /// Empty unless the object is being deleted.
-    pub deletion_timestamp: Text,
+    /// Those of [`Text`], then keys and values of the labels.
+    texts: Box<str>,
+    /// Where each of the first ends.
+    ends: [u32; TEXTS],
+    /// Where the key and the value of each label end; sorted by key.
+    labels: Box<[(u32, u32)]>,
     pub generation: i64,
-    /// Sorted by key.
-    pub labels: Box<[(Text, Text)]>,
     pub finalizers: Box<[Box<str>]>,
     pub owner_references: Box<[OwnerReference]>,
-    /// As they are encoded.
-    pub annotations: Text,
-    /// As it is encoded.
-    pub managed_fields: Text,
+    pub annotations: Span,
+    pub managed_fields: Span,
+    /// The document begins by naming its kind as this program spells it.
+    plain: bool,
+}
+
+/// What follows in a text that begins by naming a kind as this program spells it: `{"apiVersion":"v1","kind":"Pod",`.
+fn after_front<'t>(text: &'t [u8], api_version: &str, kind: &str) -> Option<&'t [u8]> {
+    let value = text.strip_prefix(b"{\"apiVersion\":\"")?.strip_prefix(api_version.as_bytes())?;
+    value.strip_prefix(b"\",\"kind\":\"")?.strip_prefix(kind.as_bytes())?.strip_prefix(b"\",")
 }
 
 impl Head {
-    pub fn parse(json: &Bytes) -> Result<Self, serde_json::Error> {
+    pub fn parse(json: &[u8]) -> Result<Self, serde_json::Error> {
         Ok(Self::of(json, serde_json::from_slice(json)?))
     }
 
     /// As [`Head::parse`], of a document known to be valid: what comes after the metadata is not looked at where `apiVersion`
     /// and `kind` come before it.
-    pub fn parse_valid(json: &Bytes) -> Result<Self, serde_json::Error> {
+    pub fn parse_valid(json: &[u8]) -> Result<Self, serde_json::Error> {
         match Document::front(json) {
             Some(document) => Ok(Self::of(json, document)),
             None => Self::parse(json),
         }
     }
 
-    fn of(json: &Bytes, document: Document<'_>) -> Self {
+    fn of(json: &[u8], document: Document<'_>) -> Self {
         let Document { api_version, kind, metadata } = document;
-        let text = |text: Plain<'_>| Text::of(text.0, json);
         let mut labels = metadata.labels.0;
         // Stable, and the last of several labels of one name counts.
         labels.sort_by(|a, b| a.0.cmp(&b.0));
@@ -122,24 +104,51 @@ impl Head {
             }
             same
         });
-        let part =
-            |part: Option<&RawValue>| part.map_or_else(Text::default, |it| Text::of(Cow::Borrowed(it.get()), json));
-        let label = |(key, value): (Cow<'_, str>, Cow<'_, str>)| (Text::of(key, json), Text::of(value, json));
+        let plain = after_front(json, &api_version.0, &kind.0).is_some();
+        let deletion_timestamp = metadata.deletion_timestamp.unwrap_or_default();
+        let parts: [Cow<'_, str>; TEXTS] = [
+            api_version,
+            kind,
+            metadata.name,
+            metadata.namespace,
+            metadata.uid,
+            metadata.resource_version,
+            deletion_timestamp,
+        ]
+        .map(|text| text.0);
+        let size = parts.iter().chain(labels.iter().flat_map(|(key, value)| [key, value])).map(|text| text.len()).sum();
+        let mut texts = String::with_capacity(size);
+        let mut end_of = |text: &str| {
+            texts.push_str(text);
+            // Part of a document, so smaller than 4 GiB, too.
+            texts.len() as u32
+        };
         Self {
-            api_version: text(api_version),
-            kind: text(kind),
-            name: text(metadata.name),
-            namespace: text(metadata.namespace),
-            uid: text(metadata.uid),
-            resource_version: text(metadata.resource_version),
-            deletion_timestamp: metadata.deletion_timestamp.map_or_else(Text::default, text),
+            ends: parts.map(|text| end_of(&text)),
+            labels: labels.iter().map(|(key, value)| (end_of(key), end_of(value))).collect(),
+            texts: texts.into_boxed_str(),
             generation: metadata.generation,
-            labels: labels.into_iter().map(label).collect(),
             finalizers: metadata.finalizers.into_boxed_slice(),
             owner_references: metadata.owner_references.into_boxed_slice(),
-            annotations: part(metadata.annotations),
-            managed_fields: part(metadata.managed_fields),
+            annotations: Span::of(metadata.annotations, json),
+            managed_fields: Span::of(metadata.managed_fields, json),
+            plain,
         }
+    }
+
+    pub fn text(&self, which: Text) -> &str {
+        let place = which as usize;
+        let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.texts[start as usize..self.ends[place] as usize]
+    }
+
+    /// Whether `front`, which names a kind, is how the document begins; known without the document.
+    pub fn begins_with(&self, front: &[u8]) -> bool {
+        self.plain && after_front(front, self.text(Text::ApiVersion), self.text(Text::Kind)) == Some(b"")
+    }
+
+    pub fn labels(&self) -> Labels<'_> {
+        Labels { texts: &self.texts, start: self.ends[TEXTS - 1], ends: &self.labels }
     }
 }
 
@@ -261,28 +270,43 @@ where
 /// The labels of an object, sorted by key.
 #[derive(Clone, Copy)]
 pub struct Labels<'o> {
-    pub(super) json: &'o [u8],
-    pub(super) pairs: &'o [(Text, Text)],
+    texts: &'o str,
+    start: u32,
+    ends: &'o [(u32, u32)],
 }
 
 impl<'o> Labels<'o> {
     pub fn get(&self, key: &str) -> Option<&'o str> {
-        let (pairs, json) = (self.pairs, self.json);
-        let at = pairs.binary_search_by(|(own, _)| own.get(json).cmp(key)).ok()?;
-        Some(pairs[at].1.get(json))
+        let (mut low, mut high) = (0, self.ends.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let (own, value) = self.at(middle);
+            match own.cmp(key) {
+                Ordering::Less => low = middle + 1,
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Some(value),
+            }
+        }
+        None
+    }
+
+    fn at(&self, place: usize) -> (&'o str, &'o str) {
+        let start = place.checked_sub(1).map_or(self.start, |before| self.ends[before].1) as usize;
+        let (key, value) = (self.ends[place].0 as usize, self.ends[place].1 as usize);
+        (&self.texts[start..key], &self.texts[key..value])
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'o str, &'o str)> {
-        let (pairs, json) = (self.pairs, self.json);
-        pairs.iter().map(move |(key, value)| (key.get(json), value.get(json)))
+        let labels = *self;
+        (0..labels.len()).map(move |place| labels.at(place))
     }
 
     pub fn len(&self) -> usize {
-        self.pairs.len()
+        self.ends.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.pairs.is_empty()
+        self.ends.is_empty()
     }
 }
 

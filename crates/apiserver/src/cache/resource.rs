@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use apimachinery::object::Packer;
 use apimachinery::{Object, ObjectKey};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use storage::{Change, Revision};
 use tokio::sync::mpsc;
 
@@ -14,8 +15,8 @@ use crate::keys;
 /// Changes remembered for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500
 /// writes/s. What an older start missed is read from the store.
 const HISTORY: usize = 4096;
-/// Bytes of objects that those changes may keep alive: 2,000 small objects.
-const HISTORY_BYTES: usize = 4 << 20;
+/// Bytes of objects that those changes may keep alive: 500 small objects. What history forgets is packed.
+const HISTORY_BYTES: usize = 1 << 20;
 /// Changes a watcher may lag behind: 10 s at 1,600 writes/s; a slower watcher is cut off and starts again.
 pub(super) const LAG: usize = 16_384;
 
@@ -31,7 +32,7 @@ pub struct Event {
 impl Event {
     /// What remembering it costs: the state before it is the business of the event that made that.
     fn weight(&self) -> usize {
-        self.current.as_ref().map_or(0, |object| object.json().len())
+        self.current.as_ref().map_or(0, |object| object.size())
     }
 }
 
@@ -44,7 +45,10 @@ pub struct Subscription {
     pub events: mpsc::Receiver<Arc<Event>>,
 }
 
-pub struct ResourceCache(RwLock<State>);
+pub struct ResourceCache {
+    state: RwLock<State>,
+    packer: Mutex<Packer>,
+}
 
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
@@ -60,19 +64,20 @@ struct State {
 
 impl ResourceCache {
     pub(super) fn new(revision: Revision) -> Self {
-        Self(RwLock::new(State {
+        let state = State {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             history_bytes: 0,
             newest: revision,
             history_from: revision,
             watchers: Vec::new(),
-        }))
+        };
+        Self { state: RwLock::new(state), packer: Mutex::default() }
     }
 
     /// Takes in what there is when the server starts.
     pub(super) fn load(&self, objects: impl Iterator<Item = (ObjectKey, Arc<Object>)>, revision: Revision) {
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         state.objects.extend(objects);
         state.newest = revision;
         state.history_from = revision;
@@ -88,7 +93,7 @@ impl ResourceCache {
             Change::Put { current, .. } => Some(keys::with_revision(&current.value, revision)?.shared()),
             Change::Delete { .. } => None,
         };
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         state.newest = state.newest.max(revision);
         let previous = match &current {
             Some(object) => state.objects.insert(key, Arc::clone(object)),
@@ -99,14 +104,23 @@ impl ResourceCache {
 
     pub(super) fn deliver(&self, event: Event) {
         let event = Arc::new(event);
-        let mut state = self.0.write();
-        state.remember(&event);
-        // A full or closed channel ends the subscription; the watcher sees the end of its stream.
-        state.watchers.retain(|watcher| watcher.try_send(Arc::clone(&event)).is_ok());
+        let forgotten = {
+            let mut state = self.state.write();
+            // A full or closed channel ends the subscription; the watcher sees the end of its stream.
+            state.watchers.retain(|watcher| watcher.try_send(Arc::clone(&event)).is_ok());
+            state.remember(&event)
+        };
+        self.pack(&forgotten);
+    }
+
+    /// Has objects take less room that are seldom looked at.
+    pub(super) fn pack(&self, objects: &[Arc<Object>]) {
+        let mut packer = self.packer.lock();
+        objects.iter().for_each(|object| packer.pack(object));
     }
 
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.0.read().objects.get(key).cloned()
+        self.state.read().objects.get(key).cloned()
     }
 
     /// Up to `limit` (0: all) objects of a namespace (`None`: all) after a key, in storage order, that `keep` accepts;
@@ -119,7 +133,7 @@ impl ResourceCache {
         limit: usize,
         keep: impl Fn(&Object) -> bool,
     ) -> (Vec<Arc<Object>>, usize, Revision) {
-        let state = self.0.read();
+        let state = self.state.read();
         // A token from elsewhere: nothing of this namespace comes after it.
         let foreign = after.is_some_and(|key| namespace.is_some_and(|ns| key.namespace() != Some(ns)));
         if foreign {
@@ -139,7 +153,7 @@ impl ResourceCache {
     /// Begins a watch of what comes after the present state, with that state (of one namespace or all) first.
     pub fn subscribe(&self, namespace: Option<&str>, now: Revision) -> Subscription {
         let (sender, events) = mpsc::channel(LAG);
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         state.watchers.push(sender);
         let revision = state.newest.max(now);
         Subscription {
@@ -153,7 +167,7 @@ impl ResourceCache {
     /// present, as its revision says: what lies between is to be had from the store.
     pub fn subscribe_after(&self, from: Revision, now: Revision) -> Subscription {
         let (sender, events) = mpsc::channel(LAG);
-        let mut state = self.0.write();
+        let mut state = self.state.write();
         if from < state.history_from {
             state.watchers.push(sender);
             return Subscription { initial: Vec::new(), revision: state.newest.max(now), events };
@@ -168,20 +182,27 @@ impl ResourceCache {
 
     /// Every object with the revision of its last write.
     pub(super) fn revisions(&self) -> Vec<(ObjectKey, Revision)> {
-        let state = self.0.read();
+        let state = self.state.read();
         state.objects.iter().map(|(key, object)| (key.clone(), object.revision())).collect()
     }
 }
 
 impl State {
-    fn remember(&mut self, event: &Arc<Event>) {
+    /// Adds to the history; answers what it forgets for that and is still the state of an object.
+    fn remember(&mut self, event: &Arc<Event>) -> Vec<Arc<Object>> {
+        let mut forgotten = Vec::new();
         self.history_bytes += event.weight();
         self.history.push_back(Arc::clone(event));
         while self.history.len() > HISTORY || self.history_bytes > HISTORY_BYTES {
-            let Some(oldest) = self.history.pop_front() else { return };
+            let Some(oldest) = self.history.pop_front() else { break };
             self.history_bytes -= oldest.weight();
             self.history_from = oldest.revision;
+            let is_state = |object: &&Arc<Object>| {
+                self.objects.get(&object.key()).is_some_and(|current| Arc::ptr_eq(current, object))
+            };
+            forgotten.extend(oldest.current.as_ref().filter(is_state).cloned());
         }
+        forgotten
     }
 
     fn in_scope(&self, namespace: Option<&str>) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
@@ -263,7 +284,8 @@ mod tests {
             let cache = ResourceCache::new(1);
             let last = at_most as u64 + 100;
             (2..=last).for_each(|revision| change(&cache, revision, size));
-            let state = cache.0.read();
+            let state = cache.state.read();
+            assert!(state.objects.values().all(|object| object.size() > size), "what is kept can be read");
             assert!(state.history.len() <= at_most && state.history.len() + 1 >= at_most, "{}", state.history.len());
             assert_eq!(state.history_bytes, state.history.iter().map(|event| event.weight()).sum::<usize>());
             // Without a gap: every change after this revision is there.

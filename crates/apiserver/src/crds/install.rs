@@ -55,7 +55,7 @@ impl Definitions {
     }
 
     fn plan(&self, crds: &[Value]) -> Result<Vec<Write>, InstallError> {
-        let mut settled: Vec<Claim> = self.all().iter().filter_map(|object| Claim::read(object.json()).ok()).collect();
+        let mut settled: Vec<Claim> = self.all().iter().filter_map(|object| Claim::read(&object.json()).ok()).collect();
         let mut writes = Vec::new();
         for Proposed { mut tree, mut typed, stored } in self.proposed(crds)? {
             typed.status = naming::desired_status(&typed, &settled, self.now());

@@ -64,16 +64,17 @@ impl Frames {
             }
         };
         if self.form.shape == Shape::Whole && self.encoding != Encoding::Protobuf {
-            out.reserve(object.json().len() + 40);
+            let json = object.json();
+            out.reserve(json.len() + 40);
             out.extend_from_slice(b"{\"type\":\"");
             out.extend_from_slice(type_.as_bytes());
             out.extend_from_slice(b"\",\"object\":");
-            out.extend_from_slice(object.json());
+            out.extend_from_slice(&json);
             out.extend_from_slice(b"}\n");
             return;
         }
         if self.form.shape == Shape::Whole {
-            return put_protobuf(type_, object.json(), out);
+            return put_protobuf(type_, &object.json(), out);
         }
         let now = Time::new(self.world.now());
         match shape::shaped(&self.resource, &object, self.form, now) {

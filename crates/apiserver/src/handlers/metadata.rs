@@ -47,8 +47,9 @@ impl Call<'_> {
         change: &Map<String, Value>,
         fields: &[&str],
     ) -> Result<Option<(Value, Value)>, Status> {
-        let Some(span) = raw_json::member(stored.json(), "metadata") else { return Ok(None) };
-        let mut old: Value = serde_json::from_slice(&stored.json()[span]).map_err(errors::document)?;
+        let json = stored.json();
+        let Some(span) = raw_json::member(&json, "metadata") else { return Ok(None) };
+        let mut old: Value = serde_json::from_slice(&json[span]).map_err(errors::document)?;
         let Some(members) = old.as_object_mut() else { return Ok(None) };
         members.remove("managedFields");
         let mut new = old.clone();
@@ -77,8 +78,9 @@ impl Call<'_> {
     /// The stored form of the object with its new metadata.
     fn with_metadata(&self, stored: &Object, old: &Value, new: &Value) -> Option<bytes::Bytes> {
         let (list, schema) = (stored.managed_fields_json(), &self.resource.info.schema);
-        let owners =
-            self.as_manager(|context| managed_fields::track_member(list, "metadata", (old, new), context, schema));
+        let owners = self.as_manager(|context| {
+            managed_fields::track_member(list.as_deref(), "metadata", (old, new), context, schema)
+        });
         keys::with_metadata(stored, &owners?, new["metadata"].as_object()?)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use apimachinery::managed_fields::{self, EntryError, FieldSet, ManagerContext, NO_FIELDS, Owners};
 use apimachinery::object::Apart;
-use apimachinery::{Object, Status, names};
+use apimachinery::{Status, names};
 use http::header::USER_AGENT;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -27,8 +27,9 @@ pub(super) struct Live<'o> {
 }
 
 impl<'o> Live<'o> {
-    pub fn of(object: &'o Object) -> Result<Self, Status> {
-        let Apart { tree, owners } = object.apart().map_err(errors::document)?;
+    /// Of the object's document.
+    pub fn of(json: &'o [u8]) -> Result<Self, Status> {
+        let Apart { tree, owners } = serde_json::from_slice(json).map_err(errors::document)?;
         Ok(Self { tree, list: owners })
     }
 

@@ -53,7 +53,7 @@ impl Call<'_> {
     /// The status as it is and as it will be, each in an object of its own; `None` unless all is well with it.
     fn statuses(&self, stored: &Object, change: &Value) -> Result<Option<(Value, Value)>, Status> {
         let json = stored.json();
-        let old: Option<Value> = match raw_json::member(json, "status") {
+        let old: Option<Value> = match raw_json::member(&json, "status") {
             Some(span) => Some(serde_json::from_slice(&json[span]).map_err(errors::document)?),
             None => None,
         };
@@ -77,8 +77,8 @@ impl Call<'_> {
     /// The stored form of the object with its new status.
     fn spliced(&self, stored: &Object, old: &Value, new: &Value) -> Option<Bytes> {
         let (list, schema) = (stored.managed_fields_json(), &self.resource.info.schema);
-        let owners =
-            self.as_manager(|context| managed_fields::track_member(list, "status", (old, new), context, schema));
+        let owners = self
+            .as_manager(|context| managed_fields::track_member(list.as_deref(), "status", (old, new), context, schema));
         keys::with_status(stored, &owners?, &new["status"])
     }
 }

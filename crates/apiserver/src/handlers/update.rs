@@ -120,7 +120,8 @@ impl Call<'_> {
         let mut stored = self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
             let served = self.served(Arc::clone(&stored))?;
-            let live = Live::of(&served)?;
+            let json = served.json();
+            let live = Live::of(&json)?;
             let new = change(&live)?;
             let named_version = self.check_preconditions(&live.tree, &new.object)?;
             match self.write(key, &stored, &served, &live, new, dry_run).await? {

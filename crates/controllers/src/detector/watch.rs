@@ -120,7 +120,7 @@ pub(crate) fn is_change(old: &Object, new: &Object) -> bool {
         return true;
     }
     let bookkeeping = Some(("metadata", &["managedFields", "resourceVersion"][..]));
-    if raw_json::same_but(old.json(), new.json(), &["status"], bookkeeping) {
+    if raw_json::same_but(&old.json(), &new.json(), &["status"], bookkeeping) {
         return false;
     }
     match (trimmed(old), trimmed(new)) {

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey, raw_json};
+use bytes::Bytes;
 use controller_runtime::{Event, Informer, Priority, Selection, WorkQueue, run_workers};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
@@ -187,8 +188,9 @@ fn note_work(context: &Context, event: &Event) {
 }
 
 fn changes_status(event: &Event) -> bool {
-    fn status(object: &Object) -> Option<&[u8]> {
-        Some(&object.json()[raw_json::member(object.json(), "status")?])
+    fn status(object: &Object) -> Option<Bytes> {
+        let json = object.json();
+        raw_json::member(&json, "status").map(|span| json.slice(span))
     }
     matches!(event, Event::Updated { old, new } if status(old) != status(new))
 }

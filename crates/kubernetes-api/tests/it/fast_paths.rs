@@ -1,6 +1,7 @@
 //! What is read out of an object's text without building its tree, compared with the tree: for every built-in kind, with
 //! members in any order, blanks anywhere and letters written as escapes (all but those in names of fields).
 
+use apimachinery::object::{Apart, Packer};
 use apimachinery::{GroupVersionKind, Object};
 use serde_json::Value;
 
@@ -55,8 +56,15 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn check(gvk: &GroupVersionKind, tree: &Value, json: &str) {
+fn check(gvk: &GroupVersionKind, tree: &Value, json: &str, packer: &mut Packer) {
     let object = Object::parse(json.to_owned()).unwrap_or_else(|error| panic!("{gvk}: {error}\n{json}"));
+    check_parts(gvk, tree, json, &object);
+    packer.pack(&object);
+    assert_eq!(object.json(), json);
+    check_parts(gvk, tree, json, &object);
+}
+
+fn check_parts(gvk: &GroupVersionKind, tree: &Value, json: &str, object: &Object) {
     let metadata = &tree["metadata"];
     let of = |field: &str| metadata[field].as_str().unwrap_or_default();
     assert_eq!((object.api_version(), object.kind()), (&*gvk.api_version(), &*gvk.kind), "{json}");
@@ -78,14 +86,14 @@ fn check(gvk: &GroupVersionKind, tree: &Value, json: &str) {
     }
     assert_eq!(object.annotation("not there"), None);
 
-    let apart = object.apart().expect("it was parsed");
+    let apart: Apart<'_> = serde_json::from_str(json).expect("it was parsed");
     let mut whole = apart.tree;
     assert!(whole["metadata"].get("managedFields").is_none(), "{json}");
     if let Some(owners) = apart.owners {
         whole["metadata"]["managedFields"] = serde_json::from_str(owners.get()).expect("a part of the document");
     }
     assert_eq!(&whole, tree, "{json}");
-    assert_eq!(serde_json::from_slice::<Value>(object.metadata_json()).expect("a part of the document"), *metadata);
+    assert_eq!(serde_json::from_slice::<Value>(&object.metadata_json()).expect("a part of the document"), *metadata);
     assert_eq!(object.to_value().expect("it was parsed"), *tree);
 }
 
@@ -95,6 +103,7 @@ fn every_kind_reads_the_same_with_and_without_its_tree() {
     for resource in kubernetes_api::resources() {
         let gvk = resource.info.resource.gvk();
         let Some(type_) = kubernetes_api::schema_for(&gvk) else { continue };
+        let mut packer = Packer::default();
         for seed in 1..=12 {
             let mut dice = Dice(seed);
             let Some(mut tree) = any(&mut dice, &type_, 0).filter(Value::is_object) else { continue };
@@ -103,10 +112,10 @@ fn every_kind_reads_the_same_with_and_without_its_tree() {
             if !tree["metadata"].is_object() {
                 continue;
             }
-            check(&gvk, &tree, &tree.to_string());
+            check(&gvk, &tree, &tree.to_string(), &mut packer);
             let mut json = String::new();
             write(&tree, 0, &mut dice, &mut json);
-            check(&gvk, &tree, &json);
+            check(&gvk, &tree, &json, &mut packer);
             seen += 1;
         }
     }
