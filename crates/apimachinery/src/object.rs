@@ -115,12 +115,9 @@ impl Object {
         }
     }
 
-    /// The document, unless it is packed.
-    fn unpacked(&self) -> Option<Bytes> {
-        match &*self.body.lock() {
-            Body::Whole(json) => Some(json.clone()),
-            Body::Packed(_) => None,
-        }
+    /// Whether the document was [packed](Packer::pack), so that each reader gets one of his own.
+    pub fn is_packed(&self) -> bool {
+        matches!(&*self.body.lock(), Body::Packed(_))
     }
 
     /// The encoded metadata, found without decoding anything.

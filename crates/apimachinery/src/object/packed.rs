@@ -75,8 +75,9 @@ impl Packer {
     /// Has the object take less room from now on; whoever reads its document pays for that with a few microseconds. What gains
     /// nothing is left as it is.
     pub fn pack(&mut self, object: &Object) {
-        let Some(document) = object.unpacked() else { return };
-        if let Some(packed) = self.packed(&document) {
+        if !object.is_packed()
+            && let Some(packed) = self.packed(&object.json())
+        {
             object.replace_body(packed);
         }
     }
@@ -133,10 +134,6 @@ mod tests {
         )
     }
 
-    fn is_packed(object: &Object) -> bool {
-        object.unpacked().is_none()
-    }
-
     #[test]
     fn a_packed_object_says_what_it_said() {
         let mut packer = Packer::default();
@@ -145,7 +142,7 @@ mod tests {
             let object = Object::parse(text.clone()).expect("a document");
             packer.pack(&object);
             packer.pack(&object);
-            assert_eq!(is_packed(&object), text.len() >= WORTHWHILE, "{size}");
+            assert_eq!(object.is_packed(), text.len() >= WORTHWHILE, "{size}");
             let copy = object.clone();
             assert_eq!((object.json(), object.size()), (copy.json(), text.len()));
             assert_eq!(object.json(), text);
@@ -199,8 +196,8 @@ mod tests {
             (0..400).map(|n| Object::parse(document(n, 1000)).expect("a document").shared()).collect();
         objects.iter().for_each(|object| cooling.note(object));
         let (first, last) = (&objects[0], &objects[399]);
-        assert!(is_packed(first) && !is_packed(last));
-        let recent = objects.iter().filter(|object| !is_packed(object));
+        assert!(first.is_packed() && !last.is_packed());
+        let recent = objects.iter().filter(|object| !object.is_packed());
         assert!(recent.map(|object| object.size()).sum::<usize>() <= RECENT);
         assert_eq!(cooling.bytes, cooling.recent.iter().map(|object| object.size()).sum::<usize>());
     }

@@ -337,3 +337,34 @@ impl Cache {
         Ok(stream)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use apimachinery::ObjectKey;
+    use storage::memory::MemoryStore;
+    use storage::{Op, Txn};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_start_finds_is_packed_in_a_while_and_reads_as_before() {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let text = |n: u32| {
+            let data = "some text that all of them have in common ".repeat(10);
+            format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"n{n}"}},"data":"{data}{n}"}}"#)
+        };
+        for n in 0..40 {
+            let ops =
+                vec![Op::Put { key: format!("/registry/core/xs/n{n}").into(), value: text(n).into(), lease: None }];
+            store.txn(Txn { guards: Vec::new(), ops }).await.expect("a write");
+        }
+        let (cache, follower) = Cache::start(store, Vec::new()).await.expect("a cache");
+        tokio::spawn(follower.run());
+        let all = || (0..40).filter_map(|n| cache.resource("core/xs").get(&ObjectKey::cluster(format!("n{n}"))));
+        let seen: Vec<_> = all().map(|object| object.json()).collect();
+        assert_eq!((seen.len(), all().filter(|object| object.is_packed()).count()), (40, 0));
+        tokio::time::sleep(2 * SETTLED).await;
+        assert_eq!(all().filter(|object| object.is_packed()).count(), 40);
+        assert_eq!(all().map(|object| object.json()).collect::<Vec<_>>(), seen);
+    }
+}
