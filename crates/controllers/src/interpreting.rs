@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
 use base64::Engine as _;
 use client::{Client, Endpoint};
 use controller_runtime::InformerSet;
-use interpreter::lua::{Budget, Clock, Engine};
+use interpreter::lua::{Aside, Budget, Clock, Engine};
 use interpreter::webhook::{Answer, Conversation, Hook, Hooks, Question, Response};
 use interpreter::{Customizations, Interpreter, Layer, Scripts, shipped};
 use karmada_api::ApiType;
@@ -18,6 +19,7 @@ use karmada_api::config::v1alpha1::{
     ResourceInterpreterCustomization, ResourceInterpreterWebhookConfiguration, ServiceReference,
 };
 use parking_lot::{Mutex, RwLock};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use world::World;
 
 use crate::stores::Store;
@@ -28,6 +30,24 @@ use crate::{Connector, metrics};
 const ROUNDS: usize = 4;
 /// The documented time-out of a webhook that names none.
 const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Scripts at once that have a thread of their own; more share those of all others, which bounds what they take.
+const ASIDE: usize = 2;
+
+/// A script runs for up to a second: what else waits for its thread goes on meanwhile, where there is more than one.
+fn aside() -> Aside {
+    let running = AtomicUsize::new(0);
+    Arc::new(move |run| {
+        let has_threads = Handle::try_current().is_ok_and(|it| it.runtime_flavor() == RuntimeFlavor::MultiThread);
+        let before = running.fetch_add(1, Ordering::Relaxed);
+        if has_threads && before < ASIDE {
+            tokio::task::block_in_place(run);
+        } else {
+            run();
+        }
+        running.fetch_sub(1, Ordering::Relaxed);
+    })
+}
 
 pub(crate) struct Interpreting {
     customizations: Arc<Customizations>,
@@ -53,7 +73,7 @@ impl Interpreting {
     ) -> Self {
         let time = world.clone();
         let clock: Clock = Arc::new(move || time.now());
-        let engine = Engine::new(clock, Budget::default());
+        let engine = Engine::running_aside(clock, Budget::default(), aside());
         let pool = engine.clone();
         registry.collect(move |samples| {
             let uses = pool.uses();

@@ -56,10 +56,13 @@ pub fn library(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
     let m = meter.clone();
     lib.raw_set(
         "getResourceQuantity",
-        lua.create_function(move |_, text: Option<LuaString>| {
+        lua.create_function(move |_, text: Value| {
             m.charge(50)?;
-            let Some(text) = text else { return Ok(0.0) };
-            let amount = quantity(&text)?;
+            let amount = match text {
+                Value::Nil => return Ok(0.0),
+                Value::String(text) => quantity(&text)?,
+                other => return Err(error(format!("expect a quantity string, got {}", type_name(&other)))),
+            };
             if amount.is_negative() {
                 return Err(error(format!("quantity {amount} is negative")));
             }

@@ -12,6 +12,8 @@ use super::{Call, Script, ScriptError, Shape, clock, kube, strings, type_name};
 
 /// Compiled scripts kept: eight operations of thirty kinds.
 const MAX_SCRIPTS: usize = 256;
+/// What is told of an error, in bytes: it goes into conditions and events.
+const MAX_ERROR: usize = 4096;
 /// A machine that holds more than this after a call collects its garbage.
 const COLLECT_ABOVE: usize = 4 << 20;
 
@@ -27,7 +29,12 @@ pub struct Machine {
 
 impl From<mlua::Error> for ScriptError {
     fn from(error: mlua::Error) -> Self {
-        Self(message(&error))
+        let mut text = message(&error);
+        if text.len() > MAX_ERROR {
+            text.truncate(text.floor_char_boundary(MAX_ERROR));
+            text.push_str("...");
+        }
+        Self(text)
     }
 }
 
@@ -73,8 +80,13 @@ impl Machine {
         Ok(Self { lua, meter, fresh, compiled: HashMap::new(), stopped: false })
     }
 
+    /// Whether the last call used up its budget.
+    pub fn is_exhausted(&self) -> bool {
+        self.meter.end().is_some()
+    }
+
     pub fn reusable(&self) -> bool {
-        !self.stopped && self.meter.end().is_none() && self.compiled.len() < MAX_SCRIPTS
+        !self.stopped && !self.is_exhausted() && self.compiled.len() < MAX_SCRIPTS
     }
 
     pub fn prepare(&mut self, script: &Script) -> Result<Function, ScriptError> {
@@ -158,12 +170,17 @@ fn natives(lua: &Lua, meter: &Arc<Meter>) -> mlua::Result<Table> {
     let m = meter.clone();
     native.raw_set(
         "caught",
-        lua.create_function(move |_, error: LuaValue| {
+        lua.create_function(move |lua, error: LuaValue| {
             if is_of_memory(&error) {
                 m.out_of_memory();
             }
-            Ok(())
+            // What our own functions raise is a text to scripts, as what Lua's raise is.
+            match &error {
+                LuaValue::Error(raised) => lua.create_string(message(raised)).map(LuaValue::String),
+                _ => Ok(error),
+            }
         })?,
     )?;
+    native.raw_set("number", lua.create_function(|_, value: f64| Ok(strings::number_text(value)))?)?;
     Ok(native)
 }

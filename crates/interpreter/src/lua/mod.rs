@@ -8,6 +8,7 @@ mod machine;
 mod meter;
 mod pattern;
 mod strings;
+mod suspects;
 
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use serde_json::Value;
 
 use machine::Machine;
 pub use meter::{Budget, Clock};
+use suspects::Suspects;
 
 /// Machines kept for the next call; more calls at once make machines that are thrown away afterwards. Each holds about
 /// 100 KiB and the scripts it has run.
@@ -79,9 +81,14 @@ pub struct Call<'a> {
 #[derive(Clone)]
 pub struct Engine(Arc<Shared>);
 
+/// Runs what it is given, wherever that is out of the way of others.
+pub type Aside = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
+
 struct Shared {
     clock: Clock,
     budget: Budget,
+    aside: Option<Aside>,
+    suspects: Suspects,
     scripts: AtomicU64,
     idle: Mutex<Vec<Machine>>,
     uses: [AtomicU64; 4],
@@ -104,8 +111,18 @@ impl std::fmt::Debug for Engine {
 
 impl Engine {
     pub fn new(clock: Clock, budget: Budget) -> Self {
+        Self::with(clock, budget, None)
+    }
+
+    /// Scripts are run by `aside`: one may take the better part of a second of its thread.
+    pub fn running_aside(clock: Clock, budget: Budget, aside: Aside) -> Self {
+        Self::with(clock, budget, Some(aside))
+    }
+
+    fn with(clock: Clock, budget: Budget, aside: Option<Aside>) -> Self {
         let (scripts, uses) = (AtomicU64::new(0), Default::default());
-        Self(Arc::new(Shared { clock, budget, scripts, idle: Mutex::default(), uses }))
+        let (suspects, idle) = Default::default();
+        Self(Arc::new(Shared { clock, budget, aside, suspects, scripts, idle, uses }))
     }
 
     /// A script whose syntax is looked at when it is called.
@@ -124,9 +141,26 @@ impl Engine {
     /// Runs the script's text, then its function. One value per returned value; nil is null.
     ///
     /// # Errors
-    /// What the script ran into, or `context deadline exceeded` when it used up its budget.
+    /// What the script ran into, or `context deadline exceeded` when it used up its budget, or did so a moment ago.
     pub fn call(&self, script: &Script, call: &Call<'_>) -> Result<Vec<Value>, ScriptError> {
-        self.with_machine(|machine| machine.call(script, call, &self.0.budget))
+        let Shared { clock, suspects, aside, .. } = &*self.0;
+        let from = clock();
+        let waits = || ScriptError("context deadline exceeded: a moment ago, and it is not run again yet".to_owned());
+        let run = suspects.enter(script.id, from).ok_or_else(waits)?;
+        let (mut result, mut exhausted) = (Ok(Vec::new()), false);
+        let mut call = || {
+            result = self.with_machine(|machine| {
+                let result = machine.call(script, call, &self.0.budget);
+                exhausted = machine.is_exhausted();
+                result
+            });
+        };
+        match aside {
+            Some(aside) => aside(&mut call),
+            None => call(),
+        }
+        suspects.leave(script.id, run, exhausted, from, clock());
+        result
     }
 
     fn with_machine<T>(&self, run: impl FnOnce(&mut Machine) -> Result<T, ScriptError>) -> Result<T, ScriptError> {

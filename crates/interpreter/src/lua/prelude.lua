@@ -3,23 +3,43 @@
 local native = ...
 
 local assert, error, ipairs, next, pairs, select = assert, error, ipairs, next, pairs, select
-local tonumber, plain_tostring, type, unpack = tonumber, tostring, type, unpack
+local tonumber, plain_tostring, type, plain_unpack = tonumber, tostring, type, unpack
 local plain_pcall = pcall
 local concat, insert, remove, sort, maxn = table.concat, table.insert, table.remove, table.sort, table.maxn
-local charge, check, caught, step = native.charge, native.check, native.caught, native.gmatch
+local charge, check, caught, step, number_text = native.charge, native.check, native.caught, native.gmatch, native.number
 local floor, constants = math.floor, math
 
 local function checked(ok, ...)
-  if not ok then caught((...)) end
+  if ok then
+    check()
+    return ok, ...
+  end
+  local problem = caught((...))
   check()
-  return ok, ...
+  return ok, problem
 end
 
 local function tostring(value)
   local kind = type(value)
   -- The address of a table would differ from run to run.
   if kind == "table" or kind == "function" then return kind end
+  if kind == "number" then return number_text(value) end
   return plain_tostring(value)
+end
+
+-- Lua's own loses count where the bounds are far apart, and then its memory.
+local function unpack(list, first, last)
+  if first == nil then first = 1 end
+  if last == nil then last = #list end
+  if first > last then return end
+  if not (first > -2147483648 and last < 2147483647 and last - first < 8000) then
+    error("too many results to unpack", 2)
+  end
+  return plain_unpack(list, first, last)
+end
+
+local function ascending(one, other)
+  return one < other
 end
 
 local function pcall(f, ...)
@@ -74,8 +94,15 @@ local function tables()
       return concat(list, ...)
     end,
     insert = function(list, ...)
-      if select("#", ...) > 1 then charge(size(list)) end
-      return insert(list, ...)
+      if select("#", ...) ~= 2 then return insert(list, ...) end
+      local position, value = ...
+      charge(size(list))
+      -- Before the first place nothing is moved; Lua's own would move every place from there, one by one.
+      if type(position) == "number" and position < 1 and type(list) == "table" then
+        list[position] = value
+        return
+      end
+      return insert(list, position, value)
     end,
     remove = function(list, position)
       if position == nil then return remove(list) end
@@ -84,7 +111,8 @@ local function tables()
     end,
     sort = function(list, less)
       charge(size(list) * 16)
-      return sort(list, less)
+      -- What is compared within the library is not counted, and some orders take it a square of the size.
+      return sort(list, less or ascending)
     end,
     maxn = function(list)
       local count = 0

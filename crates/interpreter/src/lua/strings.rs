@@ -289,7 +289,7 @@ fn plain(value: &Value) -> Vec<u8> {
         Value::Nil => b"nil".to_vec(),
         Value::Boolean(value) => value.to_string().into_bytes(),
         Value::Integer(value) => value.to_string().into_bytes(),
-        Value::Number(value) => value.to_string().into_bytes(),
+        Value::Number(value) => number_text(*value).into_bytes(),
         Value::String(text) => text.as_bytes().to_vec(),
         other => other.type_name().as_bytes().to_vec(),
     }
@@ -308,7 +308,9 @@ fn print(letter: u8, verb: &Verb, value: &Value) -> Vec<u8> {
         (b'd' | b'i', Some(number)) => signed((number as i64).to_string()),
         (b'f' | b'F', Some(number)) => signed(format!("{number:.precision$}")),
         (b'e', Some(number)) => signed(exponent(number, precision)),
-        (b'g' | b'G', Some(number)) => signed(number.to_string()),
+        (b'E', Some(number)) => signed(exponent(number, precision).to_uppercase()),
+        (b'g', Some(number)) => signed(general(number, verb.precision)),
+        (b'G', Some(number)) => signed(general(number, verb.precision).to_uppercase()),
         (b'x', Some(number)) => format!("{:x}", number as i64),
         (b'X', Some(number)) => format!("{:X}", number as i64),
         (b'o', Some(number)) => format!("{:o}", number as i64),
@@ -321,10 +323,53 @@ fn print(letter: u8, verb: &Verb, value: &Value) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// With at least two digits in the exponent, as Go prints it.
+/// As Go prints a number of a script: whole ones in full, others as `%g`.
+pub fn number_text(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 9_223_372_036_854_775_808.0 {
+        return (value as i64).to_string();
+    }
+    general(value, None)
+}
+
+/// Go's `%g`: with an exponent where it is below -4 or not below the precision. Without a precision as many digits as the
+/// number needs, and an exponent from a million on.
+fn general(value: f64, precision: Option<usize>) -> String {
+    if value.is_nan() {
+        return "NaN".to_owned();
+    }
+    if value.is_infinite() {
+        return if value > 0.0 { "+Inf" } else { "-Inf" }.to_owned();
+    }
+    let scientific = match precision {
+        None => format!("{value:e}"),
+        Some(digits) => format!("{value:.*e}", digits.max(1) - 1),
+    };
+    let Some((mantissa, power)) = scientific.split_once('e') else { return scientific };
+    let mantissa = if mantissa.contains('.') { mantissa.trim_end_matches('0').trim_end_matches('.') } else { mantissa };
+    let power: i32 = power.parse().unwrap_or_default();
+    let digits = mantissa.bytes().filter(u8::is_ascii_digit).count() as i32;
+    let most = match precision.map(|digits| digits.max(1) as i32) {
+        None => 6,
+        Some(wanted) if wanted > digits && digits > power => digits,
+        Some(wanted) => wanted,
+    };
+    if power < -4 || power >= most {
+        return two_digits(mantissa, &power.to_string());
+    }
+    format!("{value:.*}", (digits - power - 1).max(0) as usize)
+}
+
+/// Go's `%e`.
 fn exponent(number: f64, precision: usize) -> String {
     let text = format!("{number:.precision$e}");
-    let Some((mantissa, exponent)) = text.split_once('e') else { return text };
+    match text.split_once('e') {
+        Some((mantissa, exponent)) => two_digits(mantissa, exponent),
+        None => text,
+    }
+}
+
+/// With at least two digits in the exponent.
+fn two_digits(mantissa: &str, exponent: &str) -> String {
     match exponent.strip_prefix('-') {
         Some(digits) => format!("{mantissa}e-{digits:0>2}"),
         None => format!("{mantissa}e+{exponent:0>2}"),

@@ -84,6 +84,42 @@ fn the_language_and_its_libraries() {
             json!("Thu Thursday Jan January 01 1970-01-01 01 01 01 01 AM am 01 01:01:01 70 1970 +0000 UTC 4"),
         ),
         ("return os.clock, os.execute, os.getenv, os.exit", json!([null, null, null, null])),
+        // Bounds with which Lua's own library loses its memory, or hours.
+        (
+            "return pcall(unpack, {}, -2^31, 2^31 - 1), pcall(unpack, {}, 0/0, 2^31 - 1), pcall(unpack, {}, -1e300, 5)",
+            json!([false, false, false, "too many results to unpack"]),
+        ),
+        (
+            "return select('#', unpack({}, 1e300, 5)), select('#', unpack({}, 2, 1)), select('#', unpack({}, -1, 1))",
+            json!([0, 0, 3]),
+        ),
+        ("local t = {1, 2} table.insert(t, -2^30, 9) return t[-2^30], #t, t[1]", json!([9, 2, 1])),
+        (
+            "local t = {1, 2} table.insert(t, 5, 9) return t[5], pcall(table.insert, t, {}, 1) == false",
+            json!([9, true]),
+        ),
+        // What our own functions raise is caught as a text, as anything else is.
+        ("local ok, e = pcall(string.upper) return type(e), ok", json!(["string", false])),
+        (
+            "local ok, e = pcall(require('kube').resourceAdd, {}) return 'x: ' .. e",
+            json!("x: expect a quantity string, got table"),
+        ),
+        (
+            "local ok, e = xpcall(function() string.upper() end, function(e) return type(e) end) return e",
+            json!("string"),
+        ),
+        ("return pcall(error, {code = 5})", json!([false, {"code": 5}])),
+        // Numbers as Go prints them.
+        (
+            "return tostring(1e15), tostring(2^62), tostring(-0), tostring(0.1 + 0.2), tostring(1234567.5), tostring(1e-7)",
+            json!(["1000000000000000", "4611686018427387904", "0", "0.30000000000000004", "1.2345675e+06", "1e-07"]),
+        ),
+        ("return tostring(1/0), tostring(-1/0), tostring(0/0) == 'NaN'", json!(["+Inf", "-Inf", true])),
+        (
+            "return string.format('%g %g %g %.3g %.3g %.10g %G', 1e20, 100000, 1234567, 1234.5, 0.00012345, 1234567, 1e-9)",
+            json!("1e+20 100000 1.234567e+06 1.23e+03 0.000123 1234567 1E-09"),
+        ),
+        ("return string.format('%s %v %E', 1e15, 2.5, 12.5)", json!("1000000000000000 2.5 1.250000E+01")),
     ] {
         assert_eq!(eval(source).as_ref(), Ok(&expected), "{source}");
     }
@@ -110,6 +146,14 @@ fn the_kube_library() {
             json!([true, true]),
         ),
         ("return kube.resourceAdd('1Gi', nil, '512Mi'), kube.resourceAdd('0.5', '500m')", json!(["1536Mi", "1"])),
+        (
+            "return pcall(kube.getResourceQuantity, 5) == false, pcall(kube.getResourceQuantity, {}) == false",
+            json!([true, true]),
+        ),
+        (
+            "return kube.resourceAdd('0', '1Gi'), kube.resourceAdd('0Gi', '1000'), kube.resourceAdd()",
+            json!(["1Gi", "1k", "0"]),
+        ),
         (
             "return pcall(kube.resourceAdd, {}) == false, pcall(kube.resourceAdd, true) == false, pcall(kube.resourceAdd, '1', 2) == false",
             json!([true, true, true]),
@@ -275,15 +319,19 @@ const HOSTILE: &[&str] = &[
     "error(setmetatable)",
 ];
 
-/// Its steps are slow for their number: only the clock ends it in time.
-const SLOW: &str =
-    "local t = {} for i = 1, 2e5 do t[i] = i end for i = 1, 2e5 do t[i] = nil end while true do next(t) end";
+/// Their steps are slow for their number: only the clock ends them in time.
+const SLOW: &[&str] = &[
+    "local t = {} for i = 1, 2e5 do t[i] = i end for i = 1, 2e5 do t[i] = nil end while true do next(t) end",
+    "local s = '1' for i = 1, 19 do s = s .. s end while true do local x = -s end",
+    "local s = '1' for i = 1, 18 do s = s .. s end while true do for i = s, 1 do end end",
+    "local s = '\\0' for i = 1, 18 do s = s .. s end local a, b = s .. 'a', s .. 'b' while true do local x = a < b end",
+];
 
 #[test]
 fn hostile_scripts_end() {
     let time = Arc::new(AtomicI64::new(0));
     let reads = time.clone();
-    let clock: Clock = Arc::new(move || Timestamp::from_microsecond(reads.fetch_add(2, Ordering::Relaxed)).unwrap());
+    let clock: Clock = Arc::new(move || Timestamp::from_microsecond(reads.fetch_add(25, Ordering::Relaxed)).unwrap());
     let engine = Engine::new(clock, Budget { instructions: 4_000_000, ..Budget::default() });
     let good = engine.compile("function F() return 'good' end").unwrap();
     let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
@@ -322,7 +370,7 @@ fn hostile_scripts_end_within_a_second() {
     let engine = Engine::new(Arc::new(now), Budget { instructions: u64::MAX, time, ..Budget::default() });
     let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
     let mut slowest = (jiff::SignedDuration::ZERO, "");
-    for source in HOSTILE.iter().copied().chain([SLOW]) {
+    for source in HOSTILE.iter().chain(SLOW).copied() {
         let script = engine.compile(&format!("function F() {source}\nend")).unwrap();
         let start = now();
         engine.call(&script, &call).unwrap_err();
@@ -330,4 +378,101 @@ fn hostile_scripts_end_within_a_second() {
     }
     let late = jiff::SignedDuration::from_secs(1) - Budget::default().time;
     assert!(slowest.0 < time + late, "{slowest:?}");
+}
+
+/// What is compared within the library counts: there are orders that take it a square of the size.
+#[test]
+fn sorting_is_counted() {
+    const SIZE: usize = 2000;
+    let call = Call { function: "F", arguments: &[], shape: Shape::List, references: &[] };
+    // The values are settled while they are compared, each as late and as badly as can be.
+    let worst = format!(
+        "function F() local size, settled, last, values, places = {SIZE}, 0, 0, {{}}, {{}} \
+         for i = 1, size do values[i], places[i] = size, i end \
+         table.sort(places, function(x, y) \
+             if values[x] == size and values[y] == size then \
+                 if x == last then values[x] = settled else values[y] = settled end \
+                 settled = settled + 1 \
+             end \
+             if values[x] == size then last = x elseif values[y] == size then last = y end \
+             return values[x] < values[y] \
+         end) \
+         return values end"
+    );
+    let patient =
+        Engine::new(Arc::new(|| Timestamp::UNIX_EPOCH), Budget { instructions: u64::MAX, ..Budget::default() });
+    let values = patient.call(&patient.compile(&worst).unwrap(), &call).unwrap().remove(0);
+    assert_eq!(values.as_array().map(Vec::len), Some(SIZE));
+    let engine =
+        Engine::new(Arc::new(|| Timestamp::UNIX_EPOCH), Budget { instructions: 1_000_000, ..Budget::default() });
+    let sort = engine.compile("function F(t) table.sort(t) return t end").unwrap();
+    let with = |list: &Value| {
+        engine.call(&sort, &Call { function: "F", arguments: &[list], shape: Shape::List, references: &[] })
+    };
+    let easy = Value::from_iter((0..SIZE).map(|i| i * 7919 % SIZE));
+    assert_eq!(with(&easy).unwrap(), [Value::from_iter(0..SIZE)]);
+    assert_eq!(with(&values).unwrap_err().to_string(), "context deadline exceeded");
+}
+
+#[test]
+fn errors_are_short() {
+    let error = eval("local s = '\u{e4}' for i = 1, 16 do s = s .. s end error(s)").unwrap_err();
+    assert!(error.len() < 5000 && error.starts_with("script:2: \u{e4}") && error.ends_with("\u{e4}..."), "{error}");
+}
+
+/// A script that used up its budget does not get another for every object that is asked about.
+#[test]
+fn what_used_up_its_budget_waits() {
+    let time = Arc::new(AtomicI64::new(0));
+    let reads = time.clone();
+    let clock: Clock = Arc::new(move || Timestamp::from_microsecond(reads.fetch_add(10, Ordering::Relaxed)).unwrap());
+    let engine = Engine::new(clock, Budget::default());
+    let bad = engine.compile("function F(o) while o.bad do end return o end").unwrap();
+    let other = engine.compile("function F(o) while o.bad do end return 'other' end").unwrap();
+    let with = |script: &Script, bad: bool| {
+        let object = json!({ "bad": bad });
+        let call = Call { function: "F", arguments: &[&object], shape: Shape::Object, references: &[] };
+        let from = time.load(Ordering::Relaxed);
+        let answer = engine.call(script, &call).map_err(|error| error.to_string());
+        (answer, time.load(Ordering::Relaxed) - from)
+    };
+    let (late, waits) =
+        ("context deadline exceeded", "context deadline exceeded: a moment ago, and it is not run again yet");
+    let second = 1_000_000;
+    let (answer, took) = with(&bad, true);
+    assert_eq!(answer.unwrap_err(), late);
+    assert!(took > second / 2 && took < second, "{took}");
+    // Neither for this nor for another object, while other scripts run.
+    for object in [true, false] {
+        let (answer, took) = with(&bad, object);
+        assert_eq!(answer.unwrap_err(), waits);
+        assert!(took < 1000, "{took}");
+    }
+    assert_eq!(with(&other, false).0.unwrap(), [json!("other")]);
+    // Two of them take turns.
+    assert_eq!(with(&other, true).0.unwrap_err(), late);
+    time.fetch_add(2 * second, Ordering::Relaxed);
+    assert_eq!(with(&bad, true).0.unwrap_err(), waits);
+    time.fetch_add(2 * second, Ordering::Relaxed);
+    assert_eq!(with(&bad, true).0.unwrap_err(), late);
+    assert_eq!(with(&other, true).0.unwrap_err(), waits);
+    // Who answers in time is like any other.
+    time.fetch_add(4 * second, Ordering::Relaxed);
+    assert_eq!(with(&bad, false).0.unwrap(), [json!({"bad": false})]);
+    assert_eq!(with(&bad, false).0.unwrap(), [json!({"bad": false})]);
+}
+
+#[test]
+fn scripts_run_where_they_are_told_to() {
+    let runs = Arc::new(AtomicI64::new(0));
+    let counted = runs.clone();
+    let aside: Aside = Arc::new(move |run: &mut dyn FnMut()| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        run();
+    });
+    let engine = Engine::running_aside(Arc::new(|| Timestamp::UNIX_EPOCH), Budget::default(), aside);
+    let script = engine.compile("function F() return 1 end").unwrap();
+    let call = Call { function: "F", arguments: &[], shape: Shape::Object, references: &[] };
+    assert_eq!(engine.call(&script, &call).unwrap(), [json!(1)]);
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
 }

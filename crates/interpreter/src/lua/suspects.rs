@@ -1,0 +1,61 @@
+//! Scripts that used up their budget. They would do so again for every object and with every retry, and take the processor
+//! from all others: together they get one place, and that only for a share of the time.
+
+use std::collections::HashSet;
+
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+
+/// After a run that used up its budget nothing of the kind is run for so many times as long: a fifth of one core is lost.
+const REST: i32 = 4;
+/// Scripts remembered; a customization that is changed is a new script.
+const MOST: usize = 1024;
+
+#[derive(Default)]
+pub struct Suspects(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    scripts: HashSet<u64>,
+    running: bool,
+    rests_until: Timestamp,
+}
+
+/// How a script that may run is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Run {
+    Trusted,
+    Watched,
+}
+
+impl Suspects {
+    /// `None` for a script that has to wait.
+    pub fn enter(&self, script: u64, now: Timestamp) -> Option<Run> {
+        let mut state = self.0.lock();
+        if !state.scripts.contains(&script) {
+            return Some(Run::Trusted);
+        }
+        if state.running || now < state.rests_until {
+            return None;
+        }
+        state.running = true;
+        Some(Run::Watched)
+    }
+
+    pub fn leave(&self, script: u64, run: Run, exhausted: bool, from: Timestamp, to: Timestamp) {
+        let mut state = self.0.lock();
+        if run == Run::Watched {
+            state.running = false;
+        }
+        if exhausted {
+            if state.scripts.len() >= MOST {
+                state.scripts.clear();
+            }
+            state.scripts.insert(script);
+            let rest = to.duration_since(from).max(SignedDuration::ZERO).saturating_mul(REST);
+            state.rests_until = state.rests_until.max(to.checked_add(rest).unwrap_or(Timestamp::MAX));
+        } else if run == Run::Watched {
+            state.scripts.remove(&script);
+        }
+    }
+}
