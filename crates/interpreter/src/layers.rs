@@ -135,11 +135,15 @@ impl Interpreter {
     }
 
     pub fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
-        self.layer(template, Operation::ReviseReplica)?.revise_replica(template, replicas)
+        let asked = identity(template);
+        self.layer(template, Operation::ReviseReplica)?.revise_replica(template, replicas)?;
+        is_still(&asked, template, Operation::ReviseReplica)
     }
 
     pub fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error> {
-        self.layer(desired, Operation::Retain)?.retain(desired, observed)
+        let asked = identity(desired);
+        self.layer(desired, Operation::Retain)?.retain(desired, observed)?;
+        is_still(&asked, desired, Operation::Retain)
     }
 
     pub fn aggregate_status(
@@ -167,4 +171,21 @@ impl Interpreter {
     pub fn get_dependencies(&self, template: &Value) -> Result<Vec<DependentObjectReference>, Error> {
         self.layer(template, Operation::InterpretDependency)?.get_dependencies(template)
     }
+}
+
+/// Which object it is.
+fn identity(object: &Value) -> [String; 4] {
+    let paths: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata", "namespace"], &["metadata", "name"]];
+    paths.map(|path| text(object, path).to_owned())
+}
+
+/// Who changes an object must not make another of it: it would be written over whatever bears that name in a member.
+fn is_still(asked: &[String; 4], answered: &Value, operation: Operation) -> Result<(), Error> {
+    let [api_version, kind, namespace, name] = identity(answered);
+    if *asked == [&*api_version, &*kind, &*namespace, &*name] {
+        return Ok(());
+    }
+    let [_, asked_kind, _, asked_name] = asked;
+    let detail = format!("the answer is another object, {api_version} {kind} {namespace}/{name}");
+    Err(Error::Malformed { operation, kind: asked_kind.clone(), name: asked_name.clone(), detail })
 }

@@ -178,7 +178,12 @@ fn kind_of(value: &Value) -> &'static str {
 }
 
 fn expected(operation: Operation, object: &Value, what: &str, got: &Value) -> Error {
-    let kind = kind_of(got);
+    let kind = match got {
+        // A table, but of the other sort.
+        Value::Array(_) if what == "table" => "a list",
+        Value::Object(_) if what == "table" => "a table that is no list",
+        other => kind_of(other),
+    };
     Error::malformed(operation, object, format!("expect the returned requires type is {what} but got {kind}"))
 }
 

@@ -256,3 +256,31 @@ fn layers_in_their_order() {
         "kinds are known by their version"
     );
 }
+
+#[test]
+fn an_answer_about_another_object_is_none() {
+    let object = |name: &str| json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "ns"}});
+    for (change, fits) in [
+        ("o.metadata.labels = {a = 'b'}", true),
+        ("o.metadata.name = 'other'", false),
+        ("o.metadata.namespace = nil", false),
+        ("o.kind = 'Other'", false),
+        ("o.apiVersion = 'apps/v2'", false),
+        ("o = seen or {}", false),
+    ] {
+        let functions =
+            ["ReviseReplica(o)", "Retain(o, seen)"].map(|it| format!("function {it} {change} return o end"));
+        let [revision, retention] = functions.each_ref().map(String::as_str);
+        let custom = of_kind("c", "apps/v1", "Deployment", &[("replicaRevision", revision), ("retention", retention)]);
+        let interpreter = Interpreter::with_layers(vec![Arc::new(scripts(&[custom]))]);
+        let (mut revised, mut retained) = (object("web"), object("web"));
+        let answers =
+            [interpreter.revise_replica(&mut revised, 1), interpreter.retain(&mut retained, &object("elsewhere"))];
+        for answer in answers {
+            match answer {
+                Ok(()) => assert!(fits, "{change}"),
+                Err(error) => assert!(!fits && error.to_string().contains("another object"), "{change}: {error}"),
+            }
+        }
+    }
+}
