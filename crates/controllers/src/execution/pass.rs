@@ -23,7 +23,7 @@ use super::apply::{Manifest, apply};
 use super::end::{End, end};
 use super::{Record, look_again, park, watch};
 use crate::Context;
-use crate::error::{During, Error, Result, decoded};
+use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 
 /// A namespace and what is in it go to a member at once; that the namespace is not there yet is told to nobody until
@@ -88,7 +88,8 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
         status.conditions.retain(|it| it.type_ != server_side::CONDITION);
     }
     if context.engine.reports.load(Ordering::Relaxed) && failure.is_none() {
-        pass.report(&mut status).await?;
+        // That it was applied is true also where nobody can tell the state of what was.
+        failure = pass.report(&mut status).await.err();
     }
     pass.write(status).await?;
     failure.map_or(Ok(Next::Done), Err)
@@ -264,6 +265,7 @@ impl Pass<'_> {
             return Ok(());
         }
         let member = self.context.members.get(&self.cluster.metadata.name).await?;
+        let mut errors = Vec::new();
         for raw in &self.work.spec.workload.manifests {
             let manifest = Manifest::read(self.context, raw).await?;
             let informer = watch(self.context, &member, &manifest.resource);
@@ -278,11 +280,11 @@ impl Pass<'_> {
                 }
                 Err(error) => {
                     self.recorder().warning(&**self.object, events::REFLECT_STATUS_FAILED, error.to_string());
-                    return Err(Error::Wait(error.to_string()));
+                    errors.push(error.to_string());
                 }
             }
         }
-        Ok(())
+        all(errors)
     }
 
     fn tell_health(&self, manifest: &Manifest, reflected: &status::Reflected) {
