@@ -160,7 +160,7 @@ fn render_one(
     let metadata = WorkMetadata {
         labels: BTreeMap::from([(id_label.to_owned(), binding.permanent_id().to_owned())]),
         annotations: binding_reference(binding),
-        conflict_resolution: Some(conflict_resolution(binding, template)),
+        conflict_resolution: Some(conflict_resolution(binding, Template(&object))),
         applied: &applied,
     };
     metadata_map(&mut object, "labels").insert(id_label.to_owned(), json!(binding.permanent_id()));
@@ -201,9 +201,9 @@ pub fn binding_reference(binding: &Binding) -> BTreeMap<String, String> {
     reference
 }
 
-/// The template's own word, if it is one of the two, goes before the policy's.
-fn conflict_resolution(binding: &Binding, template: Template<'_>) -> &'static str {
-    match (template.annotation(annotations::CONFLICT_RESOLUTION), binding.spec.conflict_resolution) {
+/// The object's own word, if it is one of the two, goes before the policy's. Overrides may have put it there, for one cluster.
+fn conflict_resolution(binding: &Binding, object: Template<'_>) -> &'static str {
+    match (object.annotation(annotations::CONFLICT_RESOLUTION), binding.spec.conflict_resolution) {
         (Some("overwrite"), _) => "overwrite",
         (Some("abort"), _) => "abort",
         (_, Some(ConflictResolution::Overwrite)) => "overwrite",
@@ -462,6 +462,27 @@ mod tests {
             assert_eq!(work.metadata.annotations[key], expected, "{template} {policy}");
             assert_eq!(manifest["metadata"]["annotations"][key], expected, "{template} {policy}");
         }
+    }
+
+    #[test]
+    fn an_override_settles_conflicts_for_one_cluster() {
+        let mut policy = Override::named(&ObjectKey::namespaced("default", "p"));
+        policy.spec = serde_json::from_value(json!({"overrideRules": [{"targetCluster": {"clusterNames": ["m1"]},
+            "overriders": {"annotationsOverrider": [{"operator": "add",
+                "value": {"work.karmada.io/conflict-resolution": "overwrite"}}]}}]}))
+        .unwrap();
+        let (interpreter, clusters) = (Interpreter::default(), clusters());
+        let inputs =
+            Inputs { interpreter: &interpreter, clusters: &clusters, overrides: &[policy], state_injection: false };
+        let binding = binding(json!({"clusters": [{"name": "m1"}, {"name": "m2"}]}));
+        let words = render(&binding, Template(&deployment()), inputs).into_iter().map(|rendered| {
+            let work = rendered.unwrap().work;
+            let manifest = work.spec.workload.manifests[0].to_value().unwrap();
+            let on_manifest = manifest["metadata"]["annotations"][annotations::CONFLICT_RESOLUTION].clone();
+            (json!(work.metadata.annotations[annotations::CONFLICT_RESOLUTION]), on_manifest)
+        });
+        let both = |word: &str| (json!(word), json!(word));
+        assert_eq!(words.collect::<Vec<_>>(), [both("overwrite"), both("abort")]);
     }
 
     #[test]

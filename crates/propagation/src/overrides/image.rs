@@ -90,9 +90,12 @@ impl Image {
     }
 }
 
+/// The longest repository, without what may be its host.
+const MAX_REPOSITORY: usize = 255;
+
 fn parse(text: &str) -> Result<Image, &'static str> {
     let (name, digest) = text.split_once('@').unwrap_or((text, ""));
-    if text.contains('@') && !is_digest(digest) {
+    if text.contains('@') && !is_content(digest) {
         return Err("the digest is malformed");
     }
     let last = name.rfind('/').map_or(0, |slash| slash + 1);
@@ -101,22 +104,25 @@ fn parse(text: &str) -> Result<Image, &'static str> {
         Some(colon) => (&name[..last + colon], &name[last + colon + 1..]),
         None => (name, ""),
     };
+    // What comes first may be a host; there it may have capitals, also where it has no dot and is no registry to those
+    // who edit it.
+    let path = match name.split_once('/') {
+        Some((first, rest)) if is_host(first) => rest,
+        _ => name,
+    };
+    if path.is_empty() {
+        return Err("the repository is empty");
+    }
+    if !path.split('/').all(is_component) {
+        return Err("the repository must be words in lower case, joined by '/', '.', '_', '__' or dashes");
+    }
+    if path.len() > MAX_REPOSITORY {
+        return Err("the repository is too long");
+    }
     let (registry, repository) = match name.split_once('/') {
         Some((first, rest)) if first.contains(['.', ':']) || first == "localhost" => (first, rest),
         _ => ("", name),
     };
-    if repository.is_empty() {
-        return Err("the repository is empty");
-    }
-    let mut components = repository.split('/');
-    // Read as a host by those who know no registry without a dot; there it may have capitals.
-    let host = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    if registry.is_empty() && components.clone().count() > 1 && components.clone().next().is_some_and(host) {
-        components.next();
-    }
-    if !components.all(is_component) {
-        return Err("the repository must be words in lower case, joined by '/', '.', '_', '__' or dashes");
-    }
     // With both, the tag wins.
     let digest = if tag.is_empty() { digest } else { "" };
     Ok(Image {
@@ -125,6 +131,25 @@ fn parse(text: &str) -> Result<Image, &'static str> {
         tag: tag.to_owned(),
         digest: digest.to_owned(),
     })
+}
+
+/// A name in DNS or an address of IPv6 in brackets, and perhaps a port.
+fn is_host(text: &str) -> bool {
+    let (name, port) = match text.rsplit_once(':') {
+        Some((name, port)) if !port.ends_with(']') => (name, port),
+        _ => (text, "0"),
+    };
+    let label = |label: &str| {
+        !label.is_empty()
+            && label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let address = |inner: &str| !inner.is_empty() && inner.chars().all(|c| c.is_ascii_hexdigit() || c == ':');
+    let inner = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    !port.is_empty()
+        && port.chars().all(|c| c.is_ascii_digit())
+        && inner.map_or_else(|| name.split('.').all(label), address)
 }
 
 /// Lower-case words and digits with single separators between them.
@@ -147,6 +172,18 @@ fn is_digest(text: &str) -> bool {
         part.starts_with(|c: char| c.is_ascii_alphabetic()) && part.chars().all(|c| c.is_ascii_alphanumeric())
     });
     named && hex.len() >= 32 && hex.chars().all(|c| c.is_ascii_hexdigit())
+}
+
+/// A digest by one of the algorithms there are, as long as they make it.
+fn is_content(text: &str) -> bool {
+    let Some((algorithm, hex)) = text.split_once(':') else { return false };
+    let length = match algorithm {
+        "sha256" => 64,
+        "sha384" => 96,
+        "sha512" => 128,
+        _ => return false,
+    };
+    hex.len() == length && hex.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 #[cfg(test)]
@@ -191,6 +228,26 @@ mod tests {
             ("my__image-x", "Tag", "replace", "1", "my__image-x:1"),
             ("nginx:", "Tag", "replace", "1", "error"),
             (&format!("nginx:-@{digest}"), "Tag", "replace", "1", "error"),
+            ("a..b/c", "Tag", "replace", "1", "error"),
+            ("a.b./c", "Tag", "replace", "1", "error"),
+            ("a-/b", "Tag", "replace", "1", "error"),
+            ("a.b:port/c", "Tag", "replace", "1", "error"),
+            ("my__reg.io:80/c", "Tag", "replace", "1", "error"),
+            ("my_reg.io/c", "Registry", "remove", "", "c"),
+            ("localhost:5000", "Registry", "add", "r.io", "r.io/localhost:5000"),
+            ("UPPER.io/x", "Registry", "remove", "", "x"),
+            ("[::1]:5000/x:1", "Registry", "remove", "", "x:1"),
+            ("[::1]/x:1", "Tag", "remove", "", "[::1]/x"),
+            (&format!("nginx@{}", digest.to_uppercase()), "Tag", "remove", "", "error"),
+            (&format!("nginx@sha256:{}", "a".repeat(40)), "Tag", "remove", "", "error"),
+            (&format!("nginx@md5:{}", "a".repeat(32)), "Tag", "remove", "", "error"),
+            (&format!("nginx@sha512:{}", "a".repeat(128)), "Tag", "remove", "", "nginx"),
+            // What is set is looked at less closely than what is read.
+            ("nginx", "Tag", "replace", &format!("md5:{}", "A".repeat(32)), &format!("nginx@md5:{}", "A".repeat(32))),
+            (&format!("r.io/{}", "a".repeat(255)), "Registry", "remove", "", &"a".repeat(255)),
+            (&format!("r.io/{}", "a".repeat(256)), "Registry", "remove", "", "error"),
+            (&format!("x:{}", "t".repeat(128)), "Tag", "remove", "", "x"),
+            (&format!("x:{}", "t".repeat(129)), "Tag", "remove", "", "error"),
         ] {
             assert_eq!(edited(image, component, operator, value), expected, "{image}");
         }

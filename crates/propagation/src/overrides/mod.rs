@@ -127,8 +127,7 @@ fn rules_for<'a>(policy: &'a Override, cluster: &Cluster) -> Vec<&'a Overriders>
         affinity.is_none_or(|affinity| crate::cluster::matches(affinity, cluster))
     };
     if spec.override_rules.is_empty() {
-        let any = spec.overriders != Overriders::default();
-        return if any && hits(spec.target_cluster.as_ref()) { vec![&spec.overriders] } else { Vec::new() };
+        return if hits(spec.target_cluster.as_ref()) { vec![&spec.overriders] } else { Vec::new() };
     }
     let rule = |rule: &'a RuleWithCluster| hits(rule.target_cluster.as_ref()).then_some(&rule.overriders);
     spec.override_rules.iter().filter_map(rule).collect()
@@ -245,6 +244,13 @@ mod tests {
         let spec = json!({"targetCluster": old["targetCluster"].take(), "overriders": old["overriders"].take()});
         apply(&[policy(&ObjectKey::namespaced("ns", "p"), spec)], &cluster("m1"), &mut object).unwrap();
         assert_eq!(object["metadata"]["labels"], json!({"old-form": "yes"}));
+        // A policy that changes nothing is recorded as one that was applied.
+        for (spec, records) in [(json!({}), 1), (json!({"targetCluster": {"clusterNames": ["m2"]}}), 0)] {
+            let before = object.clone();
+            let empty = policy(&ObjectKey::namespaced("ns", "p"), spec);
+            let applied = apply(&[empty], &cluster("m1"), &mut object).unwrap();
+            assert_eq!((applied.values().flatten().count(), &object), (records, &before));
+        }
     }
 
     #[test]

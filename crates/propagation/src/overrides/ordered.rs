@@ -79,11 +79,13 @@ impl Node {
         Self::parse(&value.to_string())
     }
 
-    /// Compact, as Go prints it: characters with a meaning in HTML are escaped.
+    /// Compact, as Go prints it: characters with a meaning in HTML or to JavaScript's lines are escaped.
     pub fn print(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
-        out.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+        [('<', "\\u003c"), ('>', "\\u003e"), ('&', "\\u0026"), ('\u{2028}', "\\u2028"), ('\u{2029}', "\\u2029")]
+            .into_iter()
+            .fold(out, |out, (plain, escaped)| if out.contains(plain) { out.replace(plain, escaped) } else { out })
     }
 
     fn write(&self, out: &mut String) {
@@ -224,6 +226,7 @@ mod tests {
         check(document, |it| it.add("/l/-", node("null")), &rest(r#",null],"m":{}}"#));
         check(document, |it| it.add("/m/x~1y", node("[]")), &rest(r#"],"m":{"x/y":[]}}"#));
         check(document, |it| it.remove("/m"), &rest("]}"));
+        check("[]", |it| it.add("/0", Node::of(&Value::from("\u{2028}\u{2029}"))?), r#"["\u2028\u2029"]"#);
     }
 
     #[test]
