@@ -161,7 +161,9 @@ fn pod(template: &mut Value, items: &[Item<'_>]) {
             .iter()
             .flat_map(|item| list(&item.status, &[field]))
             .map(|container| {
+                // Whose container it is nobody says; what the API has in every status is there, as the server would add it.
                 json!({
+                    "name": "", "image": "", "imageID": "", "restartCount": 0, "lastState": {},
                     "ready": container["ready"].as_bool().unwrap_or_default(),
                     "state": if container["state"].is_object() { container["state"].clone() } else { json!({}) },
                 })
@@ -332,7 +334,7 @@ mod tests {
             json!({"phase": "Running", "podIP": "1.1.1.1", "containerStatuses": [container(ready)],
                 "initContainerStatuses": [container(true)]})
         };
-        let kept = |ready: bool| json!({"ready": ready, "state": {"running": {}}});
+        let kept = |ready: bool| json!({"name": "", "image": "", "imageID": "", "restartCount": 0, "lastState": {}, "ready": ready, "state": {"running": {}}});
         check(
             "v1",
             "Pod",

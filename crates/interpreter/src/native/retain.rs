@@ -60,18 +60,31 @@ fn service(desired: &mut Value, observed: &Value) {
     }
 }
 
+/// What cannot be changed of a pod that runs is as the member has it, also where the member has nothing.
 fn pod(desired: &mut Value, observed: &Value) {
-    keep(desired, observed, &["nodeName", "serviceAccountName", "volumes"]);
+    for field in ["nodeName", "serviceAccountName", "volumes"] {
+        copy(desired.get_mut("spec"), at(observed, &["spec", field]), field);
+    }
     for field in ["containers", "initContainers"] {
         let containers = desired.get_mut("spec").and_then(|spec| spec.get_mut(field)).and_then(Value::as_array_mut);
         let Some(containers) = containers else { continue };
         for container in containers {
             let name = container["name"].as_str().unwrap_or_default();
             let twin = list(observed, &["spec", field]).iter().find(|other| text(other, &["name"]) == name);
-            if let Some(mounts) = twin.map(|twin| &twin["volumeMounts"]).filter(|mounts| !mounts.is_null()) {
-                container["volumeMounts"] = mounts.clone();
+            if let Some(twin) = twin {
+                copy(Some(container), &twin["volumeMounts"], "volumeMounts");
             }
         }
+    }
+}
+
+/// Sets a field to a value, or takes it off where there is none.
+fn copy(target: Option<&mut Value>, value: &Value, field: &str) {
+    let Some(fields) = target.and_then(Value::as_object_mut) else { return };
+    if value.is_null() {
+        fields.remove(field);
+    } else {
+        fields.insert(field.to_owned(), value.clone());
     }
 }
 
@@ -180,6 +193,16 @@ mod tests {
                 json!({"serviceAccountName": "sa", "volumes": [1], "containers": [{"name": "a", "volumeMounts": [2]}],
                 "initContainers": [{"name": "i", "volumeMounts": [3]}]}),
             ),
+        );
+        // A pod's volumes cannot be changed, so those it has not got are not asked for either.
+        check(
+            of(
+                "v1",
+                "Pod",
+                json!({"nodeName": "n", "volumes": [1], "containers": [{"name": "a", "volumeMounts": [1]}, {"name": "b", "volumeMounts": [1]}]}),
+            ),
+            of("v1", "Pod", json!({"containers": [{"name": "a"}]})),
+            of("v1", "Pod", json!({"containers": [{"name": "a"}, {"name": "b", "volumeMounts": [1]}]})),
         );
         let mut deployment = of("apps/v1", "Deployment", json!({"replicas": 1}));
         check(deployment.clone(), of("apps/v1", "Deployment", json!({"replicas": 5})), deployment.clone());
