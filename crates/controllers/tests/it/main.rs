@@ -4,6 +4,7 @@ mod by_hand;
 mod clusters;
 mod dependencies;
 mod evictions;
+mod failures;
 mod harness;
 mod journey;
 mod network;

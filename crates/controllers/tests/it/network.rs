@@ -31,6 +31,9 @@ pub struct Asked {
 /// Looks at a write before the server does.
 pub type Guard = Arc<dyn Fn(Asked) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// What is answered in a server's place, if anything.
+pub type Answers = Arc<dyn Fn(&Asked) -> Option<StatusCode> + Send + Sync>;
+
 /// Bad luck, by the seed: the same request in the same place of a history has the same fate.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
@@ -51,6 +54,7 @@ pub struct Network {
     weather: Mutex<Option<Weather>>,
     repeats: Mutex<HashMap<u64, u64>>,
     guard: Mutex<Option<Guard>>,
+    answers: Mutex<Option<Answers>>,
     /// Servers besides the control plane and the members, by host name.
     services: Mutex<HashMap<String, ApiService>>,
     writes: Mutex<BTreeMap<String, u64>>,
@@ -147,6 +151,11 @@ impl Network {
         *self.guard.lock() = Some(guard);
     }
 
+    /// Answers some requests in their servers' place.
+    pub fn set_answers(&self, answers: Option<Answers>) {
+        *self.answers.lock() = answers;
+    }
+
     /// Writes that arrived, by server, method and path, without what beats for itself: events, leases and the status of
     /// clusters.
     pub fn writes(&self) -> BTreeMap<String, u64> {
@@ -180,6 +189,10 @@ impl Network {
         let fate = self.delay(&asked).await;
         if self.is_cut(server) || matches!(fate, Fate::Refused) {
             return unavailable();
+        }
+        let answers = self.answers.lock().clone();
+        if let Some(code) = answers.and_then(|answers| answers(&asked)) {
+            return empty(code);
         }
         if asked.method != Method::GET {
             let guard = self.guard.lock().clone();
@@ -245,8 +258,12 @@ impl Network {
 }
 
 fn unavailable() -> Response {
+    empty(StatusCode::SERVICE_UNAVAILABLE)
+}
+
+fn empty(code: StatusCode) -> Response {
     let mut response = Response::new(transport::empty());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    *response.status_mut() = code;
     response
 }
 

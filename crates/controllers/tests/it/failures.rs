@@ -1,0 +1,109 @@
+//! What the controllers cannot do is told, where whoever looks for it finds it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use client::ListOptions;
+use http::{Method, StatusCode};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use serde_json::{Value, json};
+
+use crate::by_hand::{bind, bindings, demo, targets};
+use crate::harness::{Plane, namespaces};
+use crate::network::Asked;
+
+/// Where events of cluster-scoped objects are.
+async fn with_default_namespace() -> Plane {
+    let plane = Plane::start().await;
+    let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
+    plane.create(namespaces(), default).await;
+    plane
+}
+
+/// The messages of all events with a reason about an object.
+async fn told(plane: &Plane, reason: &str, name: &str) -> Vec<String> {
+    let events = ApiResource::namespaced("", "v1", "Event", "events");
+    let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
+    let events = list.items.iter().map(|event| event.to_value().expect("an event"));
+    events
+        .filter(|event| event["reason"] == reason && event["involvedObject"]["name"] == name)
+        .map(|event| event["message"].as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+fn ready(cluster: &Value) -> Option<&Value> {
+    cluster["status"]["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Ready")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_cannot_be_tainted() {
+    let plane = with_default_namespace().await;
+    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
+        let taints = asked.method == Method::PATCH && asked.path.ends_with("/clusters/m1");
+        taints.then_some(StatusCode::SERVICE_UNAVAILABLE)
+    })));
+    plane.network.cut("m1");
+    plane
+        .until("it is told", async || {
+            let messages = told(&plane, "TaintClusterFailed", "m1").await;
+            messages.iter().any(|it| it.contains("writing cluster m1: the server answered 503")).then_some(())
+        })
+        .await;
+    let taints = async || {
+        let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster("m1")).await.expect("the cluster");
+        cluster["spec"]["taints"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(taints().await, 0);
+    plane.network.set_answers(None);
+    plane.until("it is done", async || (taints().await == 1).then_some(())).await;
+    plane.shutdown().await;
+}
+
+/// A member that answers its probe, but not that it is well.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_is_not_well() {
+    let plane = with_default_namespace().await;
+    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
+        (asked.server == "m1" && asked.path == "/readyz").then_some(StatusCode::ACCEPTED)
+    })));
+    let key = ObjectKey::cluster("m1");
+    let condition = plane
+        .until("it is not ready", async || {
+            let cluster = plane.get(&Cluster::api_resource(), &key).await?;
+            ready(&cluster).filter(|ready| ready["status"] == "False").cloned()
+        })
+        .await;
+    assert_eq!(condition["reason"], "ClusterNotReady");
+    assert_eq!(condition["message"], "cluster is reachable but health endpoint responded without ok");
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_cannot_be_written() {
+    let plane = with_default_namespace().await;
+    bind(&plane, &["m1"]).await;
+    assert_eq!(told(&plane, "AggregateStatusFailed", "thing-configmap").await, [""; 0]);
+    plane.network.set_answers(Some(Arc::new(|asked: &Asked| {
+        let of_binding = asked.path.ends_with("/resourcebindings/thing-configmap/status");
+        of_binding.then_some(StatusCode::SERVICE_UNAVAILABLE)
+    })));
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m1", "m2"]), Default::default()).await;
+    plane
+        .until("it is told", async || {
+            let messages = told(&plane, "AggregateStatusFailed", "thing-configmap").await;
+            let expected = "writing the status of ResourceBinding demo/thing-configmap: the server answered 503";
+            messages.iter().any(|it| it.starts_with(expected)).then_some(())
+        })
+        .await;
+    plane.network.set_answers(None);
+    plane
+        .until("it is written", async || {
+            let binding = plane.get(&bindings(), &demo("thing-configmap")).await?;
+            (binding["status"]["aggregatedStatus"].as_array()?.len() == 2).then_some(())
+        })
+        .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    plane.shutdown().await;
+}
