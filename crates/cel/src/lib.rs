@@ -25,6 +25,7 @@ pub mod estimate;
 mod eval;
 mod folds;
 mod functions;
+mod go_syntax;
 pub mod issues;
 mod lexer;
 pub mod libraries;

@@ -7,7 +7,7 @@ use regex::{Regex, RegexBuilder};
 use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
 
 /// How often Go lets a part be repeated, repetitions in repetitions multiplied.
-const MAX_REPEAT: u32 = 1_000;
+pub(crate) const MAX_REPEAT: u32 = 1_000;
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -34,6 +34,9 @@ impl Deref for Pattern {
 /// Why a pattern cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
+    /// In Go's words.
+    #[error("{0}")]
+    Go(String),
     #[error(transparent)]
     Syntax(#[from] regex::Error),
     #[error("invalid repeat count: `{0}`")]
@@ -53,6 +56,9 @@ pub fn compile(pattern: &str) -> Result<Pattern, PatternError> {
 /// # Errors
 /// As [`compile`].
 pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternError> {
+    if let Some(fault) = crate::go_syntax::fault(pattern) {
+        return Err(PatternError::Go(fault));
+    }
     let translated = translate(pattern);
     let regex = RegexBuilder::new(&translated).size_limit(size).dfa_size_limit(size).build()?;
     // What the builder took parses here as well.

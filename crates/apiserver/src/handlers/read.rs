@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use apimachinery::go_json::type_name;
 use apimachinery::selector::{FieldSelector, Selector};
 use apimachinery::status::ListMeta;
 use apimachinery::{Object, ObjectKey, Status, StatusReason};
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use storage::{KeyRange, RangeRequest};
 use transport::{ObjectList, Payload, Response};
 
@@ -18,6 +22,35 @@ use crate::request::Query;
 use crate::request::options::{self, ListOptions, VersionMatch};
 use crate::splice::Splice;
 use crate::{errors, keys, respond, shape};
+
+/// Go does not mind what the bits say that are left over at the end.
+const TOKENS: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_decode_allow_trailing_bits(true)
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
+);
+
+/// What Go says of JSON that is no token.
+fn misfit(json: &[u8]) -> Option<String> {
+    let found: Value = serde_json::from_slice(json).ok()?;
+    let Value::Object(fields) = &found else {
+        return Some(format!(
+            "json: cannot unmarshal {} into Go value of type storage.continueToken",
+            type_name(&found)
+        ));
+    };
+    let wrong = [("v", "string"), ("rv", "int64"), ("start", "string")].into_iter().find_map(|(field, wanted)| {
+        let value = fields.get(field)?;
+        let fits = if wanted == "string" { value.is_string() } else { value.is_i64() };
+        (!fits && !value.is_null()).then_some((field, wanted, value))
+    });
+    let (field, wanted, value) = wrong?;
+    let found =
+        if value.is_number() && wanted == "int64" { format!("number {value}") } else { type_name(value).to_owned() };
+    Some(format!("json: cannot unmarshal {found} into Go struct field continueToken.{field} of type {wanted}"))
+}
 
 /// What a list continues from, as the opaque token says it: kube-apiserver's own form.
 #[derive(Serialize, Deserialize)]
@@ -39,7 +72,7 @@ impl Continue {
     fn parse(token: &str) -> Result<Self, Status> {
         let invalid =
             |why: String| Status::bad_request(format!("invalid continue token: continue key is not valid: {why}"));
-        let json = URL_SAFE_NO_PAD.decode(token).map_err(|error| {
+        let json = TOKENS.decode(token).map_err(|error| {
             let at = match error {
                 base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => at,
                 _ => token.len(),
@@ -47,7 +80,11 @@ impl Continue {
             invalid(format!("illegal base64 data at input byte {at}"))
         })?;
         let found: Self = serde_json::from_slice(&json).map_err(|error| {
-            invalid(apimachinery::go_json::syntax_error(&json).unwrap_or_else(|| error.to_string()))
+            invalid(
+                apimachinery::go_json::syntax_error(&json)
+                    .or_else(|| misfit(&json))
+                    .unwrap_or_else(|| error.to_string()),
+            )
         })?;
         if found.v != Self::VERSION {
             return Err(invalid(format!("server does not recognize this encoded version {:?}", found.v)));

@@ -110,6 +110,11 @@ async fn tokens_that_no_list_gave_are_refused() {
             r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a"}"#,
             "incorrect encoded start resourceVersion (version meta.k8s.io/v1)",
         ),
+        ("[1]", "json: cannot unmarshal array into Go value of type storage.continueToken"),
+        (
+            r#"{"v":"meta.k8s.io/v1","rv":"5"}"#,
+            "json: cannot unmarshal string into Go struct field continueToken.rv of type int64",
+        ),
         (r#"{"v":"meta.k8s.io/v1","rv":5}"#, "encoded start key empty (version meta.k8s.io/v1)"),
         (r#"{"v":"meta.k8s.io/v1","rv":5,"start":"../secrets/a"}"#, "../secrets/a"),
     ] {
