@@ -43,7 +43,7 @@ fn a_deployment_rolls_out_scales_and_goes_back() {
     assert_eq!(member.ok(&["get", "deployment", "web", "-o", revision]), "3");
 
     member.ok(&["scale", "deployment", "web", "--replicas=5"]);
-    member.ok(&["wait", "deployment/web", "--for=jsonpath={.status.availableReplicas}=5", "--timeout=60s"]);
+    member.ok(&["rollout", "status", "deployment/web", "--timeout=60s"]);
     member.ok(&["delete", "deployment", "web", "--cascade=foreground", "--timeout=60s"]);
     assert_eq!(member.ok(&["get", "pods,rs", "--no-headers"]), "");
     assert!(member.terminate(), "SIGTERM is a clean end");
