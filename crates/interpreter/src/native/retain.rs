@@ -102,10 +102,13 @@ fn united(desired: &mut Value, observed: &Value, field: &str) {
 fn job(desired: &mut Value, observed: &Value) {
     let selector = at(observed, &["spec", "selector", "matchLabels"]);
     if selector.is_object() {
+        object(desired, "spec");
         object(&mut desired["spec"], "selector").insert("matchLabels".to_owned(), selector.clone());
     }
     let labels = at(observed, &["spec", "template", "metadata", "labels"]);
     if labels.is_object() {
+        object(desired, "spec");
+        object(&mut desired["spec"], "template");
         object(&mut desired["spec"]["template"], "metadata").insert("labels".to_owned(), labels.clone());
     }
 }
@@ -211,5 +214,23 @@ mod tests {
         expected["spec"]["replicas"] = json!(5);
         assert!(retain(&mut deployment.clone(), &of("apps/v1", "Deployment", json!({}))).is_err());
         check(deployment, of("apps/v1", "Deployment", json!({"replicas": 5})), expected);
+    }
+
+    /// A Work can be written by hand, with whatever in it.
+    #[test]
+    fn jobs_that_are_none() {
+        let observed = json!({"spec": {"selector": {"matchLabels": {"s": "1"}}, "template": {"metadata": {"labels": {"l": "1"}}}}});
+        let of = |spec: Value| json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
+        for odd in [
+            json!("x"),
+            json!([1]),
+            json!(null),
+            json!({"template": "x", "selector": []}),
+            json!({"template": {"metadata": 1}}),
+        ] {
+            check(of(odd), observed.clone(), of(observed["spec"].clone()));
+        }
+        let labels = json!({"spec": {"template": {"metadata": {"labels": {"l": "1"}}}}});
+        check(of(json!("x")), labels.clone(), of(labels["spec"].clone()));
     }
 }
