@@ -225,8 +225,8 @@ impl Informer {
     /// Lists if there is no revision to go on from, then watches until the server ends it.
     async fn follow(&self, revision: &mut Option<u64>) -> Result<(), client::Error> {
         let at = match *revision {
-            Some(at) => at,
-            None => {
+            Some(at) if !self.went_back(at).await? => at,
+            _ => {
                 let at = self.list().await?;
                 *revision = Some(at);
                 at
@@ -257,6 +257,17 @@ impl Informer {
             }
         }
         Ok(())
+    }
+
+    /// Whether the server does not know yet what this cache has seen: it was restored from a backup. A watch from a version
+    /// that is still to come tells of nothing before that comes.
+    async fn went_back(&self, seen: u64) -> Result<bool, client::Error> {
+        let Selection { namespace, metadata_only, .. } = &self.0.selection;
+        // Without selectors the server need not look for the one object.
+        let options = ListOptions { limit: 1, metadata_only: *metadata_only, ..ListOptions::default() };
+        let now = self.0.client.list(&self.0.resource, namespace.as_deref(), &options).await?.resource_version;
+        // Zero: a server behind an aggregated API may count nothing.
+        Ok((1..seen).contains(&now))
     }
 
     async fn list(&self) -> Result<u64, client::Error> {

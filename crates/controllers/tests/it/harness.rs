@@ -273,6 +273,14 @@ impl Plane {
         Client::in_process(self.members[name].clone(), Identity::system("test"))
     }
 
+    /// Puts a new server in a member's place, which knows nothing and counts from the beginning.
+    pub async fn replace_member(&mut self, name: &str) {
+        let member = server(&self.world, false, Serves::EVERYTHING).await;
+        self.network.serve(name, member.service());
+        self.members.insert(name.to_owned(), member.service());
+        self.servers.push(member);
+    }
+
     pub async fn create(&self, resource: ApiResource, object: Value) -> Arc<Object> {
         self.client.create(&resource, &object).await.unwrap_or_else(|error| panic!("{}: {error}", resource.kind))
     }

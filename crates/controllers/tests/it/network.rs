@@ -103,7 +103,7 @@ impl Network {
         self.repeats.lock().clear();
     }
 
-    /// Makes a service known as `https://NAME`.
+    /// Makes a service known as `https://NAME`; a member of that name is it from now on, also to who is connected.
     pub fn serve(&self, name: &str, service: ApiService) {
         self.services.lock().insert(name.to_owned(), service);
     }
@@ -175,7 +175,8 @@ impl Network {
                 *echo.status_mut() = StatusCode::CREATED;
                 return Box::pin(std::future::ready(Ok(echo))) as Answer;
             }
-            let answer: Answer = Box::pin(tower::ServiceExt::oneshot(service.clone(), request));
+            let service = network.service(&server).unwrap_or_else(|| service.clone());
+            let answer: Answer = Box::pin(tower::ServiceExt::oneshot(service, request));
             let network = network.clone();
             let carried: Answer = Box::pin(async move { Ok(network.carry(asked, answer).await) });
             carried

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::ObjectKey;
 use client::{DeleteOptions, PatchOptions};
 use futures::FutureExt;
 use http::Method;
@@ -12,7 +13,7 @@ use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
-use crate::harness::{Plane, get};
+use crate::harness::{Plane, get, namespaces};
 use crate::network::{Asked, Weather};
 
 fn uid(object: &Value) -> &Value {
@@ -151,4 +152,51 @@ async fn a_member_that_answers_again_is_looked_at_again() {
         plane.settle().await;
     }
     plane.shutdown().await;
+}
+
+/// A member is restored from a backup: it lacks objects, has old ones, and its versions begin anew. A watch that goes on from
+/// the last version seen would tell of nothing for a long time.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_went_back_in_time() {
+    for lacks in [true, false] {
+        let mut plane = Plane::start().await;
+        bind(&plane, &["m1", "m2"]).await;
+        let data = |value: &str| json!({"data": {"k": value}});
+        for value in ["1", "2", "3"] {
+            plane.merge(&config_maps(), &demo("thing"), data(value), PatchOptions::default()).await;
+            plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m1"]), PatchOptions::default()).await;
+            plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m1", "m2"]), PatchOptions::default()).await;
+        }
+        let noise =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "n-", "namespace": "demo"}});
+        for _ in 0..100 {
+            plane.member("m1").create(&config_maps(), &noise).await.expect("noise");
+        }
+        plane.settle().await;
+        let mut copy = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("the copy");
+        let mut demo_there = get(&plane.member("m1"), &namespaces(), &ObjectKey::cluster("demo")).await.expect("demo");
+
+        plane.network.cut("m1");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        plane.replace_member("m1").await;
+        let m1 = plane.member("m1");
+        for old in [&mut copy, &mut demo_there] {
+            for field in ["uid", "resourceVersion"] {
+                old["metadata"].as_object_mut().expect("metadata").remove(field);
+            }
+        }
+        if !lacks {
+            copy["data"]["k"] = json!("old");
+            m1.create(&namespaces(), &demo_there).await.expect("the namespace");
+            m1.create(&config_maps(), &copy).await.expect("the old copy");
+        }
+        plane.network.heal("m1");
+        tokio::time::sleep(Duration::from_secs(45)).await;
+        let value = async || Some(get(&m1, &config_maps(), &demo("thing")).await?["data"]["k"].clone());
+        assert_eq!(value().await, Some(json!("3")), "lacks: {lacks}");
+        m1.delete(&config_maps(), &demo("thing"), &DeleteOptions::background()).await.expect("the deletion");
+        plane.settle().await;
+        assert_eq!(value().await, Some(json!("3")), "drift, lacks: {lacks}");
+        plane.shutdown().await;
+    }
 }
