@@ -100,6 +100,12 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
                 return Ok(Applied::new(object, wrote));
             }
             Err(error) if error.is_conflict() => observed = live(member, resource, key).await?,
+            // It vanished, and the cache has not heard of it.
+            Err(error) if error.is_not_found() => {
+                let created = create(context, member, manifest, true).await;
+                let object = created.during(|| format!("creating {} {key}", resource.kind))?;
+                return Ok(Applied::new(object, true));
+            }
             Err(error) => return Err(error).during(|| format!("updating {} {key}", resource.kind)),
         }
     }

@@ -23,7 +23,7 @@ async fn with_default_namespace() -> Plane {
 }
 
 /// The messages of all events with a reason about an object.
-async fn told(plane: &Plane, reason: &str, name: &str) -> Vec<String> {
+pub async fn told(plane: &Plane, reason: &str, name: &str) -> Vec<String> {
     let events = ApiResource::namespaced("", "v1", "Event", "events");
     let list = plane.client.list(&events, None, &ListOptions::default()).await.expect("events");
     let events = list.items.iter().map(|event| event.to_value().expect("an event"));

@@ -13,6 +13,7 @@ use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
 use crate::by_hand::{bind, bindings, config_maps, demo, targets, work_in};
+use crate::failures::told;
 use crate::harness::{Plane, get, namespaces};
 use crate::network::{Asked, Weather};
 
@@ -199,4 +200,30 @@ async fn a_member_that_went_back_in_time() {
         assert_eq!(value().await, Some(json!("3")), "drift, lacks: {lacks}");
         plane.shutdown().await;
     }
+}
+
+/// Between a look at the cache and the update the object vanishes.
+#[tokio::test(start_paused = true)]
+async fn what_vanished_unheard_of_is_created() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let vanishing = plane.member("m1");
+    plane.network.set_guard(Arc::new(move |asked: Asked| {
+        let updated = asked.server == "m1" && asked.method == Method::PUT && asked.path.ends_with("/configmaps/thing");
+        let vanishing = vanishing.clone();
+        async move {
+            if updated {
+                vanishing.delete(&config_maps(), &demo("thing"), &DeleteOptions::background()).await.expect("gone");
+            }
+        }
+        .boxed()
+    }));
+    plane.merge(&config_maps(), &demo("thing"), json!({"data": {"k": "2"}}), PatchOptions::default()).await;
+    plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2", "m1"]), PatchOptions::default()).await;
+    plane.settle().await;
+    let thing = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("created anew");
+    assert_eq!(thing["data"]["k"], "2");
+    let failures = told(&plane, "SyncFailed", "thing").await;
+    assert!(failures.iter().all(|failure| !failure.contains("updating")), "{failures:?}");
+    plane.shutdown().await;
 }
