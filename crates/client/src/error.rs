@@ -60,6 +60,13 @@ impl Error {
         self.reason() == Some(StatusReason::NotFound)
     }
 
+    /// Whether the server says of this very object that it is not there. Any other 404 may come from something in between,
+    /// or mean the whole kind.
+    pub fn is_absence_of(&self, name: &str) -> bool {
+        let details = self.status().and_then(|status| status.details.as_ref());
+        self.is_not_found() && details.is_some_and(|details| details.name == name)
+    }
+
     pub fn is_conflict(&self) -> bool {
         self.reason() == Some(StatusReason::Conflict)
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use apimachinery::{ApiResource, Object, ObjectKey};
 use client::DeleteOptions;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::work::v1alpha1::Work;
@@ -58,8 +59,7 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
 /// asked, not the cache.
 async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
-    let reading = || format!("reading {} {key}", resource.kind);
-    let Some(observed) = member.client.get_opt(&resource, &key).await.during(reading)? else { return Ok(()) };
+    let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
     let tree = decoded(&observed, observed.to_tree())?;
     if !deletion::may_delete(Template(&tree)) || observed.is_deleting() {
         return Ok(());
@@ -74,10 +74,27 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> 
     }
 }
 
+/// The object as the member has it now. Who ends a Work because there is none leaves it in the member for good, so that must
+/// be true: a 404 that does not name the object counts only if the member does not serve the kind.
+async fn observe(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Result<Option<Arc<Object>>> {
+    let reading = || format!("reading {} {key}", resource.kind);
+    let error = match member.client.get(resource, key).await {
+        Ok(object) => return Ok(Some(object)),
+        Err(error) if error.is_absence_of(&key.name) => return Ok(None),
+        Err(error) if error.is_not_found() => error,
+        Err(error) => return Err(error).during(reading),
+    };
+    let discovery = member.client.discovery().await.during(reading)?;
+    let is_served = discovery.resources.iter().any(|served| served.resource == *resource);
+    match is_served || discovery.failed.contains(&resource.group_version()) {
+        true => Err(error).during(reading),
+        false => Ok(None),
+    }
+}
+
 async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
     let Manifest { resource, key, .. } = &manifest;
-    let reading = || format!("reading {} {key}", resource.kind);
-    let Some(observed) = member.client.get_opt(resource, key).await.during(reading)? else { return Ok(()) };
+    let Some(observed) = observe(member, resource, key).await? else { return Ok(()) };
     let current = decoded(&observed, observed.to_tree())?;
     // It was let go before, or taken over: whoever has it now keeps it as it is, also where ours was to overwrite.
     if !deletion::may_delete(Template(&current)) {

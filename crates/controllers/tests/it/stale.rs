@@ -7,7 +7,7 @@ use std::time::Duration;
 use apimachinery::ObjectKey;
 use client::{DeleteOptions, PatchOptions};
 use futures::FutureExt;
-use http::Method;
+use http::{Method, StatusCode};
 use karmada_api::ApiType;
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
@@ -226,4 +226,28 @@ async fn what_vanished_unheard_of_is_created() {
     let failures = told(&plane, "SyncFailed", "thing").await;
     assert!(failures.iter().all(|failure| !failure.contains("updating")), "{failures:?}");
     plane.shutdown().await;
+}
+
+/// What stands before a member answers 404, which says nothing about an object: its Work does not end for that.
+#[tokio::test(start_paused = true)]
+async fn an_answer_about_nothing_ends_no_work() {
+    for (path, of) in [("/configmaps/thing", "the object"), ("", "everything")] {
+        let plane = Plane::start().await;
+        bind(&plane, &["m1", "m2"]).await;
+        plane.network.set_answers(Some(Arc::new(move |asked: &Asked| {
+            (asked.server == "m1" && asked.path.ends_with(path)).then_some(StatusCode::NOT_FOUND)
+        })));
+        plane.merge(&bindings(), &demo("thing-configmap"), targets(&["m2"]), PatchOptions::default()).await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert!(plane.get(&Work::api_resource(), &work_in("m1")).await.is_some(), "404 for {of}");
+        plane.network.set_answers(None);
+        let m1 = plane.member("m1");
+        plane
+            .until("it is gone", async || get(&m1, &config_maps(), &demo("thing")).await.is_none().then_some(()))
+            .await;
+        plane
+            .until("its end", async || plane.get(&Work::api_resource(), &work_in("m1")).await.is_none().then_some(()))
+            .await;
+        plane.shutdown().await;
+    }
 }
