@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use apimachinery::{Object, ObjectKey};
 use client::{DeleteOptions, Patch, PatchOptions};
-use controller_runtime::{Event, Informer, Involved, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Event, Involved, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::events;
 use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::{Binding, Override, Scope};
 use karmada_api::work::v1alpha1::Work;
+use karmada_api::work::v1alpha2::ObjectReference;
 use propagation::overrides::{self, AppliedOverrides};
 use propagation::template::Template;
 use propagation::works::{self, Inputs, Rendered};
@@ -48,8 +49,7 @@ pub(crate) async fn run(context: Context) {
                 keys.add_with(event.object().key(), priority);
             }
         });
-        let bindings = Scope::ALL.map(|scope| context.bindings(scope));
-        let keys = queue.clone();
+        let (keys, concerned) = (queue.clone(), context.clone());
         context.control.informer(&Override::api_resource(scope)).subscribe(move |event| {
             // At the start every binding is looked at anyway.
             if matches!(event, Event::Added { initial: true, .. }) || !event.changes_generation() {
@@ -60,7 +60,7 @@ pub(crate) async fn run(context: Context) {
                 other => &[other.object()],
             };
             for policy in versions.iter().filter_map(|object| Override::decode(object).ok()) {
-                enqueue_concerned(&policy, &bindings, &keys);
+                enqueue_concerned(&concerned, &policy, &keys);
             }
         });
     }
@@ -75,25 +75,41 @@ pub(crate) async fn run(context: Context) {
     .await;
 }
 
-/// Queues the bindings whose template an override policy may select. Labels are not looked at: one pass too many
-/// writes nothing.
-fn enqueue_concerned(policy: &Override, bindings: &[Informer; 2], queue: &WorkQueue<ObjectKey>) {
+/// Queues the bindings whose template an override policy selects.
+fn enqueue_concerned(context: &Context, policy: &Override, queue: &WorkQueue<ObjectKey>) {
     let namespace = (policy.scope == Scope::Namespaced).then_some(policy.metadata.namespace.as_str());
-    let selectors = &policy.spec.resource_selectors;
-    for object in bindings.iter().flat_map(|informer| informer.cache().list(namespace)) {
+    for object in Scope::ALL.into_iter().flat_map(|scope| context.bindings(scope).cache().list(namespace)) {
         let Ok(binding) = Binding::decode(&object) else { continue };
         let resource = &binding.spec.resource;
-        let may_match = |selector: &ResourceSelector| {
-            let any = |wanted: &str, have: &str| wanted.is_empty() || wanted == have;
-            selector.api_version == resource.api_version
-                && selector.kind == resource.kind
-                && any(&selector.namespace, &resource.namespace)
-                && any(&selector.name, &resource.name)
-        };
-        if selectors.is_empty() || selectors.iter().any(may_match) {
+        let concerned = may_concern(policy, resource)
+            && templates::cached(context, resource).is_none_or(|template| selects(context, policy, &template));
+        if concerned {
             queue.add_with(object.key(), Priority::Low);
         }
     }
+}
+
+/// Whether a policy selects a template, if need be by labels that a cluster policy gives it.
+fn selects(context: &Context, policy: &Override, template: &Object) -> bool {
+    let identity = json!({"apiVersion": template.api_version(), "kind": template.kind(), "metadata": {
+        "namespace": template.namespace(), "name": template.name(), "labels": template.labels().iter().collect::<BTreeMap<_, _>>(),
+    }});
+    let selects = |policy: &Override| overrides::concerns(policy, Template(&identity));
+    let relabels = || context.overrides.of(None).iter().any(|policy| selects(policy));
+    selects(policy) || (policy.scope == Scope::Namespaced && relabels())
+}
+
+/// As far as the binding says.
+fn may_concern(policy: &Override, resource: &ObjectReference) -> bool {
+    let may_match = |selector: &ResourceSelector| {
+        let any = |wanted: &str, have: &str| wanted.is_empty() || wanted == have;
+        selector.api_version == resource.api_version
+            && selector.kind == resource.kind
+            && any(&selector.namespace, &resource.namespace)
+            && any(&selector.name, &resource.name)
+    };
+    let selectors = &policy.spec.resource_selectors;
+    selectors.is_empty() || selectors.iter().any(may_match)
 }
 
 async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Result<Next> {

@@ -31,6 +31,14 @@ pub(crate) async fn fetch(context: &Context, resource: &ApiResource, key: &Objec
     context.client.get_opt(resource, key).await.during(|| format!("reading {} {key}", resource.kind))
 }
 
+/// The template, if there is a cache of its kind that has it.
+pub(crate) fn cached(context: &Context, reference: &ObjectReference) -> Option<Arc<Object>> {
+    let gvk = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind).ok()?;
+    let known = context.mapper.known();
+    let informer = context.control.existing(&known.by_kind(&gvk)?.resource)?;
+    informer.cache().get(&ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str()))
+}
+
 pub(crate) async fn referenced(context: &Context, reference: &ObjectReference) -> Result<Option<Arc<Object>>> {
     match locate(context, reference).await? {
         Some((resource, key)) => fetch(context, &resource, &key).await,

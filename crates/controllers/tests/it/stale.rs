@@ -9,6 +9,7 @@ use client::{DeleteOptions, PatchOptions};
 use futures::FutureExt;
 use http::{Method, StatusCode};
 use karmada_api::ApiType;
+use karmada_api::scope::{Override, Scope};
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
 
@@ -250,4 +251,27 @@ async fn an_answer_about_nothing_ends_no_work() {
             .await;
         plane.shutdown().await;
     }
+}
+
+/// An override policy that does not select a template by its labels is no reason to look at it: without a policy it stays in
+/// the members as it is.
+#[tokio::test(start_paused = true)]
+async fn overrides_of_others_change_nothing() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let edit = json!({"metadata": {"labels": {"app": "a"}}, "data": {"k": "2"}});
+    plane.merge(&config_maps(), &demo("thing"), edit, PatchOptions::default()).await;
+    plane.settle().await;
+    let m1 = plane.member("m1");
+    let resource = Override::api_resource(Scope::Namespaced);
+    for (app, expected) in [("b", Value::Null), ("a", json!("2"))] {
+        let selector = json!({"apiVersion": "v1", "kind": "ConfigMap", "labelSelector": {"matchLabels": {"app": app}}});
+        let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+            "metadata": {"name": app, "namespace": "demo"}, "spec": {"resourceSelectors": [selector], "overrideRules": []}});
+        plane.create(resource.clone(), policy).await;
+        plane.settle().await;
+        let thing = get(&m1, &config_maps(), &demo("thing")).await.expect("the copy");
+        assert_eq!(thing["data"]["k"], expected, "app={app}");
+    }
+    plane.shutdown().await;
 }
