@@ -310,10 +310,14 @@ pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool
     let resource = Work::api_resource();
     let key = rendered.key();
     let writing = || format!("writing work {key}");
-    let existing = match context.works.cache().get(&key) {
+    let written = &context.written_works;
+    let existing = match written.newest(&context.works, &key) {
         Some(existing) => existing,
         None => match context.client.create(&resource, &rendered).await {
-            Ok(_) => return Ok(true),
+            Ok(created) => {
+                written.note(&context.works, created);
+                return Ok(true);
+            }
             Err(error) if error.is_already_exists() => context.client.get(&resource, &key).await.during(writing)?,
             Err(error) => return Err(error).during(writing),
         },
@@ -321,7 +325,12 @@ pub(crate) async fn write_work(context: &Context, rendered: Work) -> Result<bool
     let work: Work = decoded(&existing, existing.decode())?;
     match works::merge(&work, rendered) {
         Ok(None) => Ok(false),
-        Ok(Some(merged)) => context.client.update(&resource, &merged).await.map(|_| true).during(writing),
+        Ok(Some(merged)) => {
+            written.forget(&key);
+            let updated = context.client.update(&resource, &merged).await.during(writing)?;
+            written.note(&context.works, updated);
+            Ok(true)
+        }
         Err(error) => Err(Error::Wait(error.to_string())),
     }
 }

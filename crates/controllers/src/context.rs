@@ -26,6 +26,7 @@ use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
 use crate::skip::Skip;
 use crate::stores::Store;
+use crate::written::Written;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -90,6 +91,8 @@ pub struct Shared {
     /// The Clusters this process knows: all, or the agent's own.
     pub(crate) cluster_informer: Informer,
     pub(crate) works: Informer,
+    /// Works that are not in that cache yet.
+    pub(crate) written_works: Written,
     /// The cluster whose agent this process is.
     pub(crate) agent_of: Option<String>,
     pub(crate) recorder: EventRecorder,
@@ -187,6 +190,7 @@ impl Context {
             clusters,
             cluster_informer,
             agent_of,
+            written_works: Written::until_in(&works),
             works,
             members,
             recorder,

@@ -27,6 +27,7 @@ mod table;
 mod taint_policies;
 mod templates;
 mod unified_auth;
+mod written;
 
 pub use context::{Context, Settings};
 pub use error::Error;

@@ -7,10 +7,10 @@ mod watch;
 
 pub(crate) use watch::is_change;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
 use client::MapError;
 use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
 use karmada_api::scope::{Binding, Policy, Scope};
@@ -19,6 +19,7 @@ use parking_lot::Mutex;
 use crate::Context;
 use crate::error::Result;
 use crate::execution::asks_anew;
+use crate::written::Written;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
 /// is part of the key so that it cannot swallow a change of the user.
@@ -41,7 +42,7 @@ struct Detector {
     waiting: Waiting,
     /// Bindings written a moment ago, until the cache has them: the claim on a template brings it back at once, and that
     /// pass should find its binding; so should a policy that changes now.
-    written: Mutex<BTreeMap<ObjectKey, Arc<Object>>>,
+    written: Written,
     /// Templates that were there when they were first seen, and have not been looked at since: as the process before this one
     /// left them, most likely.
     found: Waiting,
@@ -65,7 +66,7 @@ pub(crate) async fn run(context: Context) {
         policies: context.queue(),
         unbound: context.queue(),
         waiting: Waiting::default(),
-        written: Mutex::default(),
+        written: Written::default(),
         found: Waiting::default(),
         echoes: Mutex::default(),
     });
@@ -124,15 +125,9 @@ pub(crate) async fn run(context: Context) {
 
 impl Detector {
     fn note_binding(&self, event: &Event) {
-        let seen = event.object();
-        {
-            let mut written = self.written.lock();
-            if written.get(&seen.key()).is_some_and(|ours| ours.revision() <= seen.revision()) {
-                written.remove(&seen.key());
-            }
-        }
-        if let Event::Deleted(_) = event
-            && let Ok(binding) = Binding::decode(seen)
+        self.written.seen(event);
+        if let Event::Deleted(deleted) = event
+            && let Ok(binding) = Binding::decode(deleted)
         {
             let of = binding.spec.resource;
             if let Ok(gvk) = GroupVersionKind::from_api_version(&of.api_version, &of.kind) {

@@ -142,11 +142,8 @@ impl Detector {
     /// Those of the cache, and those it does not have yet.
     fn bindings_of(&self, of: Scope, scope: Scope, id: &str) -> Vec<Arc<Object>> {
         let label = scope.policy_id_label();
-        let mut bindings = self.context.bindings(of).cache().by_index(label, id);
-        let written = self.written.lock();
-        let ours = written.values().filter(|object| Scope::of(&object.key()) == of && object.label(label) == Some(id));
-        bindings.extend(ours.cloned());
-        bindings
+        let cached = self.context.bindings(of).cache().by_index(label, id);
+        self.written.over(cached, |object| Scope::of(&object.key()) == of && object.label(label) == Some(id))
     }
 
     async fn refresh_binding(&self, policy: &Policy, object: &Object, lazy: bool) -> Result<()> {

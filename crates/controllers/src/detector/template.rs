@@ -63,9 +63,7 @@ impl Detector {
         // Its binding may be gone again.
         let name = karmada_api::names::binding_name(&key.resource.kind, &key.key.name);
         let at = ObjectKey::namespaced(key.key.namespace().unwrap_or_default(), name);
-        let bound = || {
-            self.written.lock().contains_key(&at) || self.context.bindings(Scope::of(&at)).cache().get(&at).is_some()
-        };
+        let bound = || self.written.newest(&self.context.bindings(Scope::of(&at)), &at).is_some();
         object.resource_version() == echo.resource_version
             && policy.is_some_and(|policy| identity(&policy) == echo.applied)
             && bound()
@@ -262,14 +260,12 @@ impl Detector {
         let (scope, key) = (built.scope, built.key());
         let resource = Binding::api_resource(scope);
         let writing = || format!("writing {} {key}", resource.kind);
-        let cached = self.context.bindings(scope).cache().get(&key);
-        let ours = self.written.lock().get(&key).cloned();
-        let newest = cached.into_iter().chain(ours).max_by_key(|object| object.revision());
-        let existing = match newest {
+        let bindings = self.context.bindings(scope);
+        let existing = match self.written.newest(&bindings, &key) {
             Some(existing) => existing,
             None => match self.context.client.create(&resource, &built).await {
                 Ok(created) => {
-                    self.written.lock().insert(key, created);
+                    self.written.note(&bindings, created);
                     return Ok(true);
                 }
                 // The cache lags behind, or another pass was faster.
@@ -290,10 +286,9 @@ impl Detector {
             queue.add_with(key, Priority::Low);
             return Ok(false);
         }
-        // Whatever comes of it, what was written before is no longer the newest.
-        self.written.lock().remove(&key);
+        self.written.forget(&key);
         let updated = self.context.client.update(&resource, &merged).await.during(writing)?;
-        self.written.lock().insert(key, updated);
+        self.written.note(&bindings, updated);
         Ok(true)
     }
 

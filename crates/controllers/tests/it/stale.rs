@@ -275,3 +275,31 @@ async fn overrides_of_others_change_nothing() {
     }
     plane.shutdown().await;
 }
+
+/// A Work is written twice before the cache hears of the first time, and is in the end as it was at the beginning: that is a
+/// change all the same.
+#[tokio::test(start_paused = true)]
+async fn what_is_undone_at_once_is_undone() {
+    let plane = Plane::start().await;
+    bind(&plane, &["m1", "m2"]).await;
+    let overrides = Override::api_resource(Scope::Namespaced);
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+        "metadata": {"name": "late", "namespace": "demo"}, "spec": {"overrideRules": [
+            {"overriders": {"labelsOverrider": [{"operator": "add", "value": {"late": "yes"}}]}}]}});
+    let late = async || {
+        let work = plane.get(&Work::api_resource(), &work_in("m1")).await.expect("the work");
+        work["spec"]["workload"]["manifests"][0]["metadata"]["labels"]["late"].clone()
+    };
+    plane.network.hold("works");
+    plane.create(overrides.clone(), policy).await;
+    plane.settle().await;
+    assert_eq!(late().await, "yes");
+    plane.client.delete(&overrides, &demo("late"), &DeleteOptions::background()).await.expect("the deletion");
+    plane.settle().await;
+    assert_eq!(late().await, Value::Null);
+    plane.network.release("works");
+    plane.settle().await;
+    let copy = get(&plane.member("m1"), &config_maps(), &demo("thing")).await.expect("the copy");
+    assert_eq!(copy["metadata"]["labels"]["late"], Value::Null);
+    plane.shutdown().await;
+}
