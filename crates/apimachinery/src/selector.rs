@@ -182,7 +182,12 @@ impl Selector {
 
 impl fmt::Display for Requirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (key, values) = (&self.key, self.values.join(","));
+        let key = &self.key;
+        // An empty value alone takes a comma: `()` would be no values at all, which no selector may have.
+        let values = match &*self.values {
+            [only] if only.is_empty() && matches!(self.operator, Operator::In | Operator::NotIn) => ",".to_owned(),
+            values => values.join(","),
+        };
         match self.operator {
             Operator::Equals => write!(f, "{key}={values}"),
             Operator::NotEquals => write!(f, "{key}!={values}"),
@@ -229,6 +234,7 @@ mod tests {
             ("a!=b", "a!=b", "a=b", false),
             ("a in (x, y)", "a in (x,y)", "a=y", true),
             ("a in (x,)", "a in (,x)", "a=", true),
+            ("a in ( , )", "a in (,)", "a=", true),
             ("a notin (x)", "a notin (x)", "", true),
             ("a notin (x)", "a notin (x)", "a=x", false),
             ("!a", "!a", "a=", false),
