@@ -1,6 +1,6 @@
 //! What each decoder is fed, and what must hold whatever it is fed.
 //!
-//! A target is a function over bytes that panics when something is wrong. `src/main.rs` drives one of them with
+//! A target is a function over bytes that panics when something is wrong. `examples/fuzz.rs` drives one of them with
 //! libFuzzer; `cargo xtask fuzz` builds and runs it. `docs/testing.md` says how to reproduce what it finds.
 
 mod client;
@@ -49,4 +49,22 @@ fn type_of(document: &serde_json::Value) -> apimachinery::schema::TypeOf {
         .and_then(|gvk| kubernetes_api::schema_for(&gvk))
         .or_else(|| kubernetes_api::schema_for(&deployment))
         .expect("Deployments are built in")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// What was found once, and one input of each kind, also where no fuzzer is.
+    #[test]
+    fn every_target_takes_its_seeds() {
+        for (name, target) in super::TARGETS {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
+            let seeds: Vec<_> = std::fs::read_dir(&directory).expect(name).flatten().map(|seed| seed.path()).collect();
+            assert!(!seeds.is_empty(), "{name} has no seeds");
+            for seed in seeds {
+                target(&std::fs::read(&seed).expect("the seed can be read"));
+            }
+        }
+    }
 }
