@@ -1,12 +1,17 @@
 //! Judging a custom resource by its structural schema, in the words of upstream's validator (go-openapi's).
 
-use std::collections::BTreeMap;
+mod constraints;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use apimachinery::field::{Error, ErrorKind, ErrorList, MAX_ERRORS, Path};
-use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, Type, TypeOf};
+use apimachinery::schema::{Constraints, ListType, Schema, SchemaId, TypeOf};
 use serde_json::Value;
 
+use self::constraints::{
+    check_items, check_number, check_size, out_of_format, plain, same, type_error, whole, wrong, wrong_type,
+};
 use crate::rule_evaluation::{Rules, by_identity, identity};
 use crate::trail::Trail;
 use crate::{embedded, formats, re2};
@@ -378,7 +383,7 @@ fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: 
             Some(keys.iter().filter_map(|key| Some((key.to_string(), item.get(&**key)?.clone()))).collect())
         }
     };
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let Some(identity) = identity(item) else { return };
         if errors.len() >= MAX_ERRORS {
@@ -388,26 +393,6 @@ fn check_duplicates(list_type: &ListType, items: &[Value], path: &Path, errors: 
             errors.push(Error::duplicate(&path.index(index), identity));
         }
     }
-}
-
-fn raw(path: &Trail<'_>) -> String {
-    match path {
-        Trail::Root => String::new(),
-        _ => path.path().as_str().to_owned(),
-    }
-}
-
-fn wrong(path: &Trail<'_>, value: &Value, what: String) -> Error {
-    Error::invalid(&path.path(), value.clone(), format!("{} in body {what}", raw(path)))
-}
-
-/// Errors that go-openapi does not tie to a field come out at the root, with an empty value.
-fn whole(path: &Trail<'_>, what: &str) -> Error {
-    Error::invalid(&Path::root(), "", format!("\"{}\" {what}", raw(path)))
-}
-
-fn wrong_type(path: &Trail<'_>, expected: &str, found: &str) -> Error {
-    Error::type_invalid(&path.path(), found, format!("{} in body must be of type {expected}: {found:?}", raw(path)))
 }
 
 /// Whether a list that tells its items apart by keys holds the same ones in another order, which is no change of it.
@@ -420,253 +405,5 @@ fn reordered(schema: &Schema, old: &Value, new: &Value) -> bool {
     is.iter().all(|item| identity(&schema.list_type, item).is_some_and(|key| known.get(&key) == Some(&item)))
 }
 
-fn type_error(schema: &Schema, value: &Value, path: &Trail<'_>) -> Option<Error> {
-    let expected: &[&str] = match schema.type_ {
-        _ if schema.int_or_string => &["integer", "string"],
-        Type::Any => return None,
-        Type::Object => &["object"],
-        Type::Array => &["array"],
-        Type::String => &["string"],
-        Type::Integer => &["integer"],
-        Type::Number => &["number"],
-        Type::Boolean => &["boolean"],
-    };
-    let found = match value {
-        Value::Null if schema.nullable => return None,
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if is_whole(number) => "integer",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    };
-    let fits = expected.contains(&found) || (found == "integer" && expected.contains(&"number"));
-    (!fits).then(|| wrong_type(path, &expected.join(","), found))
-}
-
-fn is_whole(number: &serde_json::Number) -> bool {
-    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
-}
-
-fn out_of_format(schema: &Schema, value: &Value, path: &Trail<'_>) -> Option<Error> {
-    let format = schema.format.as_deref()?;
-    let fits = match format {
-        "int32" => value.as_f64().is_some_and(|n| (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&n)),
-        "int64" => value.is_i64() || value.as_f64().is_some_and(|n| n.abs() < 9.3e18),
-        _ => true,
-    };
-    (!fits).then(|| {
-        let type_ = if schema.type_ == Type::Number { "number" } else { "integer" };
-        let text = format!("Checked value must be of type {type_} with format {format} in {}", raw(path));
-        Error::invalid(&Path::root(), "", text)
-    })
-}
-
-fn check_number(constraints: &Constraints, number: f64, value: &Value, path: &Trail<'_>, errors: &mut ErrorList) {
-    if let Some(max) = constraints.maximum {
-        if constraints.exclusive_maximum && number >= max {
-            errors.push(wrong(path, value, format!("should be less than {max}")));
-        } else if number > max {
-            errors.push(wrong(path, value, format!("should be less than or equal to {max}")));
-        }
-    }
-    if let Some(min) = constraints.minimum {
-        if constraints.exclusive_minimum && number <= min {
-            errors.push(wrong(path, value, format!("should be greater than {min}")));
-        } else if number < min {
-            errors.push(wrong(path, value, format!("should be greater than or equal to {min}")));
-        }
-    }
-    if let Some(factor) = constraints.multiple_of.filter(|factor| *factor > 0.0)
-        && ((number / factor) - (number / factor).round()).abs() > 1e-9
-    {
-        errors.push(wrong(path, value, format!("should be a multiple of {factor}")));
-    }
-}
-
-fn check_items(constraints: &Constraints, items: &[Value], value: &Value, path: &Trail<'_>, errors: &mut ErrorList) {
-    let count = items.len();
-    if let Some(max) = constraints.max_items.filter(|max| count as u64 > *max) {
-        errors.push(Error::too_many(&path.path(), count, usize::try_from(max).unwrap_or(usize::MAX)));
-    }
-    if let Some(min) = constraints.min_items.filter(|min| (count as u64) < *min) {
-        errors.push(wrong(path, value, format!("should have at least {min} items")));
-    }
-    if constraints.unique_items {
-        let distinct: std::collections::BTreeSet<String> = items.iter().map(Value::to_string).collect();
-        if distinct.len() < count {
-            errors.push(wrong(path, value, "shouldn't contain duplicates".to_owned()));
-        }
-    }
-}
-
-fn check_size(constraints: &Constraints, size: usize, value: &Value, path: &Trail<'_>, errors: &mut ErrorList) {
-    if let Some(max) = constraints.max_properties.filter(|max| size as u64 > *max) {
-        errors.push(Error::too_many(&path.path(), size, usize::try_from(max).unwrap_or(usize::MAX)));
-    }
-    if let Some(min) = constraints.min_properties.filter(|min| (size as u64) < *min) {
-        errors.push(wrong(path, value, format!("should have at least {min} properties")));
-    }
-}
-
-/// JSON equality in which 1 and 1.0 are the same number.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
-        _ => a == b,
-    }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn validator() -> Validator {
-        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "required": ["req"], "properties": {
-            "req": {"type": "string"},
-            "replicas": {"type": "integer", "minimum": 0, "maximum": 10, "format": "int32"},
-            "name": {"type": "string", "pattern": "^[a-z]+$", "maxLength": 5, "minLength": 2},
-            "color": {"type": "string", "enum": ["red", "blue"]},
-            "port": {"x-kubernetes-int-or-string": true},
-            "date": {"type": "string", "format": "date-time"},
-            "ratio": {"type": "number", "exclusiveMinimum": true, "minimum": 0, "multipleOf": 0.5},
-            "set": {"type": "array", "x-kubernetes-list-type": "set", "maxItems": 2, "items": {"type": "string"}},
-            "lm": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "minItems": 1,
-                "items": {"type": "object", "properties": {"k": {"type": "string"}}}},
-            "one": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}],
-                "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
-            "none": {"type": "string", "not": {"enum": ["bad"]}},
-            "emb": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
-            "m": {"type": "object", "additionalProperties": {"type": "integer"}, "maxProperties": 1},
-        }}}});
-        Validator::new(crate::structural::compile(Some(&schema), None))
-    }
-
-    #[test]
-    fn texts_are_upstreams() {
-        let validator = validator();
-        for (spec, expected) in [
-            (
-                json!({"req": "x", "replicas": 3, "port": "a", "ratio": 1.5, "one": {"a": ""}, "lm": [{"k": "a"}]}),
-                vec![],
-            ),
-            (json!({}), vec!["spec.req: Required value"]),
-            (
-                json!({"req": "x", "replicas": -1}),
-                vec!["spec.replicas: Invalid value: -1: spec.replicas in body should be greater than or equal to 0"],
-            ),
-            (
-                json!({"req": "x", "replicas": "1"}),
-                vec![
-                    r#"spec.replicas: Invalid value: "string": spec.replicas in body must be of type integer: "string""#,
-                ],
-            ),
-            (
-                json!({"req": "x", "name": "A"}),
-                vec![
-                    r#"spec.name: Invalid value: "A": spec.name in body should be at least 2 chars long"#,
-                    r#"spec.name: Invalid value: "A": spec.name in body should match '^[a-z]+$'"#,
-                ],
-            ),
-            (json!({"req": "x", "name": "abcdef"}), vec!["spec.name: Too long: may not be more than 5 bytes"]),
-            (
-                json!({"req": "x", "color": "green"}),
-                vec![r#"spec.color: Unsupported value: "green": supported values: "red", "blue""#],
-            ),
-            (
-                json!({"req": "x", "port": true}),
-                vec![
-                    r#"spec.port: Invalid value: "boolean": spec.port in body must be of type integer,string: "boolean""#,
-                ],
-            ),
-            (
-                json!({"req": "x", "date": "soon"}),
-                vec![r#"spec.date: Invalid value: "soon": spec.date in body must be of type date-time: "soon""#],
-            ),
-            (
-                json!({"req": "x", "ratio": 0}),
-                vec!["spec.ratio: Invalid value: 0: spec.ratio in body should be greater than 0"],
-            ),
-            (json!({"req": "x", "set": ["a", "a"]}), vec![r#"spec.set[1]: Duplicate value: "a""#]),
-            (json!({"req": "x", "set": ["a", "b", "c"]}), vec!["spec.set: Too many: 3: must have at most 2 items"]),
-            (json!({"req": "x", "lm": [{"k": "x"}, {"k": "x"}]}), vec![r#"spec.lm[1]: Duplicate value: {"k":"x"}"#]),
-            (
-                json!({"req": "x", "lm": []}),
-                vec!["spec.lm: Invalid value: []: spec.lm in body should have at least 1 items"],
-            ),
-            (
-                json!({"req": "x", "one": {}}),
-                vec![
-                    r#"<nil>: Invalid value: "": "spec.one" must validate one and only one schema (oneOf). Found none valid"#,
-                    "spec.one.a: Required value",
-                ],
-            ),
-            (
-                json!({"req": "x", "one": {"a": "", "b": ""}}),
-                vec![
-                    r#"<nil>: Invalid value: "": "spec.one" must validate one and only one schema (oneOf). Found 2 valid alternatives"#,
-                ],
-            ),
-            (
-                json!({"req": "x", "none": "bad"}),
-                vec![r#"<nil>: Invalid value: "": "spec.none" must not validate the schema (not)"#],
-            ),
-            (
-                json!({"req": "x", "emb": {"kind": "Pod"}}),
-                vec!["spec.emb.apiVersion: Required value: must not be empty"],
-            ),
-            (
-                json!({"req": "x", "m": {"a": 1, "b": "x"}}),
-                vec![
-                    "spec.m: Too many: 2: must have at most 1 items",
-                    r#"spec.m.b: Invalid value: "string": spec.m.b in body must be of type integer: "string""#,
-                ],
-            ),
-            (
-                json!({"req": null}),
-                vec![r#"spec.req: Invalid value: "null": spec.req in body must be of type string: "null""#],
-            ),
-        ] {
-            let errors = validator.validate(&json!({"metadata": {"name": "n"}, "spec": spec}));
-            assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected, "{spec}");
-        }
-    }
-
-    #[test]
-    fn an_update_may_keep_what_was_wrong_before() {
-        let validator = validator();
-        for (old, new, expected) in [
-            (json!({"req": "x", "color": "green"}), json!({"req": "y", "color": "green"}), 0),
-            (json!({"req": "x", "color": "green"}), json!({"req": "y", "color": "pink"}), 1),
-            (json!({"req": "x", "replicas": -1}), json!({"req": "y", "replicas": -1}), 0),
-            (json!({"req": "x", "replicas": -1}), json!({"req": "x", "replicas": -2}), 1),
-            // What an object lacks is wrong with the object, which has changed.
-            (json!({"name": "ab"}), json!({"name": "ab"}), 0),
-            (json!({"name": "ab"}), json!({"name": "abc"}), 1),
-            (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "y", "one": {"a": "", "b": ""}}), 0),
-            (json!({"req": "x", "one": {"a": "", "b": ""}}), json!({"req": "x", "one": {"a": "", "b": "c"}}), 1),
-            (json!({"req": "x", "none": "bad"}), json!({"req": "y", "none": "bad"}), 0),
-            // Entries of maps are told apart by their keys, and so are items of keyed lists, wherever they stand.
-            (json!({"req": "x", "m": {"k": "v"}}), json!({"req": "x", "m": {"k": "v", "l": 1}}), 1),
-            (json!({"req": "x", "m": {"k": "v"}}), json!({"req": "y", "m": {"k": "v"}}), 0),
-            (json!({"req": "x", "lm": [{"k": 1}]}), json!({"req": "x", "lm": [{"k": "a"}, {"k": 1}]}), 0),
-            (json!({"req": "x", "lm": [{"k": 1}]}), json!({"req": "x", "lm": [{"k": "a"}, {"k": 2}]}), 1),
-            // Items of other lists are the same only with the whole list.
-            (json!({"req": "x", "set": [1]}), json!({"req": "y", "set": [1]}), 0),
-            (json!({"req": "x", "set": [1]}), json!({"req": "x", "set": [1, "b"]}), 1),
-            // Repeated items are let through once there were any.
-            (json!({"req": "x", "set": ["a", "a"]}), json!({"req": "x", "set": ["b", "b"]}), 0),
-            (json!({"req": "x", "set": ["a"]}), json!({"req": "x", "set": ["b", "b"]}), 1),
-            (json!({"req": "x"}), json!({"req": "x", "color": "pink"}), 1),
-        ] {
-            let errors = validator.validate_update(&json!({"spec": old}), &json!({"spec": new}));
-            assert_eq!(errors.len(), expected, "{old} -> {new}: {errors:?}");
-        }
-    }
-}
+mod tests;
