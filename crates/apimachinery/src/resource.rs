@@ -239,6 +239,12 @@ pub trait Strategy: Send + Sync {
         vec![object["metadata"]["name"].clone(), object["metadata"]["creationTimestamp"].clone()]
     }
 
+    /// Where the row of an object stands in a table, lower ones first; those of one rank stay in the order of the list. `None`
+    /// for a kind whose tables are in that order altogether.
+    fn row_rank(&self) -> Option<fn(&Value) -> i64> {
+        None
+    }
+
     /// What a row of a table says of its object besides the cells, as `TableRowCondition`s.
     fn row_conditions(&self, _object: &Value) -> Vec<Value> {
         Vec::new()

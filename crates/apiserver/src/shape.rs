@@ -132,11 +132,9 @@ pub fn shaped_list(
     now: Time,
 ) -> Result<Vec<u8>, Status> {
     let mut out = list_head(resource, meta, form);
-    let mut items: Vec<&Arc<Object>> = items.iter().collect();
-    if form.shape == Shape::Table && resource.info.resource.kind == "FlowSchema" {
-        items.sort_by_cached_key(|item| by_precedence(item));
-    }
-    for (position, item) in items.into_iter().enumerate() {
+    let rank = resource.strategy.row_rank().filter(|_| form.shape == Shape::Table);
+    let ranked = rank.map(|rank| in_order(items, rank));
+    for (position, item) in ranked.as_deref().unwrap_or(items).iter().enumerate() {
         if position > 0 {
             out.push(b',');
         }
@@ -158,11 +156,10 @@ pub fn shaped_list(
     Ok(out)
 }
 
-/// Flow schemas are shown in the order in which they are tried.
-fn by_precedence(schema: &Object) -> (i64, String) {
-    let schema = schema.to_value().unwrap_or_default();
-    let name = schema["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    (schema["spec"]["matchingPrecedence"].as_i64().unwrap_or(0), name)
+fn in_order(items: &[Arc<Object>], rank: fn(&Value) -> i64) -> Vec<Arc<Object>> {
+    let mut items = items.to_vec();
+    items.sort_by_cached_key(|item| item.to_value().map_or(i64::MAX, |tree| rank(&tree)));
+    items
 }
 
 /// `PartialObjectMetadata` of an object, spliced.

@@ -139,6 +139,14 @@ pub(crate) fn cells(group: &str, kind: &str, object: &Value, now: Time) -> Vec<V
     }
 }
 
+/// Flow schemas are shown in the order in which they are tried.
+pub(crate) fn row_rank(group: &str, kind: &str) -> Option<fn(&Value) -> i64> {
+    fn precedence(schema: &Value) -> i64 {
+        schema["spec"]["matchingPrecedence"].as_i64().unwrap_or(0)
+    }
+    (group == "flowcontrol.apiserver.k8s.io" && kind == "FlowSchema").then_some(precedence)
+}
+
 /// What clients may leave out of a list: pods that are done.
 pub(crate) fn row_conditions(group: &str, kind: &str, object: &Value) -> Vec<Value> {
     let phase = object["status"]["phase"].as_str().filter(|_| group.is_empty() && kind == "Pod");

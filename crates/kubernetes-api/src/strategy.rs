@@ -165,6 +165,10 @@ impl Strategy for BuiltIn {
         columns::cells(&self.group, &self.kind, object, now)
     }
 
+    fn row_rank(&self) -> Option<fn(&Value) -> i64> {
+        columns::row_rank(&self.group, &self.kind)
+    }
+
     fn row_conditions(&self, object: &Value) -> Vec<Value> {
         columns::row_conditions(&self.group, &self.kind, object)
     }
