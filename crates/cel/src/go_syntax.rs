@@ -4,7 +4,7 @@ use crate::re2::MAX_REPEAT;
 
 /// Why Go refuses a pattern, `None` when it does not.
 pub(crate) fn fault(pattern: &str) -> Option<String> {
-    let mut parser = Parser { whole: pattern, levels: vec![Level::default()] };
+    let mut parser = Parser { whole: pattern, level: Level::default(), outer: Vec::new() };
     parser.run().err().map(|(why, part)| format!("error parsing regexp: {why}: `{part}`"))
 }
 
@@ -23,7 +23,7 @@ const UNEXPECTED: &str = "unexpected )";
 /// The fault and the part of the pattern it is in.
 type Fault<'p> = (&'static str, &'p str);
 
-/// What is known of an open parenthesis.
+/// What is known of an open parenthesis, or of the whole.
 #[derive(Clone, Copy, Default)]
 struct Level {
     /// How often the most repeated part of what came before is repeated.
@@ -34,7 +34,10 @@ struct Level {
 
 struct Parser<'p> {
     whole: &'p str,
-    levels: Vec<Level>,
+    /// The innermost.
+    level: Level,
+    /// Those it is in.
+    outer: Vec<Level>,
 }
 
 impl<'p> Parser<'p> {
@@ -47,7 +50,7 @@ impl<'p> Parser<'p> {
             rest = match first {
                 '(' if rest.starts_with("(?") => self.flags(rest)?,
                 '(' => {
-                    self.levels.push(Level::default());
+                    self.open();
                     &rest[1..]
                 }
                 '|' => {
@@ -56,9 +59,9 @@ impl<'p> Parser<'p> {
                 }
                 ')' => {
                     self.atom_ends();
-                    let level = self.levels.pop().filter(|_| !self.levels.is_empty());
-                    let level = level.ok_or((UNEXPECTED, self.whole))?;
-                    self.atom(level.repeats);
+                    let outer = self.outer.pop().ok_or((UNEXPECTED, self.whole))?;
+                    let inner = std::mem::replace(&mut self.level, outer);
+                    self.atom(inner.repeats);
                     &rest[1..]
                 }
                 '[' => {
@@ -93,24 +96,20 @@ impl<'p> Parser<'p> {
                 }
             };
         }
-        if self.levels.len() > 1 { Err((NO_PAREN, self.whole)) } else { Ok(()) }
+        if self.outer.is_empty() { Ok(()) } else { Err((NO_PAREN, self.whole)) }
     }
 
-    fn level(&mut self) -> &mut Level {
-        if self.levels.is_empty() {
-            self.levels.push(Level::default());
-        }
-        let at = self.levels.len() - 1;
-        &mut self.levels[at]
+    fn open(&mut self) {
+        self.outer.push(std::mem::take(&mut self.level));
     }
 
     fn atom(&mut self, repeats: u32) {
         self.atom_ends();
-        self.level().last = Some(repeats);
+        self.level.last = Some(repeats);
     }
 
     fn atom_ends(&mut self) {
-        let level = self.level();
+        let level = &mut self.level;
         level.repeats = level.repeats.max(level.last.take().unwrap_or(1));
     }
 
@@ -125,7 +124,7 @@ impl<'p> Parser<'p> {
         if let Some(first) = stacked {
             return Err((BAD_STACK, upto(first, after)));
         }
-        let level = self.level();
+        let level = &mut self.level;
         let inner = level.last.ok_or((NO_ARGUMENT, upto(before, after)))?;
         let Some((least, most)) = times else { return Ok(after) };
         let times = if most < 0 { least } else { most };
@@ -156,7 +155,7 @@ impl<'p> Parser<'p> {
             if name.is_empty() || !name.bytes().all(|b| b == b'_' || b.is_ascii_alphanumeric()) {
                 return Err((BAD_CAPTURE, &rest[..=end]));
             }
-            self.levels.push(Level::default());
+            self.open();
             return Ok(&rest[end + 1..]);
         }
         let (mut negated, mut seen) = (false, false);
@@ -167,7 +166,7 @@ impl<'p> Parser<'p> {
                 '-' if !negated => (negated, seen) = (true, false),
                 ':' | ')' if !negated || seen => {
                     if flag == ':' {
-                        self.levels.push(Level::default());
+                        self.open();
                     }
                     return Ok(after);
                 }

@@ -135,13 +135,13 @@ impl Interpreter {
     }
 
     pub fn revise_replica(&self, template: &mut Value, replicas: i32) -> Result<(), Error> {
-        let asked = identity(template);
+        let asked = identity(template).map(str::to_owned);
         self.layer(template, Operation::ReviseReplica)?.revise_replica(template, replicas)?;
         is_still(&asked, template, Operation::ReviseReplica)
     }
 
     pub fn retain(&self, desired: &mut Value, observed: &Value) -> Result<(), Error> {
-        let asked = identity(desired);
+        let asked = identity(desired).map(str::to_owned);
         self.layer(desired, Operation::Retain)?.retain(desired, observed)?;
         is_still(&asked, desired, Operation::Retain)
     }
@@ -174,17 +174,18 @@ impl Interpreter {
 }
 
 /// Which object it is.
-fn identity(object: &Value) -> [String; 4] {
+fn identity(object: &Value) -> [&str; 4] {
     let paths: [&[&str]; 4] = [&["apiVersion"], &["kind"], &["metadata", "namespace"], &["metadata", "name"]];
-    paths.map(|path| text(object, path).to_owned())
+    paths.map(|path| text(object, path))
 }
 
 /// Who changes an object must not make another of it: it would be written over whatever bears that name in a member.
 fn is_still(asked: &[String; 4], answered: &Value, operation: Operation) -> Result<(), Error> {
-    let [api_version, kind, namespace, name] = identity(answered);
-    if *asked == [&*api_version, &*kind, &*namespace, &*name] {
+    let answered = identity(answered);
+    if *asked == answered {
         return Ok(());
     }
+    let [api_version, kind, namespace, name] = answered;
     let [_, asked_kind, _, asked_name] = asked;
     let detail = format!("the answer is another object, {api_version} {kind} {namespace}/{name}");
     Err(Error::Malformed { operation, kind: asked_kind.clone(), name: asked_name.clone(), detail })
