@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 type Object = Map<String, Value>;
 
 /// Fields of a schema in which an empty text, `false`, an empty list or an empty map is none.
-const SCHEMA_FIELDS: [&str; 23] = [
+const SCHEMA_FIELDS: [&str; 24] = [
     "$schema",
     "allOf",
     "anyOf",
@@ -30,6 +30,7 @@ const SCHEMA_FIELDS: [&str; 23] = [
     "x-kubernetes-embedded-resource",
     "x-kubernetes-int-or-string",
     "x-kubernetes-list-map-keys",
+    "x-kubernetes-validations",
 ];
 
 /// Deeper schemas are left as they are.
@@ -64,7 +65,6 @@ pub(crate) fn omit(spec: &mut Object) {
 fn omit_in_schema(schema: &mut Value, depth: usize) {
     let Some(map) = schema.as_object_mut().filter(|_| depth < MAX_DEPTH) else { return };
     drop_zeros(map, &SCHEMA_FIELDS);
-    drop_zeros(map, &["x-kubernetes-validations"]);
     for (name, value) in map {
         match (name.as_str(), value) {
             ("properties" | "patternProperties" | "definitions", Value::Object(schemas)) => {

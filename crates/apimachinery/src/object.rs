@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use head::{Head, Text};
+use head::{Head, Span, Text};
 use packed::Packed;
 use parking_lot::Mutex;
 
@@ -122,8 +122,13 @@ impl Object {
 
     /// The encoded metadata, found without decoding anything.
     pub fn metadata_json(&self) -> Bytes {
+        self.member("metadata").unwrap_or(Bytes::from_static(b"{}"))
+    }
+
+    /// A member of the document as it is encoded (`status`), found without decoding anything.
+    pub fn member(&self, name: &str) -> Option<Bytes> {
         let json = self.json();
-        crate::raw_json::member(&json, "metadata").map_or(Bytes::from_static(b"{}"), |span| json.slice(span))
+        crate::raw_json::member(&json, name).map(|span| json.slice(span))
     }
 
     /// Builds the whole tree; for cold paths and for edits.
@@ -217,9 +222,6 @@ impl Object {
 
     /// One annotation, found in the text; the others are skipped over.
     pub fn annotation(&self, key: &str) -> Option<String> {
-        if self.head.annotations.is_empty() {
-            return None;
-        }
         let json = self.annotations_json();
         match crate::raw_json::member(&json, key) {
             Some(span) => serde_json::from_slice(&json[span]).ok(),
@@ -231,21 +233,17 @@ impl Object {
 
     /// Empty where there are none.
     fn annotations_json(&self) -> Bytes {
-        self.part(self.head.annotations.range())
+        self.part(self.head.annotations).unwrap_or_default()
     }
 
     /// The list of field owners as it is encoded; `None` when there is none.
     pub fn managed_fields_json(&self) -> Option<Bytes> {
-        let list = self.head.managed_fields;
-        (!list.is_empty()).then(|| self.part(list.range()))
+        self.part(self.head.managed_fields)
     }
 
-    fn part(&self, range: std::ops::Range<usize>) -> Bytes {
-        if range.is_empty() { Bytes::new() } else { self.json().slice(range) }
-    }
-
-    fn replace_body(&self, packed: Packed) {
-        *self.body.lock() = Body::Packed(packed);
+    /// `None` for an empty one, for which the document is not asked.
+    fn part(&self, span: Span) -> Option<Bytes> {
+        Some(span.range()).filter(|range| !range.is_empty()).map(|range| self.json().slice(range))
     }
 
     pub fn shared(self) -> Arc<Self> {

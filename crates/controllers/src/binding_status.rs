@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
-use bytes::Bytes;
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Informer, Next, Priority, run_workers};
 use karmada_api::constants::{conditions, events};
@@ -51,11 +50,10 @@ fn is_of_another(written: &mut HashMap<ObjectKey, Write>, key: &ObjectKey, seen:
 
 /// Whether what the members report is another in the new state of a binding. The scheduler writes to the same status.
 fn changes_report(event: &Event) -> bool {
-    fn report(object: &Object) -> Option<Bytes> {
-        let json = object.json();
-        let status = json.slice(raw_json::member(&json, "status")?);
+    let report = |object: &Object| {
+        let status = object.member("status")?;
         raw_json::member(&status, "aggregatedStatus").map(|span| status.slice(span))
-    }
+    };
     matches!(event, Event::Updated { old, new } if report(old) != report(new))
 }
 
@@ -123,7 +121,7 @@ fn has_works(works: &Informer, label: &str, binding: &Object) -> bool {
 }
 
 fn has_status(work: &Object) -> bool {
-    raw_json::member(&work.json(), "status").is_some()
+    work.member("status").is_some()
 }
 
 async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Result<Next> {

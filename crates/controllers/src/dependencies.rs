@@ -104,9 +104,8 @@ pub(crate) async fn run(context: Context) {
 /// Whether a binding's dependencies follow it (`None`: they do not), and whether it has clusters yet. Read from the text:
 /// this is asked of every change of every binding.
 fn wants(binding: &Object) -> Option<bool> {
-    let json = binding.json();
-    let spec = &json[raw_json::member(&json, "spec")?];
-    let value = |name| raw_json::member(spec, name).map(|span| &spec[span]);
+    let spec = binding.member("spec")?;
+    let value = |name| raw_json::member(&spec, name).map(|span| &spec[span]);
     (value("propagateDeps")? == b"true").then(|| value("clusters").is_some_and(|list| list != b"null" && list != b"[]"))
 }
 

@@ -149,6 +149,11 @@ fn list<'a>(map: &'a Object, name: &str) -> &'a [Value] {
     map.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// The same of a value, which need not be an object.
+fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
 fn object<'a>(map: &'a Object, name: &str) -> Option<&'a Object> {
     map.get(name).and_then(Value::as_object)
 }

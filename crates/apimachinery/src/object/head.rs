@@ -24,10 +24,6 @@ impl Span {
     pub fn range(self) -> std::ops::Range<usize> {
         self.0 as usize..self.1 as usize
     }
-
-    pub fn is_empty(self) -> bool {
-        self.0 == self.1
-    }
 }
 
 fn place(text: &str, json: &[u8]) -> Option<Span> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lz4_flex::block;
 
-use super::Object;
+use super::{Body, Object};
 
 /// A sample is so large at most: beyond some objects a larger one gains little, and each compression reads all of it.
 const SAMPLE: usize = 16 << 10;
@@ -78,7 +78,7 @@ impl Packer {
         if !object.is_packed()
             && let Some(packed) = self.packed(&object.json())
         {
-            object.replace_body(packed);
+            *object.body.lock() = Body::Packed(packed);
         }
     }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use apimachinery::field::Path;
-use apimachinery::{Object, Status, managed_fields, merge_patch, names, raw_json, strict};
+use apimachinery::{Object, Status, managed_fields, merge_patch, names, strict};
 use serde_json::{Map, Value, json};
 
 use super::Call;
@@ -47,9 +47,8 @@ impl Call<'_> {
         change: &Map<String, Value>,
         fields: &[&str],
     ) -> Result<Option<(Value, Value)>, Status> {
-        let json = stored.json();
-        let Some(span) = raw_json::member(&json, "metadata") else { return Ok(None) };
-        let mut old: Value = serde_json::from_slice(&json[span]).map_err(errors::document)?;
+        let Some(metadata) = stored.member("metadata") else { return Ok(None) };
+        let mut old: Value = serde_json::from_slice(&metadata).map_err(errors::document)?;
         let Some(members) = old.as_object_mut() else { return Ok(None) };
         members.remove("managedFields");
         let mut new = old.clone();

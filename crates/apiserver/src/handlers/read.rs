@@ -8,8 +8,7 @@ use apimachinery::status::ListMeta;
 use apimachinery::{Object, ObjectKey, Status, StatusReason};
 use base64::Engine as _;
 use base64::alphabet;
-use base64::engine::DecodePaddingMode;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -24,13 +23,7 @@ use crate::splice::Splice;
 use crate::{errors, keys, respond, shape};
 
 /// Go does not mind what the bits say that are left over at the end.
-const TOKENS: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::URL_SAFE,
-    GeneralPurposeConfig::new()
-        .with_decode_allow_trailing_bits(true)
-        .with_encode_padding(false)
-        .with_decode_padding_mode(DecodePaddingMode::RequireNone),
-);
+const TOKENS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
 /// What Go says of JSON that is no token.
 fn misfit(json: &[u8]) -> Option<String> {
@@ -105,7 +98,7 @@ impl Continue {
 
     fn encode(revision: i64, start: String) -> String {
         let token = Self { v: Self::VERSION.into(), rv: revision, start };
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+        TOKENS.encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 }
 

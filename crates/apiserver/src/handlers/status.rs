@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey, Status, managed_fields, merge_patch, raw_json, strict};
+use apimachinery::{Object, ObjectKey, Status, managed_fields, merge_patch, strict};
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use storage::TxnOutcome;
@@ -52,11 +52,8 @@ impl Call<'_> {
 
     /// The status as it is and as it will be, each in an object of its own; `None` unless all is well with it.
     fn statuses(&self, stored: &Object, change: &Value) -> Result<Option<(Value, Value)>, Status> {
-        let json = stored.json();
-        let old: Option<Value> = match raw_json::member(&json, "status") {
-            Some(span) => Some(serde_json::from_slice(&json[span]).map_err(errors::document)?),
-            None => None,
-        };
+        let old = stored.member("status").map(|status| serde_json::from_slice::<Value>(&status));
+        let old = old.transpose().map_err(errors::document)?;
         let old = Value::Object(old.into_iter().map(|old| ("status".to_owned(), old)).collect());
         let mut new = old.clone();
         merge_patch::apply(&mut new, &json!({ "status": change }));

@@ -15,8 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use apimachinery::meta::Condition;
-use apimachinery::{ApiResource, Object, ObjectKey, raw_json};
-use bytes::Bytes;
+use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Informer, Priority, Selection, WorkQueue, run_workers};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
@@ -188,11 +187,7 @@ fn note_work(context: &Context, event: &Event) {
 }
 
 fn changes_status(event: &Event) -> bool {
-    fn status(object: &Object) -> Option<Bytes> {
-        let json = object.json();
-        raw_json::member(&json, "status").map(|span| json.slice(span))
-    }
-    matches!(event, Event::Updated { old, new } if status(old) != status(new))
+    matches!(event, Event::Updated { old, new } if old.member("status") != new.member("status"))
 }
 
 /// The status of a Work is compared with what it should be once more, in a while.

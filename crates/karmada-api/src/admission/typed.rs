@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use apimachinery::go_json;
 use apimachinery::quantity::Quantity;
 use serde_json::{Map, Value, json};
 
@@ -175,15 +176,10 @@ impl Place<'_> {
     /// The decoder's complaint about a value here.
     fn mismatch(&self, value: &Value, schema: &Value, is_item: bool) -> String {
         let found = match value {
-            Value::Bool(_) => "bool".to_owned(),
-            Value::Number(number) => format!("number {number}"),
-            Value::String(_) => "string".to_owned(),
-            Value::Array(_) => "array".to_owned(),
-            Value::Object(_) => "object".to_owned(),
-            Value::Null => "null".to_owned(),
+            // Only numbers that do not fit are quoted.
+            Value::Number(number) if wants_number(schema) => format!("number {number}"),
+            other => go_json::type_name(other).to_owned(),
         };
-        // Only numbers that do not fit are quoted.
-        let found = if wants_number(schema) { found } else { found.split(' ').next().unwrap_or_default().to_owned() };
         let holder = go_types::holder(self.kind, &self.path);
         let wanted = go_types::of(self.kind, &self.path, schema, is_item);
         let path = self.path.join(".");

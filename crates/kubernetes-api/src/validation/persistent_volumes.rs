@@ -128,7 +128,7 @@ fn capacity(spec: &Object, at: &At<'_>, errors: &mut ErrorList) {
         errors.push(Error::not_supported(&at.path(), value, &["storage"]));
     }
     for (name, value) in capacity.into_iter().flatten() {
-        let amount = value.as_str().and_then(|text| text.parse::<Quantity>().ok());
+        let amount = super::resources::amount(value);
         if amount.is_some_and(Quantity::is_negative) {
             invalid(errors, &at.key(name), value, "must be greater than or equal to 0");
         }

@@ -7,6 +7,7 @@ use apimachinery::quantity::Quantity;
 use serde_json::Value;
 
 use super::at::At;
+use super::resources::amount;
 use super::{Object, forbidden, invalid, list, object};
 
 /// Asked for by pods; pages of any size stand for each other in what upstream lists.
@@ -14,10 +15,6 @@ const SUPPORTED: [&str; 3] = ["cpu", "hugepages-", "memory"];
 
 fn is_supported(name: &str) -> bool {
     matches!(name, "cpu" | "memory") || name.starts_with("hugepages-")
-}
-
-fn amount(value: &Value) -> Option<Quantity> {
-    value.as_str()?.parse().ok()
 }
 
 /// `at` is the place of the pod's own resources, which their type has judged already.

@@ -4,6 +4,7 @@ use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::{Map, Value};
 
 use super::annotations::MIRROR;
+use super::items;
 
 /// What `pods/resize` refuses; `judge` looks at the whole pod as it would become.
 pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList) -> ErrorList {
@@ -24,7 +25,7 @@ pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList
         errors.push(Error::forbidden(&path, "Pod running on node without support for resize"));
     }
     for field in ["initContainers", "containers"] {
-        for (index, (was, is)) in items(old, field).iter().zip(items(new, field)).enumerate() {
+        for (index, (was, is)) in items(&old["spec"], field).iter().zip(items(&new["spec"], field)).enumerate() {
             if field == "containers" || was["restartPolicy"] == "Always" {
                 removed(
                     &was["resources"],
@@ -35,12 +36,12 @@ pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList
             }
         }
     }
-    for (was, is) in items(old, "containers").iter().zip(items(new, "containers")) {
+    for (was, is) in items(&old["spec"], "containers").iter().zip(items(&new["spec"], "containers")) {
         if rest(was) != rest(is) {
             errors.push(Error::forbidden(&path, "only cpu and memory resources are mutable"));
         }
     }
-    for (was, is) in items(old, "initContainers").iter().zip(items(new, "initContainers")) {
+    for (was, is) in items(&old["spec"], "initContainers").iter().zip(items(&new["spec"], "initContainers")) {
         if was["restartPolicy"] != "Always" && was != is {
             errors.push(Error::forbidden(&path, "resources for non-sidecar init containers are immutable"));
         } else if rest(was) != rest(is) {
@@ -49,10 +50,6 @@ pub(super) fn update(old: &Value, new: &Value, judge: impl FnOnce() -> ErrorList
         }
     }
     errors
-}
-
-fn items<'a>(pod: &'a Value, field: &str) -> &'a [Value] {
-    pod["spec"][field].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Nodes that can resize say of running containers what they have.

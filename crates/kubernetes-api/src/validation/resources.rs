@@ -66,7 +66,7 @@ fn is_quota_name(name: &str) -> bool {
     COUNTED.contains(&name) || name == "requests.storage" || is_for_containers(bare)
 }
 
-fn amount(value: &Value) -> Option<Quantity> {
+pub(super) fn amount(value: &Value) -> Option<Quantity> {
     value.as_str()?.parse().ok()
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::annotations::{APPARMOR, MIRROR};
 use super::table::{Node, Refusal, Rule};
-use super::{addresses, autoscaling, config, devices, events, network, persistent_volumes, services, storage};
+use super::{addresses, autoscaling, config, devices, events, items, network, persistent_volumes, services, storage};
 
 /// Looks at the object before and after, and at what is known to be wrong with it.
 pub(super) type Compare = fn(&Value, &Value, &mut ErrorList);
@@ -253,10 +253,6 @@ fn pod(old: &Value, new: &Value, errors: &mut ErrorList) {
                       previously negative)";
         errors.push(Error::forbidden(&path, detail));
     }
-}
-
-fn items<'a>(spec: &'a Value, field: &str) -> &'a [Value] {
-    spec[field].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Whether the comparison goes on.

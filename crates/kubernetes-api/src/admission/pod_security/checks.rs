@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::validation::APPARMOR;
+
 use super::{Level, all_containers, list, named, names, text};
 
 pub(super) struct Check {
@@ -104,7 +106,7 @@ fn privilege_escalation(_: &Value, spec: &Value) -> Option<String> {
 fn app_armor(metadata: &Value, spec: &Value) -> Option<String> {
     let annotations = metadata["annotations"].as_object().into_iter().flatten();
     let mut wrong: Vec<String> = annotations
-        .filter(|(key, _)| key.starts_with("container.apparmor.security.beta.kubernetes.io/"))
+        .filter(|(key, _)| key.starts_with(APPARMOR))
         .filter(|(_, value)| {
             let value = value.as_str().unwrap_or_default();
             !(value.is_empty() || value == "runtime/default" || value.starts_with("localhost/"))

@@ -8,7 +8,7 @@ use apimachinery::names;
 use serde_json::{Map, Value};
 
 use super::super::at::At;
-use super::super::{network, update::pod_annotations};
+use super::super::{items, network, update::pod_annotations};
 
 pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     pod_annotations(old, new, errors);
@@ -44,10 +44,6 @@ pub(super) fn update(old: &Value, new: &Value, errors: &mut ErrorList) {
     }
     addresses(is, "hostIPs", errors);
     resources(new, errors);
-}
-
-fn items<'a>(value: &'a Value, field: &str) -> &'a [Value] {
-    value[field].as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Upstream looks for them in `metadata`.
