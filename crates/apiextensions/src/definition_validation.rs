@@ -1,92 +1,108 @@
-//! Judging a definition itself: names, versions, columns, paths. Schemas are judged by [`crate::structural_rules`].
+//! Judging a definition itself: names, versions, columns, paths. Schemas are judged by [`crate::structural_rules`],
+//! [`crate::schema_defaults`] and [`crate::schema_rules`].
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names;
 use apimachinery::schema::Type;
 use serde_json::Value;
 
-use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Version};
+use crate::definition::{API_APPROVED_ANNOTATION, CustomResourceDefinition, Names, Version};
 use crate::internal::Shared;
-use crate::jsonpath::JsonPath;
 use crate::naming::is_protected_group;
-use crate::{internal, rule_definitions, rules, structural, structural_rules};
+use crate::{internal, rules, schema_defaults, schema_rules, structural, structural_rules, webhook};
 
 /// What is wrong with a defaulted definition, on create.
 pub fn validate(crd: &CustomResourceDefinition) -> ErrorList {
     let mut errors = ErrorList::new();
-    let spec = Path::new("spec");
     let expected = format!("{}.{}", crd.spec.names.plural, crd.spec.group);
     if crd.metadata.name != expected {
         let path = Path::new("metadata").child("name");
         errors.push(Error::invalid(&path, crd.metadata.name.as_str(), "must be spec.names.plural+\".\"+spec.group"));
     }
-    validate_group_and_scope(crd, &spec, &mut errors);
-    // What all versions have in common is looked at after the names.
-    let mut of_versions = ErrorList::new();
-    validate_versions(crd, &spec.child("versions"), &mut of_versions);
-    let (own, common): (ErrorList, ErrorList) =
-        of_versions.into_iter().partition(|error| error.path.as_str().starts_with("spec.versions"));
-    errors.extend(own);
-    validate_names(crd, &spec.child("names"), &mut errors);
-    errors.extend(common);
-    validate_conversion(crd, &spec.child("conversion"), &mut errors);
+    validate_spec(crd, &mut errors);
     if crd.storage_version().is_none() && crd.status.stored_versions.is_empty() {
         let path = Path::new("status").child("storedVersions");
         errors.push(Error::invalid(&path, Value::Null, "must have at least one stored version"));
     }
-    validate_approval(crd, &mut errors);
+    validate_origin(crd, &mut errors);
+    errors
+}
+
+fn validate_spec(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    let spec = Path::new("spec");
+    validate_group_and_scope(crd, &spec, errors);
+    let versions = Versions::of(crd);
+    versions.validate_each(errors);
+    versions.validate_set(errors);
+    validate_names(&crd.spec.names, &spec.child("names"), errors);
+    // What all versions have in common is looked at after the names.
+    versions.validate_common(errors);
+    validate_conversion(crd, &spec.child("conversion"), errors);
+}
+
+/// Whether the group may be served, and what older servers took.
+fn validate_origin(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    validate_approval(crd, errors);
     if crd.spec.preserve_unknown_fields {
         errors.push(Error::invalid(
-            &spec.child("preserveUnknownFields"),
+            &Path::new("spec").child("preserveUnknownFields"),
             true,
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
         ));
     }
-    errors
 }
 
 /// What is wrong with an update: besides the above, what may not change once established.
 pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefinition) -> ErrorList {
-    let mut errors = validate(crd);
+    let mut errors = ErrorList::new();
+    validate_spec(crd, &mut errors);
     // Rules that were accepted by an older server, or before the limits were these, do not stand in the way of edits.
     let of_rules = |error: &Error| error.path.as_str().contains("x-kubernetes-validations");
     if errors.iter().any(of_rules) {
-        let before = validate(old);
+        let mut before = ErrorList::new();
+        validate_spec(old, &mut before);
         errors.retain(|error| !(of_rules(error) && before.contains(error)));
     }
+    validate_immutable(old, crd, &mut errors);
+    validate_stored_versions(crd, &mut errors);
+    validate_origin(crd, &mut errors);
+    errors
+}
+
+fn validate_immutable(old: &CustomResourceDefinition, crd: &CustomResourceDefinition, errors: &mut ErrorList) {
     let spec = Path::new("spec");
-    if old.condition_is_true("Established") {
-        let (before, now) = (&old.spec.names, &crd.spec.names);
-        for (path, before, now) in [
-            (spec.child("scope"), &old.spec.scope, &crd.spec.scope),
-            (spec.child("names").child("kind"), &before.kind, &now.kind),
-        ] {
-            if before != now {
-                errors.push(Error::invalid(&path, now.as_str(), "field is immutable"));
-            }
-        }
-    }
-    for (path, before, now) in [
+    let (before, now) = (&old.spec.names, &crd.spec.names);
+    let established = [
+        (spec.child("scope"), &old.spec.scope, &crd.spec.scope),
+        (spec.child("names").child("kind"), &before.kind, &now.kind),
+    ];
+    let always = [
         (spec.child("group"), &old.spec.group, &crd.spec.group),
-        (spec.child("names").child("plural"), &old.spec.names.plural, &crd.spec.names.plural),
-    ] {
+        (spec.child("names").child("plural"), &before.plural, &now.plural),
+    ];
+    let established = established.into_iter().filter(|_| old.condition_is_true("Established"));
+    for (path, before, now) in established.chain(always) {
         if before != now {
             errors.push(Error::invalid(&path, now.as_str(), "field is immutable"));
         }
     }
-    let stored = Path::new("status").child("storedVersions");
-    for version in crd.spec.versions.iter().filter(|version| version.storage) {
-        if !crd.status.stored_versions.contains(&version.name) {
-            let why = format!("must have the storage version {}", version.name);
-            let shown = internal::versions(std::slice::from_ref(version), &Shared::nothing());
-            let shown = shown.trim_start_matches('[').trim_end_matches(']').to_owned();
-            errors.push(Error::invalid(&stored, version.name.as_str(), why).shown_as(shown));
-        }
+}
+
+fn validate_stored_versions(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
+    let path = Path::new("status").child("storedVersions");
+    let stored = &crd.status.stored_versions;
+    if stored.is_empty() {
+        errors.push(Error::invalid(&path, stored.clone(), "must have at least one stored version"));
+        return;
     }
-    for (index, version) in crd.status.stored_versions.iter().enumerate() {
+    for version in crd.spec.versions.iter().filter(|version| version.storage && !stored.contains(&version.name)) {
+        let why = format!("must have the storage version {}", version.name);
+        errors.push(Error::invalid(&path, stored.clone(), why));
+    }
+    for (index, version) in stored.iter().enumerate() {
         if !crd.spec.versions.iter().any(|known| known.name == *version) {
             errors.push(Error::invalid(
-                &stored.index(index),
+                &path.index(index),
                 version.as_str(),
                 format!(
                     "missing from spec.versions; {version} was previously a storage version, and must remain in \
@@ -96,7 +112,6 @@ pub fn validate_update(old: &CustomResourceDefinition, crd: &CustomResourceDefin
             ));
         }
     }
-    errors
 }
 
 fn validate_approval(crd: &CustomResourceDefinition, errors: &mut ErrorList) {
@@ -142,8 +157,7 @@ fn validate_group_and_scope(crd: &CustomResourceDefinition, spec: &Path, errors:
     }
 }
 
-fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
-    let requested = &crd.spec.names;
+fn validate_names(requested: &Names, path: &Path, errors: &mut ErrorList) {
     let parts = [
         ("plural", &requested.plural, false),
         ("singular", &requested.singular, false),
@@ -179,61 +193,84 @@ fn validate_names(crd: &CustomResourceDefinition, path: &Path, errors: &mut Erro
     label("categories", &requested.categories, errors);
 }
 
-fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut ErrorList) {
-    let versions = &crd.spec.versions;
-    // What all versions have in common is judged once, and told where it stood before there were versions.
-    let shared = |same: fn(&Version, &Version) -> bool| versions.windows(2).all(|pair| same(&pair[0], &pair[1]));
-    let in_common = Shared {
-        schemas: shared(|a, b| a.json_schema() == b.json_schema()),
-        columns: shared(|a, b| a.additional_printer_columns == b.additional_printer_columns),
-        subresources: shared(|a, b| a.subresources == b.subresources),
-        selectable: shared(|a, b| a.selectable_fields == b.selectable_fields),
-    };
-    for (index, version) in versions.iter().enumerate() {
-        validate_version(version, &path.index(index), errors);
+/// The versions of a definition, with what all of them have in common. That is judged once, and told where it stood before
+/// there were versions.
+struct Versions<'a> {
+    all: &'a [Version],
+    shared: Shared,
+    /// Whether a selectable field exists depends on the schema, too.
+    selectable_shared: bool,
+    spec: Path,
+}
+
+impl<'a> Versions<'a> {
+    fn of(crd: &'a CustomResourceDefinition) -> Self {
+        let all = &crd.spec.versions[..];
+        let same = |same: fn(&Version, &Version) -> bool| all.windows(2).all(|pair| same(&pair[0], &pair[1]));
+        let shared = Shared {
+            schemas: same(|a, b| a.json_schema() == b.json_schema()),
+            columns: same(|a, b| a.additional_printer_columns == b.additional_printer_columns),
+            subresources: same(|a, b| a.subresources == b.subresources),
+            selectable: same(|a, b| a.selectable_fields == b.selectable_fields),
+        };
+        let selectable_shared = shared.schemas && shared.selectable;
+        Self { all, shared, selectable_shared, spec: Path::new("spec") }
     }
-    let mut complain = |why: &str| {
-        let all = serde_json::to_value(versions).unwrap_or(Value::Null);
-        errors.push(Error::invalid(path, all, why).shown_as(internal::versions(versions, &in_common)));
-    };
-    let distinct: std::collections::BTreeSet<&str> = versions.iter().map(|version| version.name.as_str()).collect();
-    if distinct.len() != versions.len() {
-        complain("must contain unique version names");
-    }
-    if versions.iter().filter(|version| version.storage).count() != 1 {
-        complain("must have exactly one version marked as storage version");
-    }
-    let spec = Path::new("spec");
-    let Shared { schemas: schemas_shared, columns: columns_shared, subresources: subresources_shared, selectable } =
-        in_common;
-    // Whether a selectable field exists depends on the schema, too.
-    let selectable_shared = schemas_shared && selectable;
-    for (index, version) in versions.iter().enumerate() {
-        let own = path.index(index);
-        let schema_path = own.child("schema").child("openAPIV3Schema");
-        let shared_path = spec.child("validation").child("openAPIV3Schema");
-        match version.json_schema().filter(|schema| schema.is_object()) {
-            None => errors.push(Error::required(&schema_path, "schemas are required")),
-            Some(_) if schemas_shared && index > 0 => {}
-            Some(schema) => {
-                let path = if schemas_shared { &shared_path } else { &schema_path };
-                if version.has_status() {
-                    validate_root_beside_status(schema, path, errors);
-                }
-                validate_schema(schema, path, errors);
+
+    fn validate_each(&self, errors: &mut ErrorList) {
+        let schema_of = |version: &'a Version| version.json_schema().filter(|schema| schema.is_object());
+        for (index, _) in self.all.iter().enumerate().filter(|(_, version)| schema_of(version).is_none()) {
+            let path = self.spec.child("versions").index(index).child("schema").child("openAPIV3Schema");
+            errors.push(Error::required(&path, "schemas are required"));
+        }
+        for (index, version) in self.all.iter().enumerate() {
+            let path = self.spec.child("versions").index(index);
+            validate_version(version, &path, errors);
+            if let Some(schema) = schema_of(version).filter(|_| !self.shared.schemas) {
+                validate_schema(schema, version.has_status(), &path.child("schema").child("openAPIV3Schema"), errors);
+            }
+            if !self.shared.subresources {
+                validate_scale(version, &path.child("subresources").child("scale"), errors);
+            }
+            if !self.shared.columns {
+                validate_columns(version, &path.child("additionalPrinterColumns"), errors);
+            }
+            if !self.selectable_shared {
+                validate_selectable(version, &path.child("selectableFields"), errors);
             }
         }
-        if !columns_shared || index == 0 {
-            let at = if columns_shared { &spec } else { &own };
-            validate_columns(version, &at.child("additionalPrinterColumns"), errors);
+    }
+
+    /// What is asked of the versions together.
+    fn validate_set(&self, errors: &mut ErrorList) {
+        let path = self.spec.child("versions");
+        let mut complain = |why: &str| {
+            let all = serde_json::to_value(self.all).unwrap_or(Value::Null);
+            errors.push(Error::invalid(&path, all, why).shown_as(internal::versions(self.all, &self.shared)));
+        };
+        let distinct: std::collections::BTreeSet<&str> = self.all.iter().map(|version| version.name.as_str()).collect();
+        if distinct.len() != self.all.len() {
+            complain("must contain unique version names");
         }
-        if !selectable_shared || index == 0 {
-            let at = if selectable_shared { &spec } else { &own };
-            validate_selectable(version, &at.child("selectableFields"), errors);
+        if self.all.iter().filter(|version| version.storage).count() != 1 {
+            complain("must have exactly one version marked as storage version");
         }
-        if !subresources_shared || index == 0 {
-            let at = if subresources_shared { &spec } else { &own };
-            validate_scale(version, &at.child("subresources").child("scale"), errors);
+    }
+
+    fn validate_common(&self, errors: &mut ErrorList) {
+        let Some(first) = self.all.first() else { return };
+        if let Some(schema) = first.json_schema().filter(|schema| schema.is_object() && self.shared.schemas) {
+            let has_status = self.all.iter().any(Version::has_status);
+            validate_schema(schema, has_status, &self.spec.child("validation").child("openAPIV3Schema"), errors);
+        }
+        if self.shared.subresources {
+            validate_scale(first, &self.spec.child("subresources").child("scale"), errors);
+        }
+        if self.shared.columns {
+            validate_columns(first, &self.spec.child("additionalPrinterColumns"), errors);
+        }
+        if self.selectable_shared {
+            validate_selectable(first, &self.spec.child("selectableFields"), errors);
         }
     }
 }
@@ -241,50 +278,83 @@ fn validate_versions(crd: &CustomResourceDefinition, path: &Path, errors: &mut E
 /// With an endpoint of its own the status is judged alone, by what the schema says of it. What is said at the root would
 /// not be asked then, so it is not allowed.
 fn validate_root_beside_status(schema: &Value, path: &Path, errors: &mut ErrorList) {
-    const ALLOWED: [(&str, &str); 22] = [
-        ("Description", "description"),
-        ("Type", "type"),
-        ("Format", "format"),
-        ("Title", "title"),
-        ("Maximum", "maximum"),
-        ("ExclusiveMaximum", "exclusiveMaximum"),
-        ("Minimum", "minimum"),
-        ("ExclusiveMinimum", "exclusiveMinimum"),
-        ("MaxLength", "maxLength"),
-        ("MinLength", "minLength"),
-        ("Pattern", "pattern"),
-        ("MaxItems", "maxItems"),
-        ("MinItems", "minItems"),
-        ("UniqueItems", "uniqueItems"),
-        ("MultipleOf", "multipleOf"),
-        ("Required", "required"),
-        ("Items", "items"),
-        ("Properties", "properties"),
-        ("ExternalDocs", "externalDocs"),
-        ("Example", "example"),
-        ("XPreserveUnknownFields", "x-kubernetes-preserve-unknown-fields"),
-        ("XValidations", "x-kubernetes-validations"),
+    const ALLOWED: [&str; 22] = [
+        "Description",
+        "Type",
+        "Format",
+        "Title",
+        "Maximum",
+        "ExclusiveMaximum",
+        "Minimum",
+        "ExclusiveMinimum",
+        "MaxLength",
+        "MinLength",
+        "Pattern",
+        "MaxItems",
+        "MinItems",
+        "UniqueItems",
+        "MultipleOf",
+        "Required",
+        "Items",
+        "Properties",
+        "ExternalDocs",
+        "Example",
+        "XPreserveUnknownFields",
+        "XValidations",
     ];
+    // In the order of upstream's struct: the first that is wrong is told.
+    let type_ = schema["type"].as_str().unwrap_or_default();
     let said = |value: &Value| match value {
         Value::Null | Value::Bool(false) => false,
         Value::String(text) => !text.is_empty(),
         _ => true,
     };
-    let mut members = schema.as_object().into_iter().flatten();
-    if members.any(|(name, value)| said(value) && !ALLOWED.iter().any(|(_, allowed)| allowed == name)) {
-        let names = ALLOWED.map(|(name, _)| name).join(" ");
-        let why =
-            format!("only [{names}] fields are allowed at the root of the schema if the status subresource is enabled");
-        errors.push(Error::invalid(path, schema.clone(), why).shown_as(internal::schema(schema)));
+    let wrong = internal::members().find(|(name, json)| {
+        said(&schema[*json])
+            && match *name {
+                "Type" => type_ != "object",
+                name => !ALLOWED.contains(&name),
+            }
+    });
+    match wrong {
+        None => {}
+        Some(("Type", _)) => {
+            let why =
+                "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+            errors.push(Error::invalid(&path.child("type"), type_, why));
+        }
+        Some(_) => {
+            let names = ALLOWED.join(" ");
+            let why = format!(
+                "only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
+            );
+            errors.push(Error::invalid(path, schema.clone(), why).shown_as(internal::schema(schema)));
+        }
     }
 }
 
-fn validate_schema(schema: &Value, path: &Path, errors: &mut ErrorList) {
+fn validate_schema(schema: &Value, has_status: bool, path: &Path, errors: &mut ErrorList) {
     let before = errors.len();
-    structural_rules::validate(schema, path, errors);
+    if has_status {
+        validate_root_beside_status(schema, path, errors);
+    }
+    if schema["nullable"] == true {
+        errors.push(Error::forbidden(&path.child("nullable"), "nullable cannot be true at the root"));
+    }
+    let unreadable = structural_rules::unreadable(schema);
+    let mut of_structure = ErrorList::new();
+    if unreadable.is_none() {
+        of_structure = structural_rules::validate(schema, path);
+        if of_structure.is_empty() {
+            of_structure = schema_defaults::validate(schema, path);
+        }
+    }
     // Rules are only compiled against a schema that is structural.
-    if errors.len() == before {
-        rule_definitions::validate(schema, path, errors);
+    let compiled = unreadable.is_none() && of_structure.is_empty();
+    errors.extend(of_structure);
+    errors.extend(schema_rules::validate(schema, path, compiled));
+    if let Some(why) = unreadable.filter(|_| errors.len() == before) {
+        errors.push(Error::invalid(path, "", why));
     }
 }
 
@@ -325,10 +395,12 @@ fn warning_complaints(warning: &str, deprecated: bool) -> Vec<String> {
 /// Selectable fields are scalars that the schema declares, outside metadata.
 fn validate_selectable(version: &Version, path: &Path, errors: &mut ErrorList) {
     const MOST: usize = 8;
-    if version.selectable_fields.len() > MOST {
-        errors.push(Error::too_many(path, version.selectable_fields.len(), MOST));
-    }
-    let type_ = structural::compile(version.json_schema(), None);
+    // What is implied in an object is not declared.
+    let wrapper = serde_json::json!({"properties": {"self": version.json_schema()}});
+    let type_ = structural::compile(Some(&wrapper), None);
+    let Some(root) = type_.schemas.get(type_.root).properties.get("self").map(|property| property.schema) else {
+        return;
+    };
     let mut seen = std::collections::BTreeSet::new();
     for (index, field) in version.selectable_fields.iter().enumerate() {
         let (path, text) = (path.index(index).child("jsonPath"), field.json_path.as_str());
@@ -336,29 +408,28 @@ fn validate_selectable(version: &Version, path: &Path, errors: &mut ErrorList) {
             errors.push(Error::required(&path, ""));
             continue;
         }
-        if text == ".metadata" || text.starts_with(".metadata.") {
-            errors.push(Error::invalid(&path, text, "must not point to fields in metadata"));
-            continue;
-        }
-        let found = if text.contains('[') {
-            Err("array notation is not allowed".to_owned())
-        } else {
-            rules::field_path(text, &type_.schemas, type_.root)
-        };
-        match found {
-            Err(why) => errors.push(Error::invalid(&path, text, format!("is an invalid path: {why}"))),
-            Ok((_, id)) => {
-                let type_ = type_.schemas.get(id).type_;
-                if !matches!(type_, Type::String | Type::Boolean | Type::Integer) {
-                    let why = "must point to a field of type string, boolean or integer. Enum string fields and strings \
-                               with formats are allowed.";
-                    errors.push(Error::invalid(&path, text, why));
-                }
-                if !seen.insert(text) {
-                    errors.push(Error::duplicate(&path, text));
-                }
+        let found = rules::plain_field_path(text, &type_.schemas, root);
+        let (normal, id) = match found {
+            Ok(found) => found,
+            Err(why) => {
+                errors.push(Error::invalid(&path, text, format!("is an invalid path: {why}")));
+                continue;
             }
+        };
+        if normal.split(['.', '[']).next() == Some("metadata") {
+            errors.push(Error::invalid(&path, text, "must not point to fields in metadata"));
         }
+        if !matches!(type_.schemas.get(id).type_, Type::String | Type::Boolean | Type::Integer) {
+            let why = "must point to a field of type string, boolean or integer. Enum string fields and strings with \
+                       formats are allowed.";
+            errors.push(Error::invalid(&path, text, why));
+        }
+        if !seen.insert(normal) {
+            errors.push(Error::duplicate(&path, text));
+        }
+    }
+    if seen.len() > MOST {
+        errors.push(Error::too_many(path, seen.len(), MOST));
     }
 }
 
@@ -383,39 +454,33 @@ fn validate_columns(version: &Version, path: &Path, errors: &mut ErrorList) {
             errors.push(Error::invalid(&path.child("format"), column.format.as_str(), why));
         }
         let json_path = column.json_path.as_str();
-        let path = path.child("jsonPath");
+        let path = path.child("JSONPath");
         if json_path.is_empty() {
             errors.push(Error::required(&path, ""));
         } else if !json_path.starts_with('.') {
-            errors.push(Error::invalid(&path, json_path, "must be a json path"));
-        } else if let Err(error) = JsonPath::parse(json_path) {
-            errors.push(Error::invalid(&path, json_path, error.to_string()));
+            errors.push(Error::invalid(&path, json_path, NO_PATH));
         }
     }
 }
 
+const NO_PATH: &str = "must be a simple json path starting with .";
+
 fn validate_scale(version: &Version, path: &Path, errors: &mut ErrorList) {
     let Some(scale) = version.scale() else { return };
-    let selector = scale.label_selector_path.as_deref().filter(|text| !text.is_empty());
     let mut check = |name: &str, text: &str, roots: &[&str], wording: &str| {
         let path = path.child(name);
         if text.is_empty() {
             errors.push(Error::required(&path, ""));
-            return;
-        }
-        let fields = JsonPath::parse(text).ok().filter(|_| text.starts_with('.'));
-        let Some(fields) = fields.as_ref().and_then(JsonPath::fields) else {
-            errors.push(Error::invalid(&path, text, "should be a simple json path"));
-            return;
-        };
-        if fields.len() < 2 || !roots.contains(&fields[0]) {
+        } else if !text.starts_with('.') {
+            errors.push(Error::invalid(&path, text, NO_PATH));
+        } else if !roots.iter().any(|root| text.starts_with(root)) {
             errors.push(Error::invalid(&path, text, format!("should be a json path under {wording}")));
         }
     };
-    check("specReplicasPath", &scale.spec_replicas_path, &["spec"], ".spec");
-    check("statusReplicasPath", &scale.status_replicas_path, &["status"], ".status");
-    if let Some(text) = selector {
-        check("labelSelectorPath", text, &["spec", "status"], "either .spec or .status");
+    check("specReplicasPath", &scale.spec_replicas_path, &[".spec."], ".spec");
+    check("statusReplicasPath", &scale.status_replicas_path, &[".status."], ".status");
+    if let Some(text) = scale.label_selector_path.as_deref().filter(|text| !text.is_empty()) {
+        check("labelSelectorPath", text, &[".spec.", ".status."], "either .spec or .status");
     }
 }
 
@@ -432,7 +497,7 @@ fn validate_conversion(crd: &CustomResourceDefinition, path: &Path, errors: &mut
             if config.is_null() {
                 errors.push(Error::required(&at_config, "required when strategy is set to Webhook"));
             } else {
-                validate_client_config(config, &at_config, errors);
+                webhook::validate(config, &at_config, errors);
             }
             validate_review_versions(versions, &at_versions, errors);
         }
@@ -453,26 +518,6 @@ fn validate_conversion(crd: &CustomResourceDefinition, path: &Path, errors: &mut
     }
 }
 
-fn validate_client_config(config: &Value, path: &Path, errors: &mut ErrorList) {
-    let (url, service) = (&config["url"], &config["service"]);
-    if url.is_null() == service.is_null() {
-        errors.push(Error::required(path, "exactly one of url or service is required"));
-    } else if let Some(url) = url.as_str() {
-        if !url.starts_with("https://") {
-            let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme);
-            let why = "'https' is the only allowed URL scheme; desired format: https://host[/path]";
-            errors.push(Error::invalid(&path.child("url"), scheme, why));
-        }
-    } else {
-        for field in ["name", "namespace"] {
-            if service[field].as_str().unwrap_or_default().is_empty() {
-                let why = format!("service {field} is required");
-                errors.push(Error::required(&path.child("service").child(field), why));
-            }
-        }
-    }
-}
-
 /// At least one version that this server could send.
 fn validate_review_versions(versions: &[Value], path: &Path, errors: &mut ErrorList) {
     if versions.is_empty() {
@@ -481,11 +526,13 @@ fn validate_review_versions(versions: &[Value], path: &Path, errors: &mut ErrorL
     }
     for (index, version) in versions.iter().enumerate() {
         let text = version.as_str().unwrap_or_default();
-        let why = names::is_dns1035_label(text);
-        errors.extend(why.into_iter().map(|why| Error::invalid(&path.index(index), text, why)));
+        let path = path.index(index);
         if versions[..index].contains(version) {
-            errors.push(Error::invalid(&path.index(index), text, "duplicate version"));
+            errors.push(Error::invalid(&path, text, "duplicate version"));
+            continue;
         }
+        let why = names::is_dns1035_label(text);
+        errors.extend(why.into_iter().map(|why| Error::invalid(&path, text, why)));
     }
     if !versions.iter().any(|version| version == "v1" || version == "v1beta1") {
         let why = "must include at least one of v1, v1beta1";
@@ -552,5 +599,136 @@ mod tests {
         let none = errors_of(|crd| crd["spec"]["versions"][0]["storage"] = json!(false));
         assert!(none[0].ends_with("must have exactly one version marked as storage version"), "{none:?}");
         assert_eq!(none[1..], ["status.storedVersions: Invalid value: null: must have at least one stored version"]);
+    }
+
+    #[test]
+    fn parts_of_versions() {
+        let version = |field: &str, value: Value| errors_of(|crd| crd["spec"]["versions"][0][field] = value);
+        let columns = json!([{"name": "", "type": "text", "format": "x", "jsonPath": "spec.a"},
+            {"name": "n", "type": "", "jsonPath": ""}, {"name": "odd", "type": "string", "jsonPath": ".spec["}]);
+        assert_eq!(
+            version("additionalPrinterColumns", columns),
+            [
+                "spec.additionalPrinterColumns[0].name: Required value",
+                r#"spec.additionalPrinterColumns[0].type: Invalid value: "text": must be one of boolean,date,integer,number,string"#,
+                r#"spec.additionalPrinterColumns[0].format: Invalid value: "x": must be one of byte,date,date-time,double,float,int32,int64,password"#,
+                r#"spec.additionalPrinterColumns[0].JSONPath: Invalid value: "spec.a": must be a simple json path starting with ."#,
+                "spec.additionalPrinterColumns[1].type: Required value: must be one of boolean,date,integer,number,string",
+                "spec.additionalPrinterColumns[1].JSONPath: Required value",
+            ]
+        );
+        let scale = json!({"scale": {"specReplicasPath": "spec.a", "labelSelectorPath": ".metadata.x"}});
+        assert_eq!(
+            version("subresources", scale),
+            [
+                r#"spec.subresources.scale.specReplicasPath: Invalid value: "spec.a": must be a simple json path starting with ."#,
+                "spec.subresources.scale.statusReplicasPath: Required value",
+                r#"spec.subresources.scale.labelSelectorPath: Invalid value: ".metadata.x": should be a json path under either .spec or .status"#,
+            ]
+        );
+    }
+
+    #[test]
+    fn what_versions_share_is_told_once() {
+        let errors = errors_of(|crd| {
+            let mut second = crd["spec"]["versions"][0].clone();
+            second["name"] = json!("V2");
+            second["storage"] = json!(false);
+            second["subresources"] = json!({"status": {}});
+            crd["spec"]["versions"].as_array_mut().expect("versions").push(second);
+            for version in crd["spec"]["versions"].as_array_mut().expect("versions") {
+                version["schema"]["openAPIV3Schema"] = json!({"type": "object", "nullable": true});
+            }
+            crd["spec"]["names"]["shortNames"] = json!(["-"]);
+        });
+        let places: Vec<&str> = errors.iter().filter_map(|text| Some(text.split_once(": ")?.0)).collect();
+        let schema = "spec.validation.openAPIV3Schema";
+        let nullable = format!("{schema}.nullable");
+        assert_eq!(places, ["spec.versions[1].name", "spec.names.shortNames[0]", schema, &nullable]);
+    }
+
+    #[test]
+    fn webhooks_are_where_they_can_be_called() {
+        let with = |config: Value, versions: Value| {
+            errors_of(|crd| {
+                crd["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"clientConfig": config, "conversionReviewVersions": versions}});
+            })
+        };
+        let at = "spec.conversion.webhookClientConfig";
+        for (config, expected) in [
+            (json!({"url": "https://a.b/c"}), vec![]),
+            (json!({}), vec![format!("{at}: Required value: exactly one of url or service is required")]),
+            (
+                json!({"url": "http://u@h/?q=1#f"}),
+                vec![
+                    format!(
+                        r#"{at}.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]"#
+                    ),
+                    format!(r#"{at}.url: Invalid value: "u": user information is not permitted in the URL"#),
+                    format!(r#"{at}.url: Invalid value: "f": fragments are not permitted in the URL"#),
+                    format!(r#"{at}.url: Invalid value: "q=1": query parameters are not permitted in the URL"#),
+                ],
+            ),
+            (
+                json!({"service": {"name": "n", "port": 70000, "path": "/a//B/"}}),
+                vec![
+                    format!("{at}.service.name: Required value"),
+                    format!(
+                        "{at}.service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive"
+                    ),
+                    format!(r#"{at}.service.path: Invalid value: "/a//B/": segment[1] may not be empty"#),
+                    format!(
+                        r#"{at}.service.path: Invalid value: "/a//B/": segment[2]: {}"#,
+                        names::is_dns1123_subdomain("B")[0]
+                    ),
+                ],
+            ),
+        ] {
+            assert_eq!(with(config.clone(), json!(["v1"])), expected, "{config}");
+        }
+        let versions = with(json!({"url": "https://a"}), json!(["v2", "v2"]));
+        let at = "spec.conversion.conversionReviewVersions";
+        assert_eq!(
+            versions,
+            [
+                format!(r#"{at}[1]: Invalid value: "v2": duplicate version"#),
+                format!(r#"{at}: Invalid value: ["v2","v2"]: must include at least one of v1, v1beta1"#),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_known_by_its_name_keeps_it() {
+        let read = |change: fn(&mut Value)| {
+            let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example",
+                "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1",
+                "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+            crate::definition::default_definition(&mut crd);
+            change(&mut crd);
+            CustomResourceDefinition::from_value(&crd).expect("well typed")
+        };
+        let old = read(|crd| crd["status"]["conditions"] = json!([{"type": "Established", "status": "True"}]));
+        for (change, expected) in [
+            (
+                (|crd| crd["spec"]["names"]["plural"] = json!("things")) as fn(&mut Value),
+                r#"spec.names.plural: Invalid value: "things": field is immutable"#,
+            ),
+            (
+                |crd| crd["spec"]["group"] = json!("h.example"),
+                r#"spec.group: Invalid value: "h.example": field is immutable"#,
+            ),
+            (
+                |crd| crd["spec"]["scope"] = json!("Cluster"),
+                r#"spec.scope: Invalid value: "Cluster": field is immutable"#,
+            ),
+            (
+                |crd| crd["status"]["storedVersions"] = json!(["v0"]),
+                r#"status.storedVersions: Invalid value: ["v0"]: must have the storage version v1"#,
+            ),
+        ] {
+            let errors = validate_update(&old, &read(change));
+            assert_eq!(errors[0].to_string(), expected);
+            assert_eq!(errors.len(), 1 + usize::from(expected.contains("storedVersions")), "{errors:?}");
+        }
     }
 }

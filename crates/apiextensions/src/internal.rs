@@ -13,11 +13,10 @@ pub(crate) struct Shared {
     pub selectable: bool,
 }
 
-impl Shared {
-    /// For a version that is shown alone.
-    pub(crate) fn nothing() -> Self {
-        Self { schemas: false, columns: false, subresources: false, selectable: false }
-    }
+/// The members of a schema in the order of upstream's struct: its name, its name in JSON.
+pub(crate) fn members() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let rules = ("XValidations", "x-kubernetes-validations");
+    MEMBERS.iter().map(|(name, json, _)| (*name, *json)).chain([rules])
 }
 
 /// A schema alone.

@@ -19,12 +19,15 @@ pub use cel::re2;
 pub mod rule_definitions;
 pub mod rule_evaluation;
 pub mod rules;
+mod schema_defaults;
+mod schema_rules;
 pub mod shapes;
 mod strategy;
 pub mod structural;
 pub mod structural_rules;
 mod trail;
 pub mod validation;
+mod webhook;
 mod zeros;
 
 pub use definition::CustomResourceDefinition;

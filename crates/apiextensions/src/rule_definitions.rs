@@ -1,11 +1,13 @@
-//! Judging the rules of a definition when it is written: whether they compile, where they point, what they may cost.
+//! Judging the rules of a definition when it is written: their texts, whether they compile, where they point, what they may
+//! cost.
+
+use std::sync::Arc;
 
 use apimachinery::field::{Error, ErrorKind, ErrorList, Path};
-use apimachinery::schema::{ListType, SchemaId, Schemas};
-use serde_json::Value;
+use apimachinery::schema::{SchemaId, Schemas};
+use serde_json::{Map, Value};
 
-use crate::rules::{CompiledRule, Rule, compile, field_path, has_rules};
-use crate::shapes::{metadata, shape};
+use crate::rules::{CompiledRule, Rule, compile, field_path};
 use crate::structural;
 
 /// What one rule may be estimated to cost, for all the nodes of an object it applies to.
@@ -19,133 +21,101 @@ const NAMED: usize = 4;
 
 const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
-/// Judges all rules of a schema. Recursion is bounded by the depth that the JSON parser lets through (128).
-pub fn validate(schema: &Value, path: &Path, errors: &mut ErrorList) {
-    let type_ = structural::compile(Some(schema), None);
-    let mut walk = Walk { schemas: &type_.schemas, errors, costs: Vec::new() };
-    walk.node(type_.root, &Place { path: path.clone(), root: true, cardinality: Some(1), uncorrelatable: None });
-    let total = walk.costs.iter().fold(0u64, |total, (_, cost)| total.saturating_add(*cost));
-    if total > SCHEMA_LIMIT {
-        let mut costs = walk.costs;
+/// The estimated costs of the rules of a schema.
+#[derive(Default)]
+pub(crate) struct Costs(Vec<(Path, u64)>);
+
+impl Costs {
+    /// What all rules cost together, told at the schema's `path`.
+    pub(crate) fn check(self, path: &Path, errors: &mut ErrorList) {
+        let mut costs = self.0;
+        let total = costs.iter().fold(0u64, |total, (_, cost)| total.saturating_add(*cost));
+        if total <= SCHEMA_LIMIT {
+            return;
+        }
         costs.retain(|(_, cost)| *cost >= SCHEMA_LIMIT / 100);
         costs.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
         for (path, _) in costs.into_iter().take(NAMED) {
-            let why = "contributed to estimated rule & messageExpression cost total exceeding cost limit for entire OpenAPIv3 schema";
+            let why = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
             errors.push(Error::forbidden(&path, why));
         }
-        let what = "x-kubernetes-validations estimated rule & messageExpression cost total for entire OpenAPIv3 schema";
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
         errors.push(Error::forbidden(path, cost_text(what, total, SCHEMA_LIMIT)));
     }
+
+    fn note(&mut self, path: &Path, what: &str, cost: u64, errors: &mut ErrorList) {
+        if cost > RULE_LIMIT {
+            errors.push(Error::forbidden(path, cost_text(what, cost, RULE_LIMIT)));
+        }
+        self.0.push((path.clone(), cost));
+    }
 }
 
-/// Where in a schema the walk is.
-struct Place {
-    path: Path,
-    root: bool,
+/// The rules of one node of a structural schema.
+pub(crate) struct Rules<'a> {
+    pub schemas: &'a Schemas,
+    pub id: SchemaId,
+    pub shape: Option<Arc<cel::Shape>>,
     /// How many nodes of an object are here; `None` when only the size of a request bounds them.
-    cardinality: Option<u64>,
+    pub cardinality: Option<u64>,
     /// The list around whose items have no counterpart in an older object.
-    uncorrelatable: Option<Path>,
+    pub uncorrelatable: Option<&'a Path>,
 }
 
-struct Walk<'a> {
-    schemas: &'a Schemas,
-    errors: &'a mut ErrorList,
-    costs: Vec<(Path, u64)>,
-}
-
-impl Walk<'_> {
-    fn node(&mut self, id: SchemaId, place: &Place) {
-        let schemas = self.schemas;
-        let schema = schemas.get(id);
-        let is_metadata = |name: &str| name == "metadata" && (place.root || schema.embedded_resource);
-        if has_rules(schemas, id) {
-            self.rules(id, shape(schemas, id, place.root), place);
+impl Rules<'_> {
+    /// Judges the programs of rules whose texts are fine.
+    pub(crate) fn check(&self, path: &Path, costs: &mut Costs, errors: &mut ErrorList) {
+        if self.shape.is_none() {
+            let why = "internal error: failed to retrieve type information for x-kubernetes-validations";
+            errors.push(Error::new(ErrorKind::Internal, path, why));
+            return;
         }
-        for (name, property) in &schema.properties {
-            let path = place.path.child("properties").key(name);
-            let inner = Place {
-                path,
-                root: false,
-                cardinality: place.cardinality,
-                uncorrelatable: place.uncorrelatable.clone(),
-            };
-            if is_metadata(name) {
-                self.rules(property.schema, Some(metadata(schemas, property.schema)), &inner);
-            } else {
-                self.node(property.schema, &inner);
-            }
-        }
-        let constraints = schema.constraints.as_deref();
-        let many = |declared: Option<u64>| Some(place.cardinality?.saturating_mul(declared?));
-        if let Some(items) = schema.items {
-            let keyed = matches!(schema.list_type, ListType::Map(_));
-            let inner = Place {
-                path: place.path.child("items"),
-                root: false,
-                cardinality: many(constraints.and_then(|constraints| constraints.max_items)),
-                uncorrelatable: place.uncorrelatable.clone().or((!keyed).then(|| place.path.clone())),
-            };
-            self.node(items, &inner);
-        }
-        if let Some(values) = schema.additional_properties {
-            let inner = Place {
-                path: place.path.child("additionalProperties"),
-                root: false,
-                cardinality: many(constraints.and_then(|constraints| constraints.max_properties)),
-                uncorrelatable: place.uncorrelatable.clone(),
-            };
-            self.node(values, &inner);
-        }
-    }
-
-    fn rules(&mut self, id: SchemaId, shape: Option<std::sync::Arc<cel::Shape>>, place: &Place) {
-        let Some(compiled) = compile(self.schemas, id, shape.as_ref()) else { return };
-        let times = place.cardinality.unwrap_or(compiled.cardinality);
+        let Some(compiled) = compile(self.schemas, self.id, self.shape.as_ref()) else { return };
+        let times = self.cardinality.unwrap_or(compiled.cardinality);
         for (index, rule) in compiled.rules.iter().enumerate() {
-            let path = place.path.child("x-kubernetes-validations").index(index);
-            check_texts(&rule.rule, self.schemas, id, &path, self.errors);
-            if !rule.rule.rule.trim().is_empty() {
-                self.programs(rule, times, &path, place);
-            }
+            self.programs(rule, times, &path.index(index), costs, errors);
         }
     }
 
-    fn programs(&mut self, compiled: &CompiledRule, times: u64, path: &Path, place: &Place) {
+    fn programs(&self, compiled: &CompiledRule, times: u64, path: &Path, costs: &mut Costs, errors: &mut ErrorList) {
         let at = path.child("rule");
         match &compiled.program {
-            Err(why) => self.errors.push(refused(&at, &compiled.rule, why)),
-            Ok(program) => self.cost(&at, "estimated rule cost", program.max_cost(), times),
+            Err(why) => errors.push(refused(&at, &compiled.rule, why)),
+            Ok(program) => {
+                let cost = program.max_cost().saturating_mul(times);
+                costs.note(&at, "estimated rule cost", cost, errors);
+            }
         }
         match (&compiled.message, path.child("messageExpression")) {
             (None, _) => {}
-            (Some(Err(why)), at) => self.errors.push(refused(&at, &compiled.rule, why)),
-            (Some(Ok(program)), at) => self.cost(&at, "estimated messageExpression cost", program.max_cost(), times),
+            (Some(Err(why)), at) => errors.push(refused(&at, &compiled.rule, why)),
+            // As upstream, a message counts once, however many nodes there are.
+            (Some(Ok(program)), at) => {
+                costs.note(&at, "estimated messageExpression cost", program.max_cost(), errors);
+            }
         }
-        if compiled.transition
-            && let Some(list) = &place.uncorrelatable
-        {
-            let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
-            self.errors.push(Error::invalid(&at, compiled.rule.rule.as_str(), why));
+        match (compiled.transition, self.uncorrelatable, compiled.rule.optional_old_self) {
+            (true, Some(list), _) => {
+                let why = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {list}");
+                errors.push(Error::invalid(&at, compiled.rule.rule.as_str(), why));
+            }
+            (false, _, Some(flag)) => {
+                let why = "may not be set if oldSelf is not used in rule";
+                errors.push(Error::invalid(&path.child("optionalOldSelf"), flag, why));
+            }
+            _ => {}
         }
-        if let (Some(flag), Ok(_), false) = (compiled.rule.optional_old_self, &compiled.program, compiled.transition) {
-            let why = "may not be set if oldSelf is not used in rule";
-            self.errors.push(Error::invalid(&path.child("optionalOldSelf"), flag, why));
-        }
-    }
-
-    fn cost(&mut self, path: &Path, what: &str, each: u64, times: u64) {
-        let cost = each.saturating_mul(times);
-        if cost > RULE_LIMIT {
-            self.errors.push(Error::forbidden(path, cost_text(what, cost, RULE_LIMIT)));
-        }
-        self.costs.push((path.clone(), cost));
     }
 }
 
 fn cost_text(what: &str, cost: u64, limit: u64) -> String {
     let factor = cost as f64 / limit as f64;
-    let factor = if factor > 100.0 { "more than 100x".to_owned() } else { format!("{factor:.1}x") };
+    let factor = match factor {
+        over if over > 100.0 => "more than 100x".to_owned(),
+        // Nobody is told that he exceeds a budget by a factor of 1.0.
+        slight if slight < 1.5 => format!("{slight:.6}x"),
+        factor => format!("{factor:.1}x"),
+    };
     format!(
         "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and \
          maxLength where arrays, maps, and strings are declared)"
@@ -174,34 +144,56 @@ fn shown(rule: &Rule) -> String {
     )
 }
 
-/// What can be said of a rule without compiling it.
-fn check_texts(rule: &Rule, schemas: &Schemas, id: SchemaId, path: &Path, errors: &mut ErrorList) {
-    if rule.rule.trim().is_empty() {
-        errors.push(Error::required(&path.child("rule"), "rule is not specified"));
+/// What can be said of the rules of a node without compiling them.
+pub(crate) fn check_texts(schema: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+    let rules = schema.get("x-kubernetes-validations").and_then(Value::as_array);
+    for (index, rule) in rules.into_iter().flatten().map(Rule::read).enumerate() {
+        let path = path.child("x-kubernetes-validations").index(index);
+        check_message(&rule, &path, errors);
+        if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
+            errors.push(Error::not_supported(&path.child("reason"), reason, &REASONS));
+        }
+        check_field_path(&rule.field_path, schema, &path.child("fieldPath"), errors);
     }
+}
+
+fn breaks_lines(text: &str) -> bool {
+    text.contains(['\n', '\r'])
+}
+
+fn check_message(rule: &Rule, path: &Path, errors: &mut ErrorList) {
     let message = path.child("message");
-    let text = rule.message.trim();
-    if !rule.message.is_empty() && text.is_empty() {
+    let (text, condition) = (rule.message.trim(), rule.rule.trim());
+    if condition.is_empty() {
+        errors.push(Error::required(&path.child("rule"), "rule is not specified"));
+    } else if !rule.message.is_empty() && text.is_empty() {
         errors.push(Error::invalid(&message, rule.message.as_str(), "message must be non-empty if specified"));
-    } else if text.contains('\n') {
+    } else if breaks_lines(text) {
         errors.push(Error::invalid(&message, rule.message.as_str(), "message must not contain line breaks"));
-    } else if text.is_empty() && rule.rule.trim().contains('\n') {
+    } else if text.is_empty() && breaks_lines(condition) {
         errors.push(Error::required(&message, "message must be specified if rule contains line breaks"));
     }
     if !rule.message_expression.is_empty() && rule.message_expression.trim().is_empty() {
         let why = "messageExpression must be non-empty if specified";
         errors.push(Error::required(&path.child("messageExpression"), why));
     }
-    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-        errors.push(Error::not_supported(&path.child("reason"), reason, &REASONS));
+}
+
+fn check_field_path(field: &str, schema: &Map<String, Value>, path: &Path, errors: &mut ErrorList) {
+    if field.is_empty() {
+        return;
     }
-    let at = path.child("fieldPath");
-    let field = rule.field_path.as_str();
-    if !field.is_empty() && field.trim().is_empty() {
-        errors.push(Error::invalid(&at, field, "fieldPath must be non-empty if specified"));
-    } else if field.contains('\n') {
-        errors.push(Error::invalid(&at, field, "fieldPath must not contain line breaks"));
-    } else if let Err(why) = field_path(field.trim(), schemas, id) {
-        errors.push(Error::invalid(&at, field, format!("fieldPath must be a valid path: {why}")));
+    if field.trim().is_empty() {
+        errors.push(Error::invalid(path, field, "fieldPath must be non-empty if specified"));
+    }
+    if breaks_lines(field) {
+        errors.push(Error::invalid(path, field, "fieldPath must not contain line breaks"));
+    }
+    // What is implied in an object is not declared.
+    let wrapper = serde_json::json!({"properties": {"self": schema}});
+    let type_ = structural::compile(Some(&wrapper), None);
+    let Some(property) = type_.schemas.get(type_.root).properties.get("self") else { return };
+    if field_path(field, &type_.schemas, property.schema).is_err() {
+        errors.push(Error::invalid(path, field, "fieldPath must be a valid path"));
     }
 }

@@ -89,7 +89,9 @@ fn compile_rule(env: &Env, rule: Rule) -> CompiledRule {
         Ok(_) => Err("cel expression must evaluate to a bool".to_owned()),
         Err(issues) => Err(format!("compilation failed: {issues}")),
     };
-    let message = (!rule.message_expression.trim().is_empty()).then(|| match env.compile(&rule.message_expression) {
+    // Nobody looks at the message of a rule that does not compile.
+    let has_message = program.is_ok() && !rule.message_expression.trim().is_empty();
+    let message = has_message.then(|| match env.compile(&rule.message_expression) {
         Ok(program) if matches!(program.result_type(), Type::String) => Ok(program),
         Ok(_) => Err("messageExpression must evaluate to a string".to_owned()),
         Err(issues) => Err(format!("messageExpression compilation failed: {issues}")),
@@ -136,6 +138,16 @@ pub fn field_path(text: &str, schemas: &Schemas, id: SchemaId) -> Result<(String
         }
     }
     Ok((out, at))
+}
+
+/// As [`field_path`], without brackets.
+///
+/// # Errors
+/// As [`field_path`].
+pub fn plain_field_path(text: &str, schemas: &Schemas, id: SchemaId) -> Result<(String, SchemaId), String> {
+    let (before, bracket) = text.split_once('[').map_or((text, false), |(before, _)| (before, true));
+    let found = field_path(before, schemas, id)?;
+    if bracket { Err("array notation is not allowed".to_owned()) } else { Ok(found) }
 }
 
 /// The key after an opening bracket, and what follows the closing one.

@@ -81,7 +81,9 @@ fn selectable_fields_point_to_scalars() {
         ),
         (
             json!([".metadata.name"]),
-            Some(r#"[0].jsonPath: Invalid value: ".metadata.name": must not point to fields in metadata"#),
+            Some(
+                r#"[0].jsonPath: Invalid value: ".metadata.name": is an invalid path: does not refer to a valid field"#,
+            ),
         ),
         (json!([".spec.a", ".spec.a"]), Some(r#"[1].jsonPath: Duplicate value: ".spec.a""#)),
         (json!([""]), Some("[0].jsonPath: Required value")),

@@ -3,6 +3,7 @@
 mod accepted;
 mod definitions;
 mod rules;
+mod schemas;
 
 use apimachinery::meta::Time;
 use apimachinery::resource::RequestContext;

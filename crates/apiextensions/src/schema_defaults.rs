@@ -1,0 +1,53 @@
+//! Whether the defaults of a structural schema are values of it.
+
+use apimachinery::field::{Error, ErrorList, Path};
+use serde_json::{Map, Value, json};
+
+use crate::structural_rules::is_set;
+use crate::validation::Validator;
+use crate::{pruning, structural};
+
+/// Judges all defaults of a schema, but for those of the values of maps, as upstream. Recursion is bounded by the depth
+/// that the JSON parser lets through (128).
+pub fn validate(schema: &Value, path: &Path) -> ErrorList {
+    let mut errors = ErrorList::new();
+    if let Some(map) = schema.as_object() {
+        node(map, path, true, false, &mut errors);
+    }
+    errors
+}
+
+/// `whole`: the schema is of an object with metadata of its own. `in_meta`: it is of such metadata.
+fn node(map: &Map<String, Value>, path: &Path, whole: bool, in_meta: bool, errors: &mut ErrorList) {
+    let whole = whole || is_set(map, "x-kubernetes-embedded-resource");
+    let in_meta = in_meta && !whole;
+    check(map, &path.child("default"), in_meta, errors);
+    if let Some(items) = map.get("items").and_then(Value::as_object) {
+        node(items, &path.child("items"), false, in_meta, errors);
+    }
+    for (name, property) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let Some(property) = property.as_object() else { continue };
+        let is_meta = whole && matches!(name.as_str(), "apiVersion" | "kind" | "metadata");
+        node(property, &path.child("properties").key(name), false, in_meta || is_meta, errors);
+    }
+}
+
+fn check(map: &Map<String, Value>, path: &Path, in_meta: bool, errors: &mut ErrorList) {
+    // To say null is to say nothing.
+    let Some(default) = map.get("default").filter(|default| !default.is_null()) else { return };
+    // Judged inside a wrapper: at the root of a schema metadata would be implied.
+    let wrapper = json!({"type": "object", "properties": {"default": map}});
+    let type_ = structural::compile(Some(&wrapper), None);
+    let mut instance = json!({"default": default});
+    // Metadata, and what is in it, is held against what metadata is, not against what is said of it here.
+    if !pruning::prune(&mut instance, &type_).is_empty() && !in_meta {
+        errors.push(Error::invalid(path, default.clone(), "must not have unknown fields"));
+    }
+    // Rules that do not compile are reported where they stand.
+    let told_elsewhere = |error: &Error| error.detail.starts_with("rule compile error");
+    for error in Validator::new(type_).validate(&instance).into_iter().filter(|error| !told_elsewhere(error)) {
+        let inner = error.path.as_str().strip_prefix("default").unwrap_or_default().to_owned();
+        let full = Path::new(&format!("{path}{inner}"));
+        errors.push(Error { path: full, ..error });
+    }
+}
