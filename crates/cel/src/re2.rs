@@ -142,6 +142,11 @@ fn translate(pattern: &str) -> String {
                 out.push(c);
             }
             '-' if in_class && rest.starts_with('-') => out.push_str("\\-"),
+            // Nobody asks for groups by name, and in Go two may have the same.
+            '(' if !in_class && (rest.starts_with("?P<") || rest.starts_with("?<")) => {
+                out.push('(');
+                rest = rest.split_once('>').map_or("", |(_, after)| after);
+            }
             c => out.push(c),
         }
     }
@@ -183,6 +188,7 @@ mod tests {
             ("^[a&&b]+$", "a&b", true),
             ("^[[:alpha:]]+$", "abc", true),
             ("^[^/]+$", "a/b", false),
+            ("^(?P<n>a)(?P<n>b)(?<n>c)[(?P<n>]$", "abc<", true),
             (
                 r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
                 "1.5Gi",
