@@ -192,7 +192,7 @@ impl RuntimeClasses {
     fn apply(&self, pod: &mut Value) -> Result<(), String> {
         let name = pod["spec"]["runtimeClassName"].as_str().unwrap_or_default().to_owned();
         if name.is_empty() {
-            return Ok(());
+            return nodes::check_without_runtime_class(pod);
         }
         let class = self.classes.get(&ObjectKey::cluster(name.as_str()));
         let class = class.ok_or_else(|| format!("pod rejected: RuntimeClass {name:?} not found"))?;

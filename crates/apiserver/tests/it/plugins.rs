@@ -79,6 +79,11 @@ async fn pods_are_completed_and_limited() {
     let unknown = json!({"spec": {"runtimeClassName": "x", "containers": [{"name": "c", "image": "i"}]}});
     let refused = create(&client, object("v1", "Pod", "s", unknown)).await.expect_err("no such class");
     assert!(refused.contains("pod rejected: RuntimeClass \"x\" not found"), "{refused}");
+    let heavy = json!({"spec": {"overhead": {"cpu": "1"}, "containers": [{"name": "c", "image": "i"}]}});
+    let refused = create(&client, object("v1", "Pod", "t", heavy)).await.expect_err("no class");
+    let why =
+        "pods \"t\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+    assert!(refused.contains(why), "{refused}");
 }
 
 #[tokio::test]

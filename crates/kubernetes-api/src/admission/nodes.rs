@@ -39,6 +39,17 @@ pub fn taint_new(node: &mut Value) {
     }
 }
 
+/// What a pod without a runtime class may not say.
+///
+/// # Errors
+/// Why the pod needs a class.
+pub fn check_without_runtime_class(pod: &Value) -> Result<(), String> {
+    let overhead = pod["spec"]["overhead"].as_object();
+    if overhead.is_some_and(|amounts| !amounts.is_empty()) { Err(NO_OVERHEAD.to_owned()) } else { Ok(()) }
+}
+
+const NO_OVERHEAD: &str = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+
 /// What a pod takes over from its runtime class: the class's own consumption, and the nodes that have the runtime.
 ///
 /// # Errors
@@ -52,7 +63,7 @@ pub fn apply_runtime_class(pod: &mut Value, class: &Value) -> Result<(), String>
         }
         spec.insert("overhead".into(), overhead.clone());
     } else if spec.contains_key("overhead") {
-        return Err("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead".to_owned());
+        return Err(NO_OVERHEAD.to_owned());
     }
     let scheduling = &class["scheduling"];
     for (label, value) in scheduling["nodeSelector"].as_object().into_iter().flatten() {

@@ -146,12 +146,9 @@ fn node<'a>(schema: &'a Schema, section: Section, get: impl Fn(SchemaId) -> &'a 
         let fields = schema.properties.iter().map(|(name, property)| {
             let required = schema.required.contains(name);
             let scalar = is_scalar(get(property.schema));
-            let kept = keeps_all || section.keeps.contains(&&**name);
-            Field {
-                name: name.clone(),
-                schema: property.schema,
-                omits_zero: !required && if scalar { !kept } else { is_collection(get(property.schema)) },
-            }
+            let named = section.keeps.contains(&&**name);
+            let kept = named || if scalar { keeps_all } else { !is_collection(get(property.schema)) };
+            Field { name: name.clone(), schema: property.schema, omits_zero: !required && !kept }
         });
         Shape::Struct(fields.collect())
     } else {

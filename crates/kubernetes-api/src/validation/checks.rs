@@ -102,6 +102,8 @@ impl Check {
             return self.run_without(at, errors);
         };
         match self {
+            // Where an empty list is not taken for an absent one it lacks as much.
+            Self::Required(detail) if value.as_array().is_some_and(Vec::is_empty) => required(errors, at, detail),
             Self::Required(_) => {}
             Self::In(allowed) | Self::GivenIn(allowed) => supported(value, allowed, at, errors),
             Self::Shape(complaints) | Self::GivenShape(complaints) => shape(value, *complaints, at, errors),

@@ -231,9 +231,10 @@ fn webhook_url(url: &str, at: &At<'_>, errors: &mut ErrorList) {
 }
 
 fn webhook_service(service: &Object, at: &At<'_>, errors: &mut ErrorList) {
-    for field in ["name", "namespace"] {
+    // Upstream blames the one for the other.
+    for (field, blamed) in [("namespace", "name"), ("name", "namespace")] {
         if text(service, field).is_empty() {
-            required(errors, &at.child(field), &format!("service {field} is required"));
+            required(errors, &at.child(blamed), "");
         }
     }
     if let Some(port) = service.get("port").filter(|port| !port.as_i64().is_some_and(|n| (1..=65535).contains(&n))) {

@@ -46,7 +46,7 @@ fn toleration(toleration: &Object, at: &At<'_>, errors: &mut ErrorList) {
             let detail = "value must be empty when `operator` is 'Exists'";
             errors.push(Error::invalid(&at_operator.path(), Value::Null, detail).shown_as(shown));
         }
-        "Exists" | "Gt" | "Lt" => {}
+        "Exists" => {}
         other => supported(&other.into(), &["Equal", "Exists"], &at_operator, errors),
     }
     if !effect.is_empty() {

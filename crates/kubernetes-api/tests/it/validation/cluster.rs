@@ -140,6 +140,14 @@ fn cluster_kinds() {
             "#]],
         ),
         (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration",
+            "webhooks: [{name: a.b.c, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {service: {name: s}}}]",
+            expect![[r#"
+                webhooks[0].clientConfig.service.name: Required value
+            "#]],
+        ),
+        (
             "",
             "LimitRange",
             "spec: {limits: [{type: Container, min: {cpu: 2}, max: {cpu: 1}}]}",

@@ -311,6 +311,14 @@ fn workloads_besides() {
                 spec.metrics[0].resource.target.averageUtilization: Required value: must set either a target raw value or a target utilization
             "#]],
         ),
+        (
+            "autoscaling",
+            "HorizontalPodAutoscaler",
+            "spec: {maxReplicas: 2, scaleTargetRef: {apiVersion: a/v1, kind: D, name: d}, behavior: {scaleUp: {policies: []}, scaleDown: {policies: null}}}",
+            expect![[r#"
+                spec.behavior.scaleUp.policies: Required value: must specify at least one Policy
+            "#]],
+        ),
     ] {
         check(group, kind, document, expected);
     }

@@ -38,6 +38,7 @@ fn autoscalers_and_limits() {
         (
             "behavior: {scaleDown: {stabilizationWindowSeconds: 4000, policies: [{type: X, value: 0, periodSeconds: 0}]}, scaleUp: {policies: []}}",
             expect![[r#"
+                spec.behavior.scaleUp.policies: Required value: must specify at least one Policy
                 spec.behavior.scaleDown.stabilizationWindowSeconds: Invalid value: 4000: must be less than or equal to 3600
                 spec.behavior.scaleDown.policies[0].type: Unsupported value: "X": supported values: "Percent", "Pods"
                 spec.behavior.scaleDown.policies[0].value: Invalid value: 0: must be greater than zero

@@ -56,12 +56,13 @@ fn placement() {
             "#]],
         ),
         (
-            "tolerations: [{key: a, operator: Exists, value: b}, {key: c, operator: X}, {key: d, effect: X}, {key: e, tolerationSeconds: 1, effect: NoSchedule}]",
+            "tolerations: [{key: a, operator: Exists, value: b}, {key: c, operator: X}, {key: d, effect: X}, {key: e, tolerationSeconds: 1, effect: NoSchedule}, {key: f, operator: Gt, value: \"5\"}]",
             expect![[r#"
                 spec.tolerations[0].operator: Invalid value: {"Key":"a","Operator":"Exists","Value":"b","Effect":"","TolerationSeconds":null}: value must be empty when `operator` is 'Exists'
                 spec.tolerations[1].operator: Unsupported value: "X": supported values: "Equal", "Exists"
                 spec.tolerations[2].effect: Unsupported value: "X": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
                 spec.tolerations[3].effect: Invalid value: "NoSchedule": effect must be 'NoExecute' when `tolerationSeconds` is set
+                spec.tolerations[4].operator: Unsupported value: "Gt": supported values: "Equal", "Exists"
             "#]],
         ),
         (
