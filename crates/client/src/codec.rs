@@ -133,6 +133,9 @@ pub(crate) fn refusal(code: http::StatusCode, body: &[u8]) -> Error {
             if status.code == 0 {
                 status.code = code.as_u16();
             }
+            if status.message.is_empty() {
+                status.message = wordless(code);
+            }
             status.into()
         }
         _ => foreign_refusal(code, body).into(),
@@ -167,6 +170,26 @@ fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
     status
 }
 
+/// What is said of a Status without a message: client-go's words, where it has any that tell more than the code.
+fn wordless(code: http::StatusCode) -> String {
+    let words = match code.as_u16() {
+        400 => "the server rejected our request for an unknown reason",
+        401 => "the server has asked for the client to provide credentials",
+        404 => "the server could not find the requested resource",
+        405 => "the server does not allow this method on the requested resource",
+        406 => "the server was unable to respond with a content type that the client supports",
+        409 => "the server reported a conflict",
+        422 => "the server rejected our request due to an error in our request",
+        429 => "the server has received too many requests and has asked us to try again later",
+        503 => "the server is currently unable to handle the request",
+        504 => {
+            "the server was unable to return a response in the time allotted, but may still be processing the request"
+        }
+        other => return format!("the server answered {other}: {}", code.canonical_reason().unwrap_or("unknown")),
+    };
+    words.to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +218,21 @@ mod tests {
         assert_eq!(error.to_string(), r#"deployments.apps "x" not found"#);
         let error = refusal(http::StatusCode::BAD_GATEWAY, b"<html>\nno route");
         assert_eq!(error.to_string(), "the server answered 502: <html>");
-        assert!(refusal(http::StatusCode::UNAUTHORIZED, b"").is_unauthorized());
+        for (code, body, expected) in [
+            (401, "", "the server answered 401: Unauthorized"),
+            (
+                401,
+                r#"{"kind":"Status","reason":"Unauthorized"}"#,
+                "the server has asked for the client to provide credentials",
+            ),
+            (401, "denied", "the server answered 401: denied"),
+            (403, "", "the server answered 403: Forbidden"),
+            (403, r#"{"kind":"Status","reason":"Forbidden","code":403}"#, "the server answered 403: Forbidden"),
+            (503, r#"{"kind":"Status"}"#, "the server is currently unable to handle the request"),
+        ] {
+            let error = refusal(http::StatusCode::from_u16(code).expect("a code"), body.as_bytes());
+            assert_eq!(error.to_string(), expected, "{code} {body}");
+            assert_eq!(error.is_unauthorized(), code == 401);
+        }
     }
 }
