@@ -245,11 +245,11 @@ impl Informer {
         while let Some(event) = events.next().await {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                    advance(revision, &object);
+                    advance(revision, &object)?;
                     self.put(object, false);
                 }
                 WatchEvent::Deleted(object) => {
-                    advance(revision, &object);
+                    advance(revision, &object)?;
                     self.remove(&object);
                 }
                 WatchEvent::Bookmark { resource_version, .. } => *revision = Some(resource_version),
@@ -338,10 +338,16 @@ impl Informer {
     }
 }
 
-fn advance(revision: &mut Option<u64>, object: &Object) {
-    if let Ok(seen) = object.resource_version().parse() {
-        *revision = Some(seen);
+/// An event whose version is no number cannot be put into an order with others: the watch counts as broken, and only a
+/// list tells how things are.
+fn advance(revision: &mut Option<u64>, object: &Object) -> Result<(), client::Error> {
+    *revision = object.resource_version().parse().ok();
+    if revision.is_some() {
+        return Ok(());
     }
+    let version = object.resource_version();
+    let why = format!("an event about {} has the resourceVersion {version:?}, which is no number", object.key());
+    Err(client::Error::Status(Box::new(Status::internal(why))))
 }
 
 /// The informers of one server, one for each resource (and selection), started when first asked for.

@@ -1,5 +1,6 @@
 //! Client and informers against a real API server: inside the process, and over TLS with a token.
 
+mod informers;
 mod leader;
 
 use std::sync::Arc;
