@@ -23,6 +23,9 @@ const TRIES: usize = 5;
 /// Deletions of one deletecollection under way at once, each with its own checks and revision. The store makes those
 /// that wait durable together, so that a sync serves as many.
 const AT_ONCE: usize = 128;
+/// Objects that a deletecollection without a limit lists at once, as kube-apiserver's does: so a resourceVersion in its
+/// options means that very state.
+const PAGE: usize = 10_000;
 /// A century: the mark of a deletion must not leave the range of timestamps.
 const MAX_GRACE: i64 = 100 * 365 * 24 * 3600;
 
@@ -55,16 +58,25 @@ impl Call<'_> {
     }
 
     pub(super) async fn delete_collection(&self, body: Body) -> Result<Response, Status> {
-        let options = self.delete_options(&super::body::read(body).await?)?;
-        let list = ListOptions::parse(&self.info.query, false)?;
+        let mut list = ListOptions::parse(&self.info.query, false)?;
         let filter = self.filter()?;
-        let revision = self.server.cache.catch_up().await?;
-        let (items, ..) = self.cache().list(self.namespace(), None, list.limit, |object| filter.accepts(object));
-        let deletions: Vec<_> = items.iter().map(|item| self.delete_listed(item.key(), &options).boxed()).collect();
+        let options = self.delete_options(&super::body::read(body).await?)?;
+        let wants_one_page = list.limit > 0;
+        if !wants_one_page {
+            list.limit = PAGE;
+        }
+        let mut page = self.page(&list, &filter).await?;
+        while page.remaining > 0 && !wants_one_page {
+            let continue_token = self.token_after(&page);
+            list = ListOptions { continue_token, limit: PAGE, ..ListOptions::default() };
+            let next = self.page(&list, &filter).await?;
+            page.items.extend(next.items);
+            page.remaining = next.remaining;
+        }
+        let deletions: Vec<_> =
+            page.items.iter().map(|item| self.delete_listed(item.key(), &options).boxed()).collect();
         stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;
-        let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
-        let meta = apimachinery::status::ListMeta { resource_version: revision.to_string(), ..Default::default() };
-        self.list_response(items, &meta).await
+        self.reply_list(page, &filter).await
     }
 
     /// Somebody else may have deleted it since it was listed.

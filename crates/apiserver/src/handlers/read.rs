@@ -135,6 +135,14 @@ impl Filter {
     }
 }
 
+/// A part of a list.
+pub(super) struct Page {
+    pub items: Vec<Arc<Object>>,
+    /// How many come after it.
+    pub remaining: usize,
+    pub revision: u64,
+}
+
 impl Call<'_> {
     pub(super) fn filter(&self) -> Result<Filter, Status> {
         self.filter_of(&self.info.query)
@@ -178,15 +186,21 @@ impl Call<'_> {
     pub(super) async fn list(&self) -> Result<Response, Status> {
         let filter = self.filter()?;
         let options = ListOptions::parse(&self.info.query, false)?;
+        let page = self.page(&options, &filter).await?;
+        self.reply_list(page, &filter).await
+    }
+
+    /// What a list with these options finds, as it is stored.
+    pub(super) async fn page(&self, options: &ListOptions, filter: &Filter) -> Result<Page, Status> {
         let (revision, limit) = (options.resource_version, options.limit);
         if !options.continue_token.is_empty() {
-            return self.list_continued(&options, &filter).await;
+            return self.page_continued(options, filter).await;
         }
         let at = match (revision, options.version_match) {
-            (Some(revision), Some(VersionMatch::Exact)) => return self.list_at(revision, None, limit, &filter).await,
+            (Some(revision), Some(VersionMatch::Exact)) => return self.page_at(revision, None, limit, filter).await,
             // Older clients page through a known version without saying how it is to match.
             (Some(revision), None) if revision > 0 && limit > 0 => {
-                return self.list_at(revision, None, limit, &filter).await;
+                return self.page_at(revision, None, limit, filter).await;
             }
             (None, _) => self.server.cache.catch_up().await?,
             (Some(0), _) => self.server.cache.revision(),
@@ -196,12 +210,12 @@ impl Call<'_> {
         let limit = if revision == Some(0) { 0 } else { limit };
         let (items, remaining, newest) =
             self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
-        self.reply_list(items, remaining, at.max(newest), &filter).await
+        Ok(Page { items, remaining, revision: at.max(newest) })
     }
 
     /// The next page. While nothing has been written since the first page the cache still is its snapshot; otherwise
     /// the store is read as of then.
-    async fn list_continued(&self, options: &ListOptions, filter: &Filter) -> Result<Response, Status> {
+    async fn page_continued(&self, options: &ListOptions, filter: &Filter) -> Result<Page, Status> {
         let from = Continue::parse(&options.continue_token)?;
         if options.resource_version.is_some_and(|revision| revision > 0) {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
@@ -210,17 +224,17 @@ impl Call<'_> {
         let after = self.key_before(&from.start);
         let Ok(revision) = u64::try_from(from.rv) else {
             let at = self.server.cache.catch_up().await?;
-            let (items, rest, newest) =
+            let (items, remaining, newest) =
                 self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
-            return self.reply_list(items, rest, at.max(newest), filter).await;
+            return Ok(Page { items, remaining, revision: at.max(newest) });
         };
         self.server.cache.not_older_than(revision).await?;
-        let (items, rest, newest) =
+        let (items, remaining, newest) =
             self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
         if newest <= revision {
-            return self.reply_list(items, rest, revision, filter).await;
+            return Ok(Page { items, remaining, revision });
         }
-        match self.list_at(revision, Some(&after), limit, filter).await {
+        match self.page_at(revision, Some(&after), limit, filter).await {
             Err(status) if status.is(StatusReason::Expired) => Err(self.expired_continue(&after)),
             other => other,
         }
@@ -256,13 +270,13 @@ impl Call<'_> {
         }
     }
 
-    async fn list_at(
+    async fn page_at(
         &self,
         revision: u64,
         after: Option<&ObjectKey>,
         limit: usize,
         filter: &Filter,
-    ) -> Result<Response, Status> {
+    ) -> Result<Page, Status> {
         self.server.cache.not_older_than(revision).await?;
         let named = &self.resource.info.resource;
         let mut range = KeyRange::prefix(keys::prefix(named, self.namespace()));
@@ -288,21 +302,23 @@ impl Call<'_> {
                 _ => break remaining,
             }
         };
-        self.reply_list(items, remaining, revision, filter).await
+        Ok(Page { items, remaining, revision })
     }
 
-    async fn reply_list(
-        &self,
-        items: Vec<Arc<Object>>,
-        remaining: usize,
-        revision: u64,
-        filter: &Filter,
-    ) -> Result<Response, Status> {
-        let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
-        let token = match items.last() {
-            Some(last) if remaining > 0 => Continue::encode(revision.cast_signed(), self.start_after(&last.key())),
+    /// What goes on after a page; empty where nothing is left.
+    pub(super) fn token_after(&self, page: &Page) -> String {
+        match page.items.last() {
+            Some(last) if page.remaining > 0 => {
+                Continue::encode(page.revision.cast_signed(), self.start_after(&last.key()))
+            }
             _ => String::new(),
-        };
+        }
+    }
+
+    pub(super) async fn reply_list(&self, page: Page, filter: &Filter) -> Result<Response, Status> {
+        let token = self.token_after(&page);
+        let Page { items, remaining, revision } = page;
+        let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
         let remaining = (remaining > 0 && filter.is_everything()).then_some(remaining as u64);
         if self.shared {
             let list = ObjectList { items, resource_version: revision, continue_token: token, remaining };
@@ -317,7 +333,7 @@ impl Call<'_> {
     }
 
     /// A list in one of its shapes, as bytes.
-    pub(super) async fn list_response(&self, items: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
+    async fn list_response(&self, items: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
         let (encoding, form) = (self.accepted.encoding, self.form()?);
         if form.shape == Shape::Whole {
             let mut head = shape::list_head(self.resource, meta, form);

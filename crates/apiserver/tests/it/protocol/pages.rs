@@ -122,3 +122,32 @@ async fn tokens_that_no_list_gave_are_refused() {
         assert_eq!(send(&server, "GET", &path, &[], "").await.shown(), format!("{prefix}{why}"), "{token}");
     }
 }
+
+/// What is deleted together is found as by a list: page by page, as of a revision, or not at all.
+#[tokio::test]
+async fn what_is_deleted_together_is_listed_first() {
+    let (store, server) = compactable().await;
+    let left = async || {
+        let list = send(&server, "GET", CM, &[], "").await.json();
+        names(&list).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let delete = async |query: &str| send(&server, "DELETE", &format!("{CM}?{query}"), &[], "").await;
+    let first = delete("limit=1&dryRun=All").await.json();
+    assert_eq!((names(&first), first["metadata"]["remainingItemCount"].as_i64()), (vec!["a"], Some(2)));
+    let rest = delete(&format!("limit=5&dryRun=All&continue={}", token(&first))).await.json();
+    assert_eq!((names(&rest), rest["metadata"].get("continue")), (vec!["b", "c"], None));
+    let odd = delete("continue=abc").await;
+    assert_eq!(odd.code, 400, "{}", odd.shown());
+    let old = first["metadata"]["resourceVersion"].as_str().expect("a revision").to_owned();
+    assert_eq!(send(&server, "POST", CM, &[], &config_map("d")).await.code, 201);
+    let then = delete(&format!("resourceVersion={old}&dryRun=All")).await.json();
+    assert_eq!(names(&then), ["a", "b", "c"]);
+    assert_eq!(left().await, ["a", "b", "c", "d"]);
+    let all = delete("").await.json();
+    assert_eq!((names(&all).len(), all["metadata"].get("continue"), left().await.len()), (4, None, 0));
+    store
+        .compact(all["metadata"]["resourceVersion"].as_str().expect("a revision").parse().expect("a number"))
+        .await
+        .expect("compacted");
+    assert_eq!(delete(&format!("resourceVersion={old}")).await.code, 410);
+}
