@@ -299,15 +299,13 @@ impl Strategy for CustomStrategy {
     }
 
     fn validate_create(&self, object: &Value) -> ErrorList {
-        let mut errors = self.validator.validate(object);
-        errors.extend(self.scale.iter().flat_map(|scale| scale_errors(scale, None, object)));
-        errors
+        let of_scale = self.scale.iter().flat_map(|scale| scale_errors(scale, None, object)).collect();
+        self.validator.validate_beside(object, of_scale)
     }
 
     fn validate_update(&self, _context: &RequestContext, old: &Value, object: &Value) -> ErrorList {
-        let mut errors = self.validator.validate_update(old, object);
-        errors.extend(self.scale.iter().flat_map(|scale| scale_errors(scale, Some(old), object)));
-        errors
+        let of_scale = self.scale.iter().flat_map(|scale| scale_errors(scale, Some(old), object)).collect();
+        self.validator.validate_update(old, object, of_scale)
     }
 
     fn validate_unchanged(&self, object: &Value) -> ErrorList {

@@ -43,8 +43,14 @@ impl Validator {
 
     /// Checks a whole object that has been pruned and defaulted.
     pub fn validate(&self, object: &Value) -> ErrorList {
+        self.validate_beside(object, ErrorList::new())
+    }
+
+    /// [`Validator::validate`] with what else is wrong, which is told after what the schema says.
+    pub fn validate_beside(&self, object: &Value, others: ErrorList) -> ErrorList {
         let mut errors = ErrorList::new();
         self.check(self.type_.node(), object, None, &Trail::Root, &mut errors);
+        errors.extend(others);
         if !self.identities_fit(self.type_.node(), object, true) {
             self.check_identities(self.type_.node(), object, &Path::root(), true, &mut errors);
         }
@@ -54,10 +60,11 @@ impl Validator {
 
     /// Checks an update. A wrong value that was there before is tolerated, so that objects written under an older schema
     /// can be edited; items are the same value only in lists that tell them apart by keys. Repeated items are tolerated
-    /// when there were any before.
-    pub fn validate_update(&self, old: &Value, object: &Value) -> ErrorList {
+    /// when there were any before. What else is wrong is told after what the schema says.
+    pub fn validate_update(&self, old: &Value, object: &Value, others: ErrorList) -> ErrorList {
         let mut errors = ErrorList::new();
         self.check(self.type_.node(), object, Some(old), &Trail::Root, &mut errors);
+        errors.extend(others);
         errors.extend(self.new_identity_errors(old, object));
         self.apply_rules(object, Some(old), &mut errors);
         errors

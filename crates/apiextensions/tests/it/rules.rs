@@ -226,3 +226,30 @@ fn an_object_cannot_buy_unlimited_evaluation() {
     let expected = r#"spec: Invalid value: "object": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.list.all"#;
     assert!(errors[0].starts_with(expected), "{}", errors[0]);
 }
+
+/// The count of replicas is judged with the schema, so that it is told before repeated items and rules.
+#[test]
+fn rules_come_last() {
+    let spec = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 0}, "replicas": {"type": "integer"},
+        "set": {"type": "array", "maxItems": 9, "x-kubernetes-list-type": "set", "items": {"type": "string"}}},
+        "x-kubernetes-validations": [{"rule": "self.n > 5", "message": "too small"}]});
+    let scale = json!({"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"});
+    let schema = json!({"type": "object", "properties": {"spec": spec}});
+    let crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+        "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
+            "subresources": {"scale": scale}}]}});
+    let crd = CustomResourceDefinition::from_value(&crd).expect("a definition");
+    let widgets = resources(&crd, &Compilation::default()).remove(0);
+    let wrong = object(&json!({"n": -1, "replicas": -1, "set": ["a", "a"]}));
+    let expected = [
+        "spec.n: Invalid value: -1: spec.n in body should be greater than or equal to 0",
+        ".spec.replicas: Invalid value: -1: should be a non-negative integer",
+        "spec.set[1]: Duplicate value: \"a\"",
+        "spec: Invalid value: \"object\": too small",
+    ];
+    let told = |errors: apimachinery::field::ErrorList| errors.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(told(widgets.strategy.validate_create(&wrong)), expected);
+    let fine = object(&json!({"n": 9}));
+    assert_eq!(told(widgets.strategy.validate_update(&crate::context(), &fine, &wrong)), expected);
+}
