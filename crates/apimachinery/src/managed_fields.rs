@@ -16,6 +16,7 @@ mod path;
 pub(crate) mod place;
 mod reconcile;
 mod set;
+mod typed;
 mod update;
 
 #[cfg(test)]
@@ -25,7 +26,6 @@ mod tests;
 
 use crate::meta::Time;
 
-pub use applied::TypedError;
 pub use apply::{ApplyError, apply, merge_apart};
 pub use conflict::{Conflict, to_conflict_status};
 pub use entries::{EntryError, Operation};
@@ -33,6 +33,7 @@ pub use member::track_member;
 pub use owners::Owners;
 pub use path::{ParseElementError, PathElement};
 pub use set::{FieldSet, NO_FIELDS, Node, ParseSetError};
+pub use typed::TypedError;
 pub use update::{keep_old_times, track, update};
 
 /// Who writes, when, and through what.

@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use super::applied::{Reading, TypedError, field_set};
+use super::applied::field_set;
 use super::compare::Comparison;
 use super::conflict::{Conflict, to_conflict_status};
 use super::entries::{self, Entry, EntryError, Operation};
 use super::owners::Owners;
 use super::place::Place;
+use super::typed::{TypedError, check};
 use super::update::{entry_before_apply, new_entry};
 use super::{FieldSet, ManagerContext, merge, reconcile, server_fields};
 use crate::Status;
@@ -103,8 +104,8 @@ fn apply_once(
     type_: &TypeOf,
 ) -> Result<(Value, Owners), ApplyError> {
     let place = Place::root(type_);
-    let named = field_set(patch, place, Reading::Strict)
-        .map_err(|source| ApplyError::Typed { object: describe(patch), source })?;
+    check(patch, place).map_err(|source| ApplyError::Typed { object: describe(patch), source })?;
+    let named = field_set(patch, place);
     let nothing = Value::Object(Map::new());
     let base = live.unwrap_or(&nothing);
     if live.is_some() && entries.is_empty() {
@@ -200,7 +201,7 @@ fn without_last_applied(conflicts: Vec<Conflict>, live: Option<&Value>, type_: &
 fn last_applied_fields(live: &Value, type_: &TypeOf) -> Option<FieldSet> {
     let document: Value = serde_json::from_str(annotation(live, LAST_APPLIED)?).ok()?;
     let place = Place::root(type_);
-    let mut set = field_set(&document, place, Reading::Tolerant).ok()?;
+    let mut set = field_set(&document, place);
     let changes = Comparison::of(&document, live, place);
     for differing in [&changes.modified, &changes.added, &changes.removed] {
         set.subtract(differing);

@@ -152,6 +152,11 @@ impl<'s> Place<'s> {
         }
     }
 
+    /// Whether the schema says nothing of this place.
+    pub fn is_deduced(&self) -> bool {
+        self.node.is_none()
+    }
+
     /// Whether sets may not reach below this place.
     pub fn is_atomic(&self) -> bool {
         match self.node.map(|node| node.type_) {
@@ -211,9 +216,9 @@ impl<'s> Place<'s> {
         let items = self.items();
         let mut fields: Vec<(Box<str>, Value)> = keys
             .iter()
-            .map(|key| {
+            .filter_map(|key| {
                 let value = map.get(&**key).cloned().or_else(|| items.default_of(key).cloned());
-                (key.clone(), value.unwrap_or(Value::Null))
+                Some((key.clone(), value?))
             })
             .collect();
         fields.sort_by(|a, b| a.0.cmp(&b.0));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::applied::{Reading, field_set};
+use super::applied::field_set;
 use super::path::PathElement;
 use super::place::{Form, Place};
 use super::set::{FieldSet, MAX_DEPTH};
@@ -30,9 +30,8 @@ fn reconcile_at(set: &mut FieldSet, live: Option<&Value>, place: Place<'_>, dept
         };
         if node.children.is_empty() {
             // A declared list that is owned as such was atomic when it was claimed; maps own themselves either way.
-            if let (true, Form::List(_), Some(value)) = (declared && node.member, child.form(value), value)
-                && let Ok(parts) = field_set(value, child, Reading::Tolerant)
-            {
+            if let (true, Form::List(_), Some(value)) = (declared && node.member, child.form(value), value) {
+                let parts = field_set(value, child);
                 node.member = parts.is_empty();
                 node.children = parts;
             }

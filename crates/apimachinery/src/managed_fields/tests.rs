@@ -176,6 +176,33 @@ fn refused_configurations() {
         error.to_string(),
         "failed to create typed patch object (/d; apps/v1, Kind=Deployment): .spec.template.spec.containers: duplicate entries for key [name=\"a\"]"
     );
+    let at = ".spec.template.spec.containers";
+    for (containers, expected) in [
+        (
+            json!([{"image": "i"}]),
+            format!(
+                "{at}: element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't \
+             have default values for any key fields)"
+            ),
+        ),
+        (
+            json!([{"name": "a"}, 7]),
+            format!("{at}: element 1: associative list with keys may not have non-map elements"),
+        ),
+        (json!([null]), format!("{at}: element 0: associative list with keys may not have a null element")),
+        (
+            json!([{"name": "a", "image": 1, "imagge": 2, "zone": 3}, {"name": "b", "args": [1]}]),
+            format!(
+                "errors:\n  {at}[name=\"a\"].image: expected string, got &value.valueUnstructured{{Value:1}}\n  \
+                 {at}[name=\"a\"].imagge: field not declared in schema\n  \
+                 {at}[name=\"b\"].args[0]: expected string, got &value.valueUnstructured{{Value:1}}"
+            ),
+        ),
+    ] {
+        let error = server.apply("m", deploy(containers.clone()), false).map(drop).expect_err("ill typed").to_string();
+        let text = error.strip_prefix("failed to create typed patch object (/d; apps/v1, Kind=Deployment): ");
+        assert_eq!(text, Some(expected.as_str()), "{containers}");
+    }
 }
 
 fn deploy(containers: Value) -> Value {
