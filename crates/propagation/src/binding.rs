@@ -379,4 +379,63 @@ mod tests {
             assert_eq!(merged.map(|it| it.spec.resource.resource_version), news.then(|| "8".to_owned()), "{pointer}");
         }
     }
+
+    /// What the policy and the template say goes before what the binding said, field by field.
+    #[test]
+    fn every_field_is_brought_up() {
+        let spec = json!({"propagateDeps": true, "schedulerName": "mine", "conflictResolution": "Overwrite",
+            "preserveResourcesOnDeletion": true, "failover": {"cluster": {"purgeMode": "Directly"}},
+            "placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}});
+        let context = Context { schedule_priority: Some(9), workload_affinity: true, ..Context::default() };
+        let wanted = build_with(&policy(spec), &context);
+        assert!(wanted.spec.failover.is_some() && wanted.spec.workload_affinity_groups.is_some());
+        let mut existing = wanted.clone();
+        existing.spec =
+            ResourceBindingSpec { resource: wanted.spec.resource.clone(), ..ResourceBindingSpec::default() };
+        existing.spec.components = vec![karmada_api::work::v1alpha2::Component::default()];
+        existing.metadata.owner_references[0].controller = None;
+        existing.metadata.finalizers.clear();
+        claim::marks(&Policy::named(&ObjectKey::cluster("wide"))).apply_typed(&mut existing.metadata);
+        assert_eq!(merge(&existing, wanted.clone()).unwrap(), Some(wanted));
+    }
+
+    #[test]
+    fn what_concerns_bindings_of_a_namespace_alone() {
+        let mut role = template();
+        role["metadata"].as_object_mut().unwrap().remove("namespace");
+        let mut wide = Policy::named(&ObjectKey::cluster("wide"));
+        wide.spec = policy(json!({"placement": {"workloadAffinity": {"affinity": {"groupByLabelKey": "app"}}}})).spec;
+        let context = Context { schedule_priority: Some(9), workload_affinity: true, ..Context::default() };
+        let built = build(&wide, Template(&role), &Interpreter::default(), &context).unwrap();
+        assert_eq!(built.key(), ObjectKey::cluster("web-deployment"));
+        assert_eq!((built.spec.schedule_priority, built.spec.workload_affinity_groups), (None, None));
+    }
+
+    #[test]
+    fn who_owns_which_suspension() {
+        let of = |value: serde_json::Value| serde_json::from_value::<Option<BindingSuspension>>(value).unwrap();
+        for (existing, policy, expected) in [
+            (
+                json!({"scheduling": true}),
+                json!({"dispatching": true}),
+                json!({"scheduling": true, "dispatching": true}),
+            ),
+            (json!({"scheduling": true, "dispatching": true}), json!(null), json!({"scheduling": true})),
+            (json!({"dispatching": true}), json!(null), json!(null)),
+            (json!({"dispatching": true}), json!({"dispatching": false}), json!({"dispatching": false})),
+        ] {
+            assert_eq!(suspension(of(existing.clone()), of(policy.clone())), of(expected), "{existing} {policy}");
+        }
+    }
+
+    /// A binding that nobody owns is adopted; what it says of another template is that one's.
+    #[test]
+    fn the_version_of_another_template_does_not_stay() {
+        let built = build_with(&policy(json!({})), &Context::default());
+        let mut existing = built.clone();
+        existing.metadata.owner_references.clear();
+        existing.spec.resource.uid = "former".to_owned();
+        existing.spec.resource.resource_version = "older".to_owned();
+        assert_eq!(merge(&existing, built.clone()).unwrap(), Some(built));
+    }
 }

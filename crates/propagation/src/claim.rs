@@ -200,4 +200,24 @@ mod tests {
             json!({"metadata": {"labels": {labels::POLICY_ID: "id"}, "annotations": {annotations::POLICY_NAME: "pp"}}});
         assert_eq!(claimed_by(Template(&object)), None);
     }
+
+    #[test]
+    fn whose_claim_it_is() {
+        let [namespaced, cluster] =
+            [ObjectKey::namespaced("ns", "pp"), ObjectKey::cluster("cpp")].map(|key| policy(&key));
+        let mut object = json!({"metadata": {"name": "a"}});
+        marks(&namespaced).apply(&mut object);
+        marks(&cluster).apply(&mut object);
+        // With both, it is the namespaced policy's, which takes the other claim off.
+        assert_eq!(claimed_by(Template(&object)).unwrap().scope(), Scope::Namespaced);
+        let edits = claim(&namespaced, Template(&object)).unwrap();
+        edits.apply(&mut object);
+        assert_eq!(Template(&object).annotation(annotations::CLUSTER_POLICY_NAME), None);
+        assert_eq!(claim(&namespaced, Template(&object)), None);
+        for (scope, id, expected) in
+            [(Scope::Namespaced, "id", true), (Scope::Namespaced, "other", false), (Scope::Cluster, "id", false)]
+        {
+            assert_eq!(holds(Template(&object), scope, id), expected, "{scope:?} {id}");
+        }
+    }
 }

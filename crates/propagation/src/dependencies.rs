@@ -269,4 +269,22 @@ mod tests {
         assert_eq!(settle(&mut own, &[&a]), None);
         assert_eq!(own.spec.conflict_resolution, Some(ConflictResolution::Abort));
     }
+
+    #[test]
+    fn places_are_told_apart() {
+        let object = attached(&independent("x", &[], json!({})), Template(&config("u"))).spec.resource;
+        let elsewhere = DependentObjectReference { namespace: "other".into(), ..reference("c", Value::Null) };
+        assert!(!means(&elsewhere, &object, None));
+        let a = independent("a", &["m1"], json!({}));
+        let first = attached(&a, Template(&config("u")));
+        // The newest version is the one to render.
+        let mut newer = config("u");
+        newer["metadata"]["resourceVersion"] = json!("9");
+        let again = attach(&first, attached(&a, Template(&newer))).unwrap();
+        assert_eq!(again.spec.resource.resource_version, "9");
+        assert_eq!(again.spec.required_by.len(), 1);
+        // A binding of the same name elsewhere is another.
+        assert_eq!(detach(&first, &ObjectKey::namespaced("other", "a")).spec.required_by, first.spec.required_by);
+        assert_eq!(detach(&first, &a.key()).spec.required_by, []);
+    }
 }

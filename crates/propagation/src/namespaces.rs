@@ -90,4 +90,23 @@ mod tests {
         assert!(manifest.get("spec").is_none());
         assert!(manifest["metadata"]["annotations"].get("work.karmada.io/conflict-resolution").is_none());
     }
+
+    #[test]
+    fn whose_changes_concern_a_namespace() {
+        let policy = |selectors: serde_json::Value| {
+            let mut policy = Override::named(&ObjectKey::cluster("p"));
+            policy.spec = serde_json::from_value(json!({"resourceSelectors": selectors, "overrideRules": []})).unwrap();
+            policy
+        };
+        let of = |kind: &str, name: &str| json!([{"apiVersion": "v1", "kind": kind, "name": name}]);
+        for (selectors, expected) in [
+            (of("Namespace", "prod"), true),
+            (of("Namespace", ""), true),
+            (of("Namespace", "other"), false),
+            (of("Secret", "prod"), false),
+            (json!([]), false),
+        ] {
+            assert_eq!(triggered_by(&policy(selectors.clone()), "prod"), expected, "{selectors}");
+        }
+    }
 }

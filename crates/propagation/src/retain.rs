@@ -159,4 +159,18 @@ mod tests {
         changed["data"]["k"] = json!("w");
         assert!(matches!(plan(&changed, &observed), Ok(Update::Put(_))));
     }
+
+    #[test]
+    fn whose_keys_and_whose_objects() {
+        let mut observed = manifest();
+        observed["metadata"]["labels"]["karmada.io/managed"] = json!("false");
+        assert!(plan(&manifest(), &observed).is_err(), "the mark has a value");
+        // A key that is wanted has the value that is wanted; owners are the member's.
+        let mut observed = manifest();
+        observed["metadata"]["labels"]["mine"] = json!("theirs");
+        observed["metadata"]["ownerReferences"] = json!([{"uid": "u"}]);
+        let Ok(Update::Put(put)) = plan(&manifest(), &observed) else { panic!("a label is to be changed") };
+        assert_eq!(put["metadata"]["labels"]["mine"], "1");
+        assert_eq!(put["metadata"]["ownerReferences"], json!([{"uid": "u"}]));
+    }
 }

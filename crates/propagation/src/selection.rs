@@ -143,4 +143,24 @@ mod tests {
             assert_eq!(preempts(&policy, &holder), expected, "{} {}", policy.key(), holder.key());
         }
     }
+
+    #[test]
+    fn of_which_kinds_and_which_policies() {
+        let object = template();
+        let selector = |api_version: &str, kind: &str| {
+            let selector = json!({"apiVersion": api_version, "kind": kind});
+            matches(&serde_json::from_value(selector).unwrap(), Template(&object))
+        };
+        assert_eq!(selector("apps/v1", "Deployment"), Some(Strength::All));
+        assert_eq!(selector("apps/v2", "Deployment"), None);
+        assert_eq!(selector("apps/v1", "deployment"), None);
+        // The strongest of several counts, and a policy that goes takes nothing.
+        let mut leaving = policy("a", 9, json!({"name": "web"}));
+        leaving.metadata.deletion_timestamp =
+            Some(apimachinery::meta::Time::new("2026-01-01T00:00:00Z".parse().unwrap()));
+        let mut both = policy("c", 0, json!({}));
+        both.spec.resource_selectors.extend(policy("x", 0, json!({"name": "web"})).spec.resource_selectors);
+        let policies = [leaving, policy("b", 0, json!({"labelSelector": {}})), both];
+        assert_eq!(best(&policies, Template(&object)).unwrap().metadata.name, "c");
+    }
 }

@@ -328,4 +328,23 @@ mod tests {
         work.spec.suspend_dispatching = Some(true);
         assert_eq!(dispatching(&work).unwrap().reason, "SuspendDispatching");
     }
+
+    #[test]
+    fn which_works_and_which_manifests_count() {
+        let mut leaving = work("m2", Some(true));
+        leaving.metadata.deletion_timestamp = Some(now());
+        let items = aggregate(&resource(), &[work("m1", Some(true)), leaving]).unwrap();
+        assert_eq!(items.iter().map(|item| item.cluster_name.as_str()).collect::<Vec<_>>(), ["m1"]);
+        for other in [
+            ObjectReference { namespace: "other".to_owned(), ..resource() },
+            ObjectReference { name: "b".to_owned(), ..resource() },
+            ObjectReference { kind: "StatefulSet".to_owned(), ..resource() },
+            ObjectReference { api_version: "apps/v2".to_owned(), ..resource() },
+        ] {
+            assert!(aggregate(&other, &[work("m1", Some(true))]).is_err(), "{other:?}");
+        }
+        // Of what could not be applied the state is not told.
+        let failed = aggregate(&resource(), &[work("m1", Some(false))]).unwrap();
+        assert_eq!(failed[0].status, None);
+    }
 }

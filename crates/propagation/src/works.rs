@@ -505,4 +505,59 @@ mod tests {
         let failed = rendered(&self::binding(json!({"clusters": [{"name": "gone"}, {"name": "m1"}]})), &deployment());
         assert!(failed[0].is_err() && failed[1].is_ok());
     }
+
+    #[test]
+    fn which_completions_are_divided() {
+        let job = |kind: &str| {
+            json!({"apiVersion": "batch/v1", "kind": kind, "metadata": {"name": "j", "namespace": "default"},
+                "spec": {"completions": 6, "parallelism": 3}})
+        };
+        let spec = |replicas: i32, type_: &str| {
+            json!({"replicas": replicas, "placement": {"replicaScheduling": {"replicaSchedulingType": type_}},
+                "clusters": [{"name": "m1", "replicas": 1}, {"name": "m2", "replicas": 2}]})
+        };
+        for (kind, spec, expected) in [
+            ("Job", spec(3, "Divided"), 2),
+            ("Job", spec(3, "Duplicated"), 6),
+            ("Job", spec(0, "Divided"), 6),
+            ("Task", spec(3, "Divided"), 6),
+            ("Job", json!({"replicas": 3, "clusters": [{"name": "m1", "replicas": 1}]}), 6),
+        ] {
+            let work = rendered(&binding(spec.clone()), &job(kind)).remove(0).unwrap().work;
+            let manifest = work.spec.workload.manifests[0].to_value().unwrap();
+            assert_eq!(manifest["spec"]["completions"], expected, "{kind} {spec}");
+        }
+    }
+
+    #[test]
+    fn what_a_work_is_told_besides_its_manifest() {
+        for (preserve, expected) in [(Value::Null, false), (json!(false), false), (json!(true), true)] {
+            let binding = binding(json!({"preserveResourcesOnDeletion": preserve, "clusters": [{"name": "m1"}]}));
+            let work = rendered(&binding, &deployment()).remove(0).unwrap().work;
+            assert_eq!(work.spec.preserve_resources_on_deletion, Some(expected));
+        }
+        // Of what counts no generations none is told.
+        let mut uncounted = deployment();
+        uncounted["metadata"].as_object_mut().unwrap().remove("generation");
+        let binding = binding(json!({"clusters": [{"name": "m1"}]}));
+        let work = rendered(&binding, &uncounted).remove(0).unwrap().work;
+        let manifest = work.spec.workload.manifests[0].to_value().unwrap();
+        assert_eq!(manifest["metadata"]["annotations"].get(annotations::TEMPLATE_GENERATION), None);
+    }
+
+    #[test]
+    fn a_work_keeps_what_others_gave_it() {
+        let binding = binding(json!({"clusters": [{"name": "m1"}]}));
+        let mut wanted = rendered(&binding, &deployment()).remove(0).unwrap().work;
+        wanted.metadata.owner_references = vec![crate::binding::owner(Template(&deployment()))];
+        let mut existing = wanted.clone();
+        existing.metadata.finalizers = vec!["z".to_owned()];
+        let merged = merge(&existing, wanted.clone()).unwrap().unwrap();
+        assert_eq!(merged.metadata.finalizers, [finalizers::EXECUTION, "z"]);
+        assert_eq!(merged.metadata.owner_references.len(), 1);
+        existing.metadata.owner_references[0].uid = "u0".to_owned();
+        let merged = merge(&existing, wanted).unwrap().unwrap();
+        let owners: Vec<&str> = merged.metadata.owner_references.iter().map(|owner| owner.uid.as_str()).collect();
+        assert_eq!(owners, ["u0", "u1"]);
+    }
 }

@@ -284,4 +284,17 @@ mod tests {
         let mut pod = json!({"kind": "Pod", "spec": {"containers": [{"name": "a"}]}});
         assert!(apply_overriders(&image, &mut pod).is_err());
     }
+
+    #[test]
+    fn only_containers_of_that_name() {
+        let pod = |args: [Value; 2]| {
+            let [a, b] = args;
+            json!({"kind": "Pod", "spec": {"containers": [{"name": "a", "args": a}, {"name": "b", "args": b}]}})
+        };
+        check(
+            json!({"argsOverrider": [{"containerName": "b", "operator": "add", "value": ["x"]}]}),
+            pod([json!(["1"]), json!(["2"])]),
+            pod([json!(["1"]), json!(["2", "x"])]),
+        );
+    }
 }

@@ -278,4 +278,17 @@ mod tests {
         let error = apply(&policies, &cluster("m1"), &mut failing).unwrap_err();
         assert!(error.to_string().starts_with("Apply cluster override policy(c) for cluster(m1) failed."), "{error}");
     }
+
+    #[test]
+    fn what_was_applied_is_told_by_name() {
+        let by_name = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a"});
+        let ns = |name: &str| ObjectKey::namespaced("ns", name);
+        let policies = [policy(&ns("a"), with(set("a"), by_name)), policy(&ns("z"), set("z"))];
+        let mut object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "ns"}});
+        let applied = apply(&policies, &cluster("m1"), &mut object).unwrap();
+        // The one of everything is applied first.
+        assert_eq!(object["metadata"]["labels"]["k"], "a");
+        let names: Vec<&str> = applied[&Scope::Namespaced].iter().map(|rule| rule.policy_name.as_str()).collect();
+        assert_eq!(names, ["a", "z"]);
+    }
 }
