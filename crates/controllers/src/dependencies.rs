@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 
 use crate::detector::is_change;
 use crate::error::{During, Error, Result, all, decoded};
+use crate::written::Written;
 use crate::{Context, templates};
 
 /// Independent bindings by the objects they need: `apiVersion/kind/namespace`, then `/name`, or `/` for selectors.
@@ -33,6 +34,8 @@ struct Distributor {
     queue: Arc<WorkQueue<ObjectKey>>,
     /// Kinds ever seen as dependencies.
     followed: Mutex<BTreeSet<ApiResource>>,
+    /// Bindings that are not in the cache yet as they were written here.
+    written: Written,
     /// What those that require an attached binding disagree about, as it was told last; no more entries than conflicts.
     conflicts: Mutex<HashMap<ObjectKey, String>>,
 }
@@ -56,6 +59,7 @@ pub(crate) async fn run(context: Context) {
         let labels = object.labels();
         labels.iter().map(|(label, _)| label).filter(|label| label.starts_with(prefix)).map(str::to_owned).collect()
     });
+    let written = Written::until_in(&bindings);
     let keys = queue.clone();
     bindings.subscribe(move |event| {
         if let Event::Deleted(object) = event
@@ -92,6 +96,7 @@ pub(crate) async fn run(context: Context) {
         context,
         queue: queue.clone(),
         followed: Mutex::default(),
+        written,
         conflicts: Mutex::default(),
     });
     run_workers("dependencies-distributor", queue, workers, stop, move |key| {
@@ -115,7 +120,11 @@ fn place(api_version: &str, kind: &str, namespace: &str, name: &str) -> String {
 
 impl Distributor {
     async fn reconcile(self: &Arc<Self>, key: &ObjectKey) -> Result<Next> {
-        let Some(object) = self.context.bindings(Scope::Namespaced).cache().get(key) else { return Ok(Next::Done) };
+        let bindings = self.context.bindings(Scope::Namespaced);
+        if bindings.cache().get(key).is_none() {
+            return Ok(Next::Done);
+        }
+        let Some(object) = self.written.newest(&bindings, key) else { return Ok(Next::Done) };
         let independent = Binding::decode(&object)?;
         if !independent.spec.propagate_deps || object.is_deleting() {
             self.detach_all(&independent, |_| true).await?;
@@ -187,9 +196,14 @@ impl Distributor {
         metadata["resourceVersion"] = json!(independent.metadata.resource_version);
         let patch = Patch::Merge(json!({"metadata": metadata}));
         let (resource, key) = (Binding::api_resource(Scope::Namespaced), independent.key());
+        self.written.forget(&key);
         match self.context.client.patch(&resource, &key, &patch, &PatchOptions::default()).await {
+            Ok(edited) => {
+                self.written.note(&self.context.bindings(Scope::Namespaced), edited);
+                Ok(())
+            }
             Err(error) if error.is_not_found() => Ok(()),
-            other => other.map(drop).during(|| format!("writing the dependencies of ResourceBinding {key}")),
+            Err(error) => Err(error).during(|| format!("writing the dependencies of ResourceBinding {key}")),
         }
     }
 
@@ -265,12 +279,15 @@ impl Distributor {
         let resource = Binding::api_resource(Scope::Namespaced);
         let key = built.key();
         let writing = || format!("writing ResourceBinding {key} of a dependency");
-        let cached = self.context.bindings(Scope::Namespaced).cache().get(&key);
-        let existing = match cached {
+        let bindings = self.context.bindings(Scope::Namespaced);
+        let existing = match self.written.newest(&bindings, &key) {
             Some(existing) => existing,
             None if !is_there().await? => return Ok(()),
             None => match self.context.client.create(&resource, &built).await {
-                Ok(_) => return Ok(()),
+                Ok(created) => {
+                    self.written.note(&bindings, created);
+                    return Ok(());
+                }
                 Err(error) if error.is_already_exists() => {
                     self.context.client.get(&resource, &key).await.during(writing)?
                 }
@@ -336,16 +353,21 @@ impl Distributor {
     async fn update(&self, binding: &Binding) -> Result<()> {
         let resource = Binding::api_resource(Scope::Namespaced);
         let key = binding.key();
+        self.written.forget(&key);
         let updated = self.context.client.update(&resource, binding).await;
-        updated.map(drop).during(|| format!("writing ResourceBinding {key} of a dependency"))
+        let updated = updated.during(|| format!("writing ResourceBinding {key} of a dependency"))?;
+        self.written.note(&self.context.bindings(Scope::Namespaced), updated);
+        Ok(())
     }
 
     /// The attached bindings that name the independent one.
     fn attached_to(&self, independent: &Binding) -> Result<Vec<Binding>> {
         let label = depended_by_label(&independent.key());
         let cache = self.context.bindings(Scope::Namespaced);
-        let found = cache.cache().by_index(BY_DEPENDENT, &label).into_iter();
-        let here = found.filter(|object| object.namespace() == Some(independent.metadata.namespace.as_str()));
+        let found = cache.cache().by_index(BY_DEPENDENT, &label);
+        let found = self.written.over(found, |object| object.label(&label).is_some());
+        let here =
+            found.into_iter().filter(|object| object.namespace() == Some(independent.metadata.namespace.as_str()));
         here.map(|object| Ok(Binding::decode(&object)?)).collect()
     }
 
