@@ -367,8 +367,8 @@ async fn rules_are_checked_when_definitions_and_objects_are_written() {
     assert_eq!(code, 422);
     assert_eq!(
         refused["message"],
-        "Widget.g.example \"a\" is invalid: [status: Invalid value: \"object\": negative, .status.replicas: \
-         Invalid value: -1: should be a non-negative integer]"
+        "Widget.g.example \"a\" is invalid: [.status.replicas: Invalid value: -1: should be a non-negative integer, \
+         status: Invalid value: \"object\": negative]"
     );
     let (code, refused) = write(&server, "POST", WIDGETS, &widget("b", &json!({"color": 5}))).await;
     assert_eq!(code, 422);
