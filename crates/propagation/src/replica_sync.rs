@@ -43,7 +43,7 @@ fn is_settled(asked: i64, there: i64, binding: &Binding) -> bool {
         let item = status.aggregated_status.iter().find(|item| item.cluster_name == cluster)?;
         item.status.as_ref()?.to_value().ok()?["replicas"].as_i64().filter(|replicas| *replicas > 0)
     };
-    let sum: Option<i64> = spec.clusters.iter().map(|target| reported(&target.name)).sum();
+    let sum = spec.clusters.iter().try_fold(0_i64, |sum, target| sum.checked_add(reported(&target.name)?));
     sum == Some(there)
 }
 

@@ -61,8 +61,9 @@ pub fn aggregate(template: &mut Value, items: &[AggregatedStatusItem], now: Time
     Ok(())
 }
 
-fn sum(items: &[Item<'_>], field: &str) -> i64 {
-    items.iter().map(|item| int(&item.status, &[field])).sum()
+/// Members may say anything.
+pub(super) fn sum(items: &[Item<'_>], field: &str) -> i64 {
+    items.iter().map(|item| int(&item.status, &[field])).fold(0, i64::saturating_add)
 }
 
 /// The counters of a kind, and those written even when they are zero.
@@ -262,6 +263,8 @@ mod tests {
             &[member(5, 5, 2), Value::Null],
             json!({"replicas": 1, "readyReplicas": 1}),
         );
+        let many = json!({"replicas": i64::MAX});
+        check(api, kind, json!({}), json!({}), &[many.clone(), many], json!({"replicas": i64::MAX}));
         check(
             "apps/v1",
             "StatefulSet",

@@ -20,7 +20,7 @@ pub fn healthy(object: &Value) -> Result<bool, Error> {
             // Pods below the partition are meant to stay as they are; available they must be all the same.
             let held_back = int(object, &["spec", "updateStrategy", "rollingUpdate", "partition"]);
             observed
-                && status("updatedReplicas") >= wanted - held_back
+                && status("updatedReplicas") >= wanted.saturating_sub(held_back)
                 && status("availableReplicas") >= status("updatedReplicas").max(wanted)
         }
         Kind::ReplicaSet => observed && status("availableReplicas") >= wanted,

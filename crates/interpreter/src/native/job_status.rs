@@ -3,8 +3,8 @@
 use apimachinery::meta::Time;
 use serde_json::{Map, Value, json};
 
-use super::aggregate::Item;
-use crate::tree::{int, list};
+use super::aggregate::{Item, sum};
+use crate::tree::list;
 
 fn has(status: &Value, type_: &str) -> bool {
     list(status, &["conditions"]).iter().any(|condition| condition["type"] == type_ && condition["status"] == "True")
@@ -17,7 +17,7 @@ pub(super) fn aggregate(template: &mut Value, items: &[Item<'_>], now: Time) {
     }
     let mut status = Map::new();
     for field in ["active", "succeeded", "failed"] {
-        let total: i64 = items.iter().map(|item| int(&item.status, &[field])).sum();
+        let total = sum(items, field);
         if total != 0 {
             status.insert(field.to_owned(), json!(total));
         }
