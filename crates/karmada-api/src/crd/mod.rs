@@ -60,11 +60,16 @@ fn manifest(definition: &Definition) -> Value {
 }
 
 fn version(version: &Version) -> Value {
+    let mut schema = structural::structural((version.schema)());
+    // What metadata is, Kubernetes says itself: a definition may not even describe it.
+    if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
+        *metadata = json!({ "type": "object" });
+    }
     let mut out = json!({
         "name": version.name,
         "served": true,
         "storage": version.storage,
-        "schema": { "openAPIV3Schema": structural::structural((version.schema)()) },
+        "schema": { "openAPIV3Schema": schema },
         "subresources": if version.status { json!({ "status": {} }) } else { json!({}) },
     });
     if !version.columns.is_empty() {
