@@ -6,8 +6,7 @@ use super::path::PathElement;
 use super::place::{Form, Place};
 use super::set::{FieldSet, MAX_DEPTH, Node};
 
-/// The paths by which two documents differ. A path is in at most one of the sets, but for that of items which come to share
-/// a key or no longer do: that is new and gone.
+/// The paths by which two documents differ. A path is in at most one of the sets.
 #[derive(Debug, Default)]
 pub(super) struct Comparison {
     pub added: FieldSet,
@@ -172,17 +171,18 @@ fn lists(was: &[Value], is: &[Value], place: Place<'_>, depth: usize, out: &mut 
         let same = |side: &[(PathElement, &Value)]| side.iter().take_while(|(e, _)| e == element).count();
         let (m, n) = (same(&left[i..]), same(&right[j..]));
         let (olds, news) = (&left[i..i + m], &right[j..j + n]);
-        let (old, new) = (olds.first().map(|(_, v)| *v), news.first().map(|(_, v)| *v));
-        // Items that share a key are owned as one, because nothing tells them apart; with the first of them what was owned
-        // of a single one goes, and with the last but one what is left is owned in parts again.
-        let difference = match (m > 1, n > 1) {
-            (true, true) => Difference {
-                modified: m != n || olds.iter().zip(news).any(|(a, b)| a.1 != b.1),
-                ..Difference::default()
-            },
-            (true, false) => Difference { removed: true, ..compare(None, new, place.items(), depth + 1) },
-            (false, true) => Difference { added: true, ..compare(old, None, place.items(), depth + 1) },
-            (false, false) => compare(old, new, place.items(), depth + 1),
+        let difference = if m > 1 || n > 1 {
+            // Items that share a key are owned as one, because nothing tells them apart.
+            let equal = m == n && olds.iter().zip(news).all(|(a, b)| a.1 == b.1);
+            Difference {
+                added: m == 0,
+                removed: n == 0,
+                modified: m > 0 && n > 0 && !equal,
+                below: Comparison::default(),
+            }
+        } else {
+            let (old, new) = (olds.first().map(|(_, v)| *v), news.first().map(|(_, v)| *v));
+            compare(old, new, place.items(), depth + 1)
         };
         out.push(element.clone(), difference);
         (i, j) = (i + m, j + n);

@@ -374,52 +374,6 @@ fn managers_of_one_name_are_one() {
     assert_eq!(server.owners(), [""; 0]);
 }
 
-/// Items that share a key are owned as one, and in parts again when one is left.
-#[test]
-fn items_that_share_a_key() {
-    let with = |env: &str| {
-        let env: Vec<Value> =
-            env.split_whitespace().map(|item| json!({"name": &item[..1], "value": &item[1..]})).collect();
-        deploy(json!([{"name": "c", "env": env}]))
-    };
-    const WHOLE: &str = r#"".":{},"f:name":{},"f:value":{}"#;
-    for (old, new, first, second) in [
-        ("a1 a2 b3", "a1 a2 b3", &["a", "b+"][..], &[][..]),
-        ("a1 a2 b3", "a1 a3 b3", &["b+"], &["a"]),
-        ("a1 b3", "a1 a2 b3", &["b+"], &["a"]),
-        ("a1 a2", "a1 a2 b3", &["a"], &["b+"]),
-        ("a1 a2 b3", "a1 b3", &["b+"], &["a+"]),
-        ("a1 a2 b3", "b3", &["b+"], &[]),
-    ] {
-        let mut server = Server::deployments();
-        server.update("one", "", |object| *object = with(old));
-        server.update("two", "", |object| {
-            object["spec"] = with(new)["spec"].clone();
-        });
-        let owned = |manager: &str, list: bool, items: &[&str]| {
-            let items = items.iter().map(|item| match item.strip_suffix('+') {
-                Some(name) => format!(r#""k:{{\"name\":\"{name}\"}}":{{{WHOLE}}}"#),
-                None => format!(r#""k:{{\"name\":\"{item}\"}}":{{}}"#),
-            });
-            let parts: Vec<String> = list.then(|| r#"".":{}"#.to_owned()).into_iter().chain(items).collect();
-            let has = server.owners().iter().any(|entry| {
-                entry.starts_with(manager) && entry.contains(&format!(r#""f:env":{{{}}}"#, parts.join(",")))
-            });
-            assert!(has, "{old} -> {new}: {manager} {parts:?} in {:#?}", server.owners());
-        };
-        owned("one", true, first);
-        match second {
-            [] => assert!(server.owners().iter().all(|entry| !entry.starts_with("two")), "{old} -> {new}"),
-            items => owned("two", false, items),
-        }
-    }
-    let mut server = Server::deployments();
-    server.apply("applier", with("a1 b3"), false).expect("applied");
-    server.update("updater", "", |object| object["spec"] = with("a1 a2 b3")["spec"].clone());
-    let applied = server.apply("applier", with("b3"), false).expect("applied").clone();
-    assert_eq!(applied["spec"], with("a1 a2 b3")["spec"]);
-}
-
 #[test]
 fn applied_items_keep_the_patchs_order() {
     for (live, patch, expected) in [
