@@ -133,6 +133,20 @@ pub const LAYERS: &[Layer] = &[
             "world",
         ],
     ),
+    shell(
+        "fuzz",
+        &[
+            "apimachinery",
+            "cel",
+            "apiextensions",
+            "kubernetes-api",
+            "transport",
+            "storage",
+            "client",
+            "apiserver",
+            "world",
+        ],
+    ),
     shell("xtask", &["apimachinery", "karmada-api", "scheduling"]),
 ];
 
