@@ -1,16 +1,15 @@
-//! Fitting stored sets to a schema whose lists and maps became atomic, or stopped being so.
+//! Fitting stored sets to a schema whose lists and maps became atomic.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::applied::field_set;
 use super::path::PathElement;
-use super::place::{Form, Place};
+use super::place::Place;
 use super::set::{FieldSet, MAX_DEPTH};
 
-/// Claims below what is atomic now become a claim to all of it; a claim to the whole of what is granular now becomes
-/// claims to its parts, as the live object has them.
+/// Claims below what is atomic now become a claim to all of it. A claim to the whole of what is granular now stays one to
+/// the list or map itself, and to none of its parts: a set cannot tell it from what is left once others took the parts.
 pub(super) fn reconcile(set: &mut FieldSet, live: Option<&Value>, place: Place<'_>) {
     reconcile_at(set, live, place, 0);
 }
@@ -21,21 +20,14 @@ fn reconcile_at(set: &mut FieldSet, live: Option<&Value>, place: Place<'_>, dept
     }
     let items = items_of(live, place);
     for (element, node) in set.iter_mut() {
-        let (child, value, declared) = match element {
-            PathElement::Field(name) => {
-                let (child, declared) = place.child(name);
-                (child, live.and_then(|live| live.get(&**name)), declared)
-            }
-            _ => (place.items(), items.get(element).copied(), false),
+        let (child, value) = match element {
+            PathElement::Field(name) => (place.child(name).0, live.and_then(|live| live.get(&**name))),
+            _ => (place.items(), items.get(element).copied()),
         };
         if node.children.is_empty() {
-            // A declared list that is owned as such was atomic when it was claimed; maps own themselves either way.
-            if let (true, Form::List(_), Some(value)) = (declared && node.member, child.form(value), value) {
-                let parts = field_set(value, child);
-                node.member = parts.is_empty();
-                node.children = parts;
-            }
-        } else if child.is_atomic() {
+            continue;
+        }
+        if child.is_atomic() {
             node.member = true;
             node.children = FieldSet::default();
         } else {
