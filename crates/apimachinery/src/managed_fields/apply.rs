@@ -112,7 +112,7 @@ fn apply_once(
         entries.push(entry_before_apply(base, context, type_));
     }
     for entry in &mut entries {
-        reconcile::reconcile(&mut entry.set, live, place);
+        reconcile::reconcile(&mut entry.set, place);
     }
     let mut own = take_own(&mut entries, context);
     let last = std::mem::take(&mut own.set);
