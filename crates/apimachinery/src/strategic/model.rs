@@ -127,9 +127,11 @@ impl Patch {
         }
         let before = without_repeats(had.unwrap_or_default());
         let members: BTreeSet<String> = before.iter().chain(patch.into_iter().flatten()).cloned().collect();
-        let members = members.into_iter().filter(|name| !self.gone_finalizers.contains(name)).collect();
+        let stays = |name: &String| !self.gone_finalizers.contains(name);
         let stated = self.finalizer_order.as_ref().or(patch).cloned().unwrap_or_default();
-        Some(Some(in_order(&members, &without_repeats(stated), &before)))
+        // An order that is stated also places what goes away, and the others with it.
+        let placed = members.into_iter().filter(|name| self.finalizer_order.is_some() || stays(name)).collect();
+        Some(Some(in_order(&placed, &without_repeats(stated), &before).into_iter().filter(stays).collect()))
     }
 
     fn containers(&self, live: &Object) -> Option<Option<Vec<Container>>> {
