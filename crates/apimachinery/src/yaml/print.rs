@@ -17,7 +17,7 @@ pub fn to_string(value: &Value) -> String {
         Value::Object(map) if !map.is_empty() => printer.map(map, 0),
         Value::Array(items) if !items.is_empty() => printer.list(items, 0),
         scalar => {
-            printer.scalar(scalar, 0);
+            printer.scalar(scalar, STEP);
             printer.text.push('\n');
         }
     }

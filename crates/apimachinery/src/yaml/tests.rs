@@ -118,6 +118,8 @@ version: 1.2.3
     assert_eq!(printed.lines().count(), 3, "{printed}");
     assert!(printed.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{printed}");
     assert_eq!(to_json_value(printed.as_bytes()), Ok(long));
+    // A text that is all of a document is indented, so that no line of it separates documents.
+    assert_eq!(to_string(&json!("a\n---\nb")), "|-\n  a\n  ---\n  b\n");
 }
 
 fn document() -> impl Strategy<Value = Value> {
@@ -147,8 +149,10 @@ fn document() -> impl Strategy<Value = Value> {
 proptest! {
     #[test]
     fn what_is_printed_reads_back(value in document()) {
-        let printed = to_string(&json!({"v": value}));
-        prop_assert_eq!(to_json_value(printed.as_bytes()), Ok(json!({"v": value})), "{}", printed);
+        for value in [json!({"v": value}), value] {
+            let printed = to_string(&value);
+            prop_assert_eq!(to_json_value(printed.as_bytes()), Ok(value), "{}", printed);
+        }
     }
 
     #[test]
