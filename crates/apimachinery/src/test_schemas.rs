@@ -88,7 +88,7 @@ pub fn deployment() -> TypeOf {
     let env = json!({"definition": "EnvVar", "type": "object", "properties": {"name": string, "value": string}});
     let port = json!({"definition": "ContainerPort", "type": "object", "properties": {
         "containerPort": {"type": "integer"}, "protocol": {"type": "string", "default": "TCP"}, "name": string}});
-    let container = json!({"definition": "Container", "type": "object", "properties": {
+    let container = json!({"definition": "Container", "type": "object", "required": ["name"], "properties": {
         "name": string, "image": string, "imagePullPolicy": string,
         "args": {"type": "array", "items": string, "x-kubernetes-list-type": "atomic"},
         "resources": {"definition": "Resources", "type": "object", "default": {}, "properties": {"limits": string_map()}},

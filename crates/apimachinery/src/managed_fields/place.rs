@@ -1,6 +1,6 @@
 //! Where in a schema a walk over a document is, and what kind of container it finds there.
 
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Map, Value};
 
@@ -225,9 +225,26 @@ impl<'s> Place<'s> {
         PathElement::Key(fields)
     }
 
+    /// What OpenAPI v3 says: a scalar that a Go struct always prints has its zero as default. v2 says nothing of that.
     fn default_of(&self, key: &str) -> Option<&'s Value> {
-        let property = self.node?.properties.get(key)?;
-        property.default.as_ref().or_else(|| self.schemas.get(property.schema).default.as_ref())
+        let node = self.node?;
+        let property = node.properties.get(key)?;
+        let schema = self.schemas.get(property.schema);
+        let is_printed = || node.definition.is_some() && node.required.iter().any(|name| &**name == key);
+        let said = property.default.as_ref().or(schema.default.as_ref());
+        said.or_else(|| zero_of(schema.type_).filter(|_| is_printed()))
+    }
+}
+
+fn zero_of(type_: Type) -> Option<&'static Value> {
+    const NO_TEXT: &Value = &Value::String(String::new());
+    const FALSE: &Value = &Value::Bool(false);
+    static ZERO: LazyLock<Value> = LazyLock::new(|| Value::from(0));
+    match type_ {
+        Type::String => Some(NO_TEXT),
+        Type::Boolean => Some(FALSE),
+        Type::Integer | Type::Number => Some(&ZERO),
+        _ => None,
     }
 }
 

@@ -179,9 +179,9 @@ fn refused_configurations() {
     let at = ".spec.template.spec.containers";
     for (containers, expected) in [
         (
-            json!([{"image": "i"}]),
+            json!([{"name": "a", "env": [{"value": "v"}]}]),
             format!(
-                "{at}: element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't \
+                "{at}[name=\"a\"].env: element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't \
              have default values for any key fields)"
             ),
         ),
@@ -203,6 +203,9 @@ fn refused_configurations() {
         let text = error.strip_prefix("failed to create typed patch object (/d; apps/v1, Kind=Deployment): ");
         assert_eq!(text, Some(expected.as_str()), "{containers}");
     }
+    // A text that is required is there, empty, where nobody says it. Validation tells of that.
+    let applied = server.apply("m", deploy(json!([{"image": "i"}])), false).expect("well typed");
+    assert_eq!(applied["spec"]["template"]["spec"]["containers"][0]["image"], "i");
 }
 
 fn deploy(containers: Value) -> Value {

@@ -90,3 +90,37 @@ async fn the_count_of_templates_is_owned() {
     assert_eq!(owned(&updated, "update"), json!({"f:annotations": annotation}));
     assert_eq!(owned(&updated, "create"), json!({"f:annotations": {}}));
 }
+
+/// The key by which an item is found need not be said where Go prints it all the same: what is wrong with it then is
+/// for validation to tell.
+#[tokio::test]
+async fn items_without_their_key() {
+    let (server, _client) = crate::objects::server().await;
+    let path = "/apis/apps/v1/namespaces/default/deployments";
+    let spec = json!({"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]}}});
+    assert_eq!(call(&server, "POST", path, &json!({"metadata": {"name": "d"}, "spec": spec})).await.code, 201);
+    let apply = async |pod: serde_json::Value| {
+        let document = json!({"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod}}});
+        patch(&server, &format!("{path}/d?fieldManager=m&dryRun=All"), APPLY, &document.to_string()).await.shown()
+    };
+    for (container, missing) in [
+        (json!({"image": "q"}), "containers[1].name"),
+        (json!({"name": "c", "ports": [{"hostPort": 80}]}), "containers[0].ports[0].containerPort"),
+        (json!({"name": "c", "volumeMounts": [{"name": "v"}]}), "containers[0].volumeMounts[0].mountPath"),
+    ] {
+        let found = apply(json!({"containers": [container]})).await;
+        let expected = format!("spec.template.spec.{missing}: Required value");
+        assert!(
+            found.starts_with("422 Invalid Deployment.apps \"d\" is invalid: ") && found.contains(&expected),
+            "{found}"
+        );
+    }
+    let found = apply(json!({"imagePullSecrets": [{}]})).await;
+    assert!(found.starts_with("200"), "{found}");
+    // An object reference need not print its name.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "secrets": [{"kind": "Secret"}]}).to_string();
+    let accounts = "/api/v1/namespaces/default/serviceaccounts/a?fieldManager=m";
+    let found = patch(&server, accounts, APPLY, &account).await.shown();
+    assert!(found.contains(".secrets: element 0: associative list with keys has an element that omits all"), "{found}");
+}
