@@ -271,7 +271,7 @@ impl Shape {
                 }
                 _ => false,
             };
-            special |= !(is_printable(c) || is_break(c));
+            special |= !is_printable(c);
             breaks |= is_break(c);
             break_space |= c == ' ' && before.is_some_and(is_break);
             space_break |= is_break(c) && before == Some(' ');

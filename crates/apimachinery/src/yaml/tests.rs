@@ -118,13 +118,15 @@ version: 1.2.3
     assert_eq!(printed.lines().count(), 3, "{printed}");
     assert!(printed.lines().nth(2).is_some_and(|line| line.starts_with("    word")), "{printed}");
     assert_eq!(to_json_value(printed.as_bytes()), Ok(long));
+    // Breaks that are read as blanks are written as what they are.
+    assert_eq!(to_string(&json!({"a": "x\ry", "b": "x\r\ny"})), "a: \"x\\ry\"\nb: \"x\\r\\ny\"\n");
     // A text that is all of a document is indented, so that no line of it separates documents.
     assert_eq!(to_string(&json!("a\n---\nb")), "|-\n  a\n  ---\n  b\n");
 }
 
 fn document() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
-        "[a-c0-9:#'\"\\-. \n]{0,12}",
+        "[a-c0-9:#'\"\\-. \n\r\t\u{85}\u{2028}]{0,12}",
         "\\PC{0,6}",
         Just("true".to_owned()),
         Just("1e3".to_owned()),
