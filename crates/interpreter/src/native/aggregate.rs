@@ -263,6 +263,9 @@ mod tests {
             &[member(5, 5, 2), Value::Null],
             json!({"replicas": 1, "readyReplicas": 1}),
         );
+        let mut uncounted = json!({"apiVersion": api, "kind": kind, "metadata": {}});
+        aggregate(&mut uncounted, &[], now()).unwrap();
+        assert_eq!(uncounted["status"], json!({}));
         let many = json!({"replicas": i64::MAX});
         check(api, kind, json!({}), json!({}), &[many.clone(), many], json!({"replicas": i64::MAX}));
         check(
@@ -328,6 +331,7 @@ mod tests {
             &[cron("a", late), cron("b", early), Value::Null],
             json!({"x": 1, "active": [{"name": "a"}, {"name": "b"}], "lastScheduleTime": late, "lastSuccessfulTime": late}),
         );
+        check("batch/v1", "CronJob", json!({}), cron("a", late), &[json!({})], json!({}));
     }
 
     #[test]
@@ -378,6 +382,15 @@ mod tests {
             &[of(json!([{"ip": "2.2.2.2"}])), of(json!([{"ip": "1.1.1.1"}, {"ip": "2.2.2.2"}])), Value::Null],
             of(json!([{"ip": "1.1.1.1"}, {"ip": "2.2.2.2"}])),
         );
+        // Only Services have modes.
+        check(
+            "networking.k8s.io/v1",
+            "Ingress",
+            json!({}),
+            json!({}),
+            &[of(json!([{"ip": "2.2.2.2"}])), of(json!([{"ip": "2.2.2.2", "ipMode": "VIP"}]))],
+            of(json!([{"ip": "2.2.2.2"}])),
+        );
         check("networking.k8s.io/v1", "Ingress", json!({}), json!({"x": 1}), &[], json!({"loadBalancer": {}}));
     }
 
@@ -418,6 +431,9 @@ mod tests {
             ["Complete Completed: Job completed"]
         );
         assert_eq!(conditions(&[ended(&["Complete"]), json!({})]), [""; 0]);
+        assert_eq!(conditions(&[]), [""; 0], "nobody runs it");
+        let failed_not = json!({"conditions": [{"type": "Failed", "status": "False"}]});
+        assert_eq!(conditions(&[failed_not]), [""; 0]);
     }
 
     #[test]
@@ -445,6 +461,7 @@ mod tests {
         let (api, kind) = ("v1", "PersistentVolumeClaim");
         check(api, kind, json!({}), json!({}), &[phase("Lost"), phase("Pending")], phase("Lost"));
         check(api, kind, json!({}), json!({}), &[phase("Bound"), phase("Pending")], phase("Pending"));
+        check(api, kind, json!({}), json!({}), &[phase("Bound"), Value::Null], phase("Bound"));
     }
 
     #[test]
@@ -471,7 +488,12 @@ mod tests {
             &[done("2026-01-01T00:00:05Z"), json!({"active": 1})],
             json!({"succeeded": 1, "active": 1}),
         );
-        let ended = json!({"conditions": [{"type": "Failed", "status": "True"}]});
-        check(api, kind, json!({}), ended.clone(), &[json!({"active": 1})], ended);
+        for how in ["Failed", "Complete"] {
+            let ended = json!({"conditions": [{"type": how, "status": "True"}]});
+            check(api, kind, json!({}), ended.clone(), &[json!({"active": 1})], ended);
+        }
+        let (before, later) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
+        let started = json!({"startTime": before});
+        check(api, kind, json!({}), started.clone(), &[json!({"startTime": later})], started);
     }
 }

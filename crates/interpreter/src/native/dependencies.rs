@@ -185,6 +185,14 @@ mod tests {
             ),
             all.replace("PersistentVolumeClaim/data ", "")
         );
+        let named_alike =
+            json!({"volumes": [{"secret": {"secretName": "data"}}, {"persistentVolumeClaim": {"claimName": "data"}}]});
+        assert_eq!(
+            found(
+                json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"template": {"spec": named_alike}, "volumeClaimTemplates": [{"metadata": {"name": "data"}}]}})
+            ),
+            "Secret/data"
+        );
     }
 
     #[test]

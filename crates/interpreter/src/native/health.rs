@@ -70,6 +70,8 @@ mod tests {
                 "updatedNumberScheduled": updated, "numberAvailable": available});
             of("apps/v1", "DaemonSet", json!({}), status)
         };
+        let running =
+            |condition: Value| of("v1", "Pod", json!({}), json!({"phase": "Running", "conditions": [condition]}));
         let addresses = |address: Value| json!({"loadBalancer": {"ingress": [address]}});
         for (object, expected) in [
             (partitioned(0, 3, 3), true),
@@ -125,19 +127,13 @@ mod tests {
                     "v1",
                     "Pod",
                     json!({}),
-                    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}),
-                ),
-                true,
-            ),
-            (
-                of(
-                    "v1",
-                    "Pod",
-                    json!({}),
                     json!({"phase": "Pending", "conditions": [{"type": "Ready", "status": "True"}]}),
                 ),
                 false,
             ),
+            (running(json!({"type": "Ready", "status": "True"})), true),
+            (running(json!({"type": "Ready", "status": "False"})), false),
+            (running(json!({"type": "ContainersReady", "status": "True"})), false),
             (
                 of("policy/v1", "PodDisruptionBudget", json!({}), json!({"currentHealthy": 2, "desiredHealthy": 2})),
                 true,

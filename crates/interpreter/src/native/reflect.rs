@@ -176,6 +176,10 @@ mod tests {
         ] {
             assert_eq!(reflect(&input).unwrap(), Some(expected), "{input}");
         }
+        // A kind that counts no generations, and a template from before they were counted.
+        let mut uncounted = object("apps/v1", "Deployment", json!({"replicas": 2}));
+        uncounted["metadata"] = json!({"annotations": {"resourcetemplate.karmada.io/generation": "0"}});
+        assert_eq!(reflect(&uncounted).unwrap(), Some(json!({"replicas": 2})));
         assert_eq!(reflect(&json!({"apiVersion": "v1", "kind": "Service", "status": {}})).unwrap(), None);
         assert_eq!(reflect(&json!({"apiVersion": "v1", "kind": "ConfigMap"})).unwrap(), None);
         let balanced = |status: Value| json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "LoadBalancer"}, "status": status});

@@ -159,6 +159,8 @@ mod tests {
             "cpu=1"
         );
         assert_eq!(request(json!({"containers": [one(json!({"cpu": "0", "widgets": "3"}), json!({}))]})), "");
+        // The names under which quotas speak of requests.
+        assert_eq!(request(json!({"containers": [one(json!({"requests.example.com/gpu": "1"}), json!({}))]})), "");
         let malformed = json!({"containers": [one(json!({"cpu": "much"}), json!({}))]});
         assert!(pod_request(&malformed, Limits::StandIn).is_err());
         let limited = json!({"containers": [one(json!({}), json!({"cpu": 1}))]});
