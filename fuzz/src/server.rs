@@ -28,15 +28,19 @@ thread_local! {
 
 pub(crate) fn server(input: &[u8]) {
     FIXTURE.with(|cell| {
-        let fixture = cell.get_or_init(|| Fixture {
-            runtime: tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .start_paused(true)
-                .build()
-                .expect("a runtime"),
-        });
+        let fixture = cell.get_or_init(|| Fixture { runtime: runtime() });
         fixture.runtime.block_on(run(input));
     });
+}
+
+/// On virtual time in tests and in the program. Tokio with virtual time is a slower one, and whatever is built together
+/// with this crate would have it.
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all();
+    #[cfg(any(test, feature = "libfuzzer"))]
+    builder.start_paused(true);
+    builder.build().expect("a runtime")
 }
 
 async fn run(input: &[u8]) {
