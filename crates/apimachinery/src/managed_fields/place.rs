@@ -183,7 +183,7 @@ impl<'s> Place<'s> {
             return Some(EMPTY.get_or_init(|| Value::Object(Map::new())));
         }
         let container = matches!(self.schemas.get(property.schema).type_, Type::Array | Type::Object);
-        (container && node.required.iter().any(|name| &**name == key)).then_some(NULL)
+        (container && is_always_printed(node, key)).then_some(NULL)
     }
 
     /// OpenAPI v3 gives by-value structs the default `{}`; v2 says nothing, so the few that matter are listed.
@@ -230,10 +230,14 @@ impl<'s> Place<'s> {
         let node = self.node?;
         let property = node.properties.get(key)?;
         let schema = self.schemas.get(property.schema);
-        let is_printed = || node.definition.is_some() && node.required.iter().any(|name| &**name == key);
         let said = property.default.as_ref().or(schema.default.as_ref());
-        said.or_else(|| zero_of(schema.type_).filter(|_| is_printed()))
+        said.or_else(|| zero_of(schema.type_).filter(|_| is_always_printed(node, key)))
     }
+}
+
+/// Whether a Go struct prints this member even when nothing set it.
+fn is_always_printed(node: &Schema, key: &str) -> bool {
+    node.definition.is_some() && node.required.iter().any(|name| &**name == key)
 }
 
 fn zero_of(type_: Type) -> Option<&'static Value> {
