@@ -1,10 +1,14 @@
 use super::*;
 use serde_json::json;
 
-fn errors_of(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
+fn widgets() -> Value {
+    json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example", "scope": "Namespaced",
         "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}})
+}
+
+fn errors_of(change: impl FnOnce(&mut Value)) -> Vec<String> {
+    let mut crd = widgets();
     change(&mut crd);
     crate::definition::default_definition(&mut crd);
     let crd = CustomResourceDefinition::from_value(&crd).expect("well typed");
@@ -156,9 +160,7 @@ fn webhooks_are_where_they_can_be_called() {
 #[test]
 fn what_is_known_by_its_name_keeps_it() {
     let read = |change: fn(&mut Value)| {
-        let mut crd = json!({"metadata": {"name": "widgets.g.example"}, "spec": {"group": "g.example",
-            "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"}, "versions": [{"name": "v1",
-            "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+        let mut crd = widgets();
         crate::definition::default_definition(&mut crd);
         change(&mut crd);
         CustomResourceDefinition::from_value(&crd).expect("well typed")
