@@ -17,20 +17,13 @@ use tower::ServiceExt;
 use transport::{ApiService, Identity, Request};
 use world::World;
 
-/// Inputs that one server sees before the next one starts afresh, so that a finding depends on its input alone.
-struct Fixture {
-    runtime: Runtime,
-}
-
 thread_local! {
-    static FIXTURE: OnceCell<Fixture> = const { OnceCell::new() };
+    static RUNTIME: OnceCell<Runtime> = const { OnceCell::new() };
 }
 
+/// Each input has a server of its own, so that a finding depends on its input alone.
 pub(crate) fn server(input: &[u8]) {
-    FIXTURE.with(|cell| {
-        let fixture = cell.get_or_init(|| Fixture { runtime: runtime() });
-        fixture.runtime.block_on(run(input));
-    });
+    RUNTIME.with(|cell| cell.get_or_init(runtime).block_on(run(input)));
 }
 
 /// On virtual time in tests and in the program. Tokio with virtual time is a slower one, and whatever is built together
