@@ -6,6 +6,7 @@ mod bad_input;
 mod cluster_proxy;
 mod components;
 mod crash;
+mod docs;
 mod explain;
 mod explain_placement;
 mod fleet;

@@ -175,7 +175,7 @@ impl Step {
 }
 
 /// Whether the lines fit the patterns, where a pattern `...` stands for any number of lines.
-fn lines_match(patterns: &[&str], lines: &[&str]) -> bool {
+pub fn lines_match(patterns: &[&str], lines: &[&str]) -> bool {
     match patterns.split_first() {
         None => lines.is_empty(),
         Some((&"...", rest)) => (0..=lines.len()).any(|skipped| lines_match(rest, &lines[skipped..])),
