@@ -71,6 +71,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
     let client_ca = data.pki.authority.certificate();
     let mut more = crate::bootstrap::proxy_users();
+    more.extend(crate::bootstrap::user_roles());
     more.push(crate::bootstrap::system_namespace());
     let own = crate::bootstrap::Server { front, services: &options.services, client_ca, world, more };
     let begun = async {

@@ -128,6 +128,42 @@ pub fn proxy_users() -> Vec<(ApiResource, Value)> {
     ]
 }
 
+/// Karmada's namespaced kinds, by group. With FederatedResourceQuotas and customizations left to administrators, these are
+/// the ones that upstream adds to the roles of users.
+const KINDS_OF_USERS: [(&str, &[&str]); 5] = [
+    ("autoscaling.karmada.io", &["cronfederatedhpas", "federatedhpas"]),
+    ("multicluster.x-k8s.io", &["serviceexports", "serviceimports"]),
+    ("networking.karmada.io", &["multiclusteringresses", "multiclusterservices"]),
+    ("policy.karmada.io", &["overridepolicies", "propagationpolicies"]),
+    ("work.karmada.io", &["resourcebindings", "works"]),
+];
+
+/// ClusterRoles `karmada-view` and `karmada-edit`: their rules become part of the roles `view`, `edit` and `admin`, so that
+/// who may edit a namespace may also write its policies.
+pub fn user_roles() -> Vec<(ApiResource, Value)> {
+    let group = "rbac.authorization.k8s.io";
+    let role = |name: &str, part_of: &str, verbs: &[&str]| {
+        let rules = KINDS_OF_USERS.iter().map(|(group, plurals)| {
+            let resources = plurals.iter().flat_map(|plural| [(*plural).to_owned(), format!("{plural}/status")]);
+            json!({"apiGroups": [group], "resources": resources.collect::<Vec<_>>(), "verbs": verbs})
+        });
+        let role = json!({
+            "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
+            "metadata": {
+                "name": name,
+                "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+                "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", format!("{group}/aggregate-to-{part_of}"): "true"},
+            },
+            "rules": rules.collect::<Vec<_>>(),
+        });
+        (ApiResource::cluster(group, "v1", "ClusterRole", "clusterroles"), role)
+    };
+    vec![
+        role("karmada-view", "view", &["get", "list", "watch"]),
+        role("karmada-edit", "edit", &["create", "delete", "deletecollection", "patch", "update"]),
+    ]
+}
+
 /// Where the components' Leases are, as upstream's installers make it.
 pub fn system_namespace() -> (ApiResource, Value) {
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::SYSTEM}});
