@@ -29,6 +29,14 @@ impl DataDir {
         root.join("store")
     }
 
+    /// The port in a kubeconfig of the directory, which is that of the last start; none before the first one.
+    pub fn last_port(root: &Path, kubeconfig: &str) -> Option<u16> {
+        let text = std::fs::read(root.join(kubeconfig)).ok()?;
+        let config = apimachinery::yaml::to_json_value(&text).ok()?;
+        let server = config.pointer("/clusters/0/cluster/server")?.as_str()?;
+        server.rsplit_once(':')?.1.parse().ok()
+    }
+
     /// Writes the administrator's kubeconfig for a server URL; the port may differ from one start to the next.
     pub fn write_kubeconfig(&self, file: &str, cluster: &str, server: &str) -> anyhow::Result<PathBuf> {
         let user = User::with_certificate(&self.pki.admin);

@@ -19,6 +19,7 @@ use simulator::{MemberOptions, NodeShape};
 use super::say;
 use super::settings::{admission, estimators, settings};
 use crate::access::Listen;
+use crate::data_dir::DataDir;
 use crate::engine::Kind;
 use crate::flags::Given;
 use crate::{apiserver, components, demo, member, up};
@@ -160,9 +161,10 @@ pub(super) struct MemberArgs {
     /// The address to listen on.
     #[arg(long, default_value = "127.0.0.1")]
     bind_address: IpAddr,
-    /// The port of the HTTPS API; 0 takes a free one.
-    #[arg(long, default_value_t = 0)]
-    secure_port: u16,
+    /// Port of the HTTPS API; 0 takes a free one. Without the flag it is the port of the last start, so that a control plane
+    /// reaches the member again
+    #[arg(long)]
+    secure_port: Option<u16>,
     /// Keep objects as they are written: no workload runs, as in an API server without controllers.
     #[arg(long)]
     bare: bool,
@@ -306,10 +308,12 @@ impl DemoArgs {
 impl MemberArgs {
     pub(super) fn options(self) -> member::Options {
         let data_dir = self.data_dir.unwrap_or_else(|| format!("karmada-member-{}", self.name).into());
+        let kubeconfig = format!("{}.config", self.name);
+        let port = self.secure_port.or_else(|| DataDir::last_port(&data_dir, &kubeconfig));
         let listen = Listen {
             bind_address: self.bind_address,
-            secure_port: self.secure_port,
-            kubeconfig: format!("{}.config", self.name),
+            secure_port: port.unwrap_or(0),
+            kubeconfig,
             cluster: self.name.clone(),
         };
         let member = MemberOptions { nodes: self.nodes.shapes(), bare: self.bare, ..MemberOptions::new(self.name) };

@@ -23,7 +23,7 @@ impl Karmada {
         Self::start(&args, data_dir, "karmada-apiserver.config", "The control plane is ready on https://")
     }
 
-    /// Starts `karmada member`; it takes the port of its last start again.
+    /// Starts `karmada member`, which takes the port of its last start again.
     pub fn member(name: &str, data_dir: &Path) -> Self {
         Self::member_with(name, data_dir, &[])
     }
@@ -31,8 +31,7 @@ impl Karmada {
     /// The same with further arguments.
     pub fn member_with(name: &str, data_dir: &Path, more: &[&str]) -> Self {
         let kubeconfig = format!("{name}.config");
-        let port = port_in(&data_dir.join(&kubeconfig)).unwrap_or_else(|| "0".into());
-        let args = [&["member", name, "--secure-port", port.as_str()], more].concat();
+        let args = [&["member", name], more].concat();
         Self::start(&args, data_dir, &kubeconfig, &format!("Member {name} is ready on https://"))
     }
 
@@ -109,12 +108,6 @@ impl Karmada {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("the process is ours");
     }
-}
-
-fn port_in(kubeconfig: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(kubeconfig).ok()?;
-    let server = text.lines().find_map(|line| line.trim().strip_prefix("server: "))?;
-    Some(server.trim_matches(['"', '\'']).rsplit_once(':')?.1.to_owned())
 }
 
 /// Asks again and again until there is an answer.
