@@ -3,6 +3,7 @@
 //! `DOCS=NAME` runs the pages whose path contains it; `UPDATE_PAGES=1` writes into them what the blocks that differ
 //! print: read the difference before you believe it. [`page`] has the conventions.
 
+mod commands;
 mod page;
 mod session;
 mod shown;

@@ -217,7 +217,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let shell = Job { command: String::new(), group: format!("-{}", self.shell.id()) };
         // They may have ended already.
-        for job in self.jobs.drain(..).chain([shell]) {
+        for job in std::iter::once(shell).chain(self.jobs.drain(..)) {
             job.signal("-KILL");
         }
         let _ = self.shell.wait();
