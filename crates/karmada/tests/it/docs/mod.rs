@@ -3,10 +3,11 @@
 //! `DOCS=NAME` runs the pages whose path contains it; `UPDATE_PAGES=1` writes into them what the blocks that differ
 //! print: read the difference before you believe it. [`page`] has the conventions.
 
-mod commands;
+mod links;
 mod page;
 mod session;
 mod shown;
+mod tables;
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("docs/benchmarks.md", 5),
     ("docs/customizing-the-interpreter.md", 1),
     ("docs/scheduling.md", 3),
-    ("docs/simulated-members.md", 1),
     ("docs/testing.md", 1),
 ];
 

@@ -15,10 +15,14 @@ fn the_table_of_commands_is_true() {
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let rows = text.lines().map(cells).filter(|row| row.len() == 5 && ["yes", "not yet"].contains(&row[2].as_str()));
     let rows: BTreeMap<String, bool> = rows.map(|row| (row[1].trim_matches('`').to_owned(), row[2] == "yes")).collect();
-    let output = Command::new(env!("CARGO_BIN_EXE_karmada")).args(["karmadactl", "--help"]).output();
-    let help = String::from_utf8(output.expect("the binary starts").stdout).expect("text");
-    let has = |name: &str| help.lines().any(|line| line.split_whitespace().next() == Some(name));
+    let has = |name: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_karmada"));
+        let output =
+            command.args(["karmadactl", name, "--kubeconfig=/nonexistent"]).output().expect("the binary starts");
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        !complaint.contains("unknown command") && !complaint.contains("is not part of this version")
+    };
     let upstream: BTreeMap<String, bool> =
         UPSTREAM.split_whitespace().map(|name| (name.to_owned(), has(name))).collect();
-    assert_eq!(rows, upstream, "the second column of the page, and whether `karmadactl --help` lists the command");
+    assert_eq!(rows, upstream, "the second column of the page, and whether karmadactl has the command");
 }
