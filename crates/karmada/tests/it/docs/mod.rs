@@ -22,7 +22,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("README.md", 2),
     // Measurements of minutes.
     ("docs/benchmarks.md", 5),
-    ("docs/customizing-the-interpreter.md", 1),
     ("docs/scheduling.md", 3),
     ("docs/testing.md", 1),
 ];
