@@ -12,7 +12,6 @@ use client::Client;
 use world::World;
 
 use crate::flags::{self, Given};
-use crate::logging::Logging;
 use crate::member::{self, RunningMember};
 use crate::rules::Rules;
 use crate::up::{self, ControlPlane};
@@ -42,7 +41,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let logging = Given::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
-    let begun = logging.map(Logging::begin);
+    let is_quiet = matches!(&cli.command, Command::Demo(args) if args.is_quiet());
+    let begun = logging.map(|logging| if is_quiet { logging.errors_only() } else { logging }.begin());
     match begun.and_then(|()| execute(cli.command, &matches)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -14,6 +14,7 @@ pub mod flags;
 mod logging;
 pub mod member;
 pub mod metrics;
+pub mod outage;
 pub mod probes;
 pub mod rules;
 pub mod search;

@@ -31,6 +31,8 @@ pub struct Logging {
     bare: bool,
     /// `--add-dir-header`: with file and line.
     located: bool,
+    /// Whatever the verbosity, errors alone.
+    errors_only: bool,
 }
 
 impl Logging {
@@ -51,14 +53,25 @@ impl Logging {
             json,
             bare: is_true("skip-headers"),
             located: is_true("add-dir-header"),
+            errors_only: false,
         })
+    }
+
+    /// For a command whose output other log lines would disturb.
+    #[must_use]
+    pub fn errors_only(self) -> Self {
+        Self { errors_only: true, ..self }
     }
 
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
         let crate_name = metadata.target().split("::").next().unwrap_or_default();
         let own = self.verbosity_of(metadata.file().unwrap_or_default());
         let least = if own < EVERYTHING && TALKATIVE.contains(&crate_name) { Level::INFO } else { Level::TRACE };
-        *metadata.level() <= level(own) && *metadata.level() <= least
+        *metadata.level() <= self.level(own) && *metadata.level() <= least
+    }
+
+    fn level(&self, verbosity: u32) -> LevelFilter {
+        if self.errors_only { LevelFilter::ERROR } else { level(verbosity) }
     }
 
     /// The last pattern that matches the file's name counts, as klog has it.
@@ -85,7 +98,8 @@ impl Logging {
             Ok(filter) => filter.boxed(),
             Err(_) => {
                 let most = self.modules.iter().map(|(_, verbosity)| *verbosity).fold(self.verbosity, u32::max);
-                filter_fn(move |metadata| self.shows(metadata)).with_max_level_hint(level(most)).boxed()
+                let hint = self.level(most);
+                filter_fn(move |metadata| self.shows(metadata)).with_max_level_hint(hint).boxed()
             }
         };
         // Somebody else's subscriber, in a test, stays.
@@ -169,6 +183,12 @@ mod tests {
         ] {
             assert_eq!(read(&[given]).unwrap_err(), expected);
         }
+    }
+
+    #[test]
+    fn errors_alone() {
+        let quiet = read(&[("v", "4")]).unwrap().errors_only();
+        assert_eq!([quiet.level(0), quiet.level(4), quiet.level(9)], [LevelFilter::ERROR; 3]);
     }
 
     #[test]

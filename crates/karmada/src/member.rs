@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use apiserver::Authorization;
 use apiserver::bootstrap_objects::Front;
 use apiserver::version::VersionInfo;
@@ -16,6 +15,7 @@ use world::World;
 use crate::access::{self, Listen, Socket};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::outage::Outage;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -30,11 +30,17 @@ pub struct RunningMember {
     member: Member,
     engine: Engine,
     socket: Socket,
+    outage: Option<Outage>,
 }
 
 impl RunningMember {
     /// Answers once the socket accepts and the member's own controllers run.
     pub async fn start(options: Options, world: &World) -> anyhow::Result<Self> {
+        Self::start_behind(None, options, world).await
+    }
+
+    /// As [`RunningMember::start`], with a switch that makes its API server unreachable.
+    pub async fn start_behind(outage: Option<Outage>, options: Options, world: &World) -> anyhow::Result<Self> {
         let Options { data_dir, store, listen, member } = options;
         let data = DataDir::open(&data_dir, &listen.advertised(), world)?;
         let engine = Engine::open(store, &DataDir::store(&data_dir)).await?;
@@ -44,18 +50,15 @@ impl RunningMember {
             routes: access::routes(&data, &VersionInfo::default())?,
             controllers: access::controllers(&data)?,
         };
-        let name = member.name.clone();
-        let member = Member::start(member, engine.store(), world.clone(), access)
-            .await
-            .with_context(|| format!("starting member {name}"))?;
+        let member = Member::start(member, engine.store(), world.clone(), access).await?;
         let services = Ranges::default();
         let front = Front::new(services.primary.first(), listen.bind_address, listen.secure_port);
         let client_ca = data.pki.authority.certificate();
         let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
         // Nobody listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
-        let socket = Socket::open(member.service(), &data, &listen).await?;
-        Ok(Self { member, engine, socket })
+        let socket = Socket::open(behind(outage.as_ref(), member.service()), &data, &listen).await?;
+        Ok(Self { member, engine, socket, outage })
     }
 
     pub fn name(&self) -> &str {
@@ -69,7 +72,12 @@ impl RunningMember {
 
     /// The API server, for callers in this process; they authenticate as those on the socket do.
     pub fn service(&self) -> ApiService {
-        self.member.service()
+        behind(self.outage.as_ref(), self.member.service())
+    }
+
+    /// The switch before its API server, if there is one. [`RunningMember::client`] is not behind it.
+    pub fn outage(&self) -> Option<&Outage> {
+        self.outage.as_ref()
     }
 
     /// What its clients are told to call.
@@ -86,5 +94,12 @@ impl RunningMember {
         self.socket.close().await?;
         self.member.stop().await;
         self.engine.close().await
+    }
+}
+
+fn behind(outage: Option<&Outage>, service: ApiService) -> ApiService {
+    match outage {
+        Some(outage) => outage.before(service),
+        None => service,
     }
 }

@@ -22,6 +22,7 @@ use world::World;
 use crate::access::Listen;
 use crate::engine::Kind;
 use crate::member::{Options, RunningMember};
+use crate::outage::Outage;
 
 /// A join is a dozen small requests, half of them to the member.
 const JOINED_AT_ONCE: usize = 16;
@@ -33,11 +34,34 @@ impl SimulatedMembers {
     /// Starts members, each on a port of its own and with its directory and kubeconfig under `root`. A port used
     /// before is taken again when it is free.
     pub async fn start(root: &Path, members: Vec<MemberOptions>, store: Kind, world: &World) -> anyhow::Result<Self> {
+        Self::start_each(root, members, store, || None, world).await
+    }
+
+    /// As [`SimulatedMembers::start`], each with a switch that makes its API server unreachable.
+    pub async fn start_interruptible(
+        root: &Path,
+        members: Vec<MemberOptions>,
+        store: Kind,
+        world: &World,
+    ) -> anyhow::Result<Self> {
+        Self::start_each(root, members, store, || Some(Outage::default()), world).await
+    }
+
+    async fn start_each(
+        root: &Path,
+        members: Vec<MemberOptions>,
+        store: Kind,
+        outage: impl Fn() -> Option<Outage>,
+        world: &World,
+    ) -> anyhow::Result<Self> {
+        let outage = &outage;
         let started = members.into_iter().map(async |member| {
             let data_dir = root.join(&member.name);
             let mut options = options(&data_dir, member, store);
             options.listen.secure_port = former_port(&data_dir.join(&options.listen.kubeconfig)).unwrap_or(0);
-            RunningMember::start(options, world).await
+            let name = options.member.name.clone();
+            let started = RunningMember::start_behind(outage(), options, world).await;
+            started.with_context(|| format!("starting member {name}"))
         });
         Ok(Self(try_join_all(started).await?))
     }

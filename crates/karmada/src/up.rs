@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 use world::World;
 
-use crate::access::Socket;
+use crate::access::{Listen, Socket};
 use crate::apiserver::{self, Opened};
 use crate::components::NearMembers;
 use crate::engine::Kind;
@@ -59,16 +59,27 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts everything and opens the socket. `/readyz` turns to 200 when the components' caches are complete.
     pub async fn start(options: &Options, world: &World) -> anyhow::Result<Self> {
-        let mut plane = Self::start_inside(options, world).await?;
-        let socket = Socket::open(plane.opened.server.service(), &plane.opened.data, &options.server.listen).await?;
-        plane.socket = Some(socket);
-        Ok(plane)
+        Self::start_inside(options, world).await?.on_socket(&options.server.listen).await
+    }
+
+    async fn on_socket(mut self, listen: &Listen) -> anyhow::Result<Self> {
+        self.socket = Some(Socket::open(self.opened.server.service(), &self.opened.data, listen).await?);
+        Ok(self)
+    }
+
+    /// As [`ControlPlane::start`], beside members that run already; those that the options name are not started.
+    pub async fn start_beside(members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
+        Self::start_with(members, options, world).await?.on_socket(&options.server.listen).await
     }
 
     /// As [`ControlPlane::start`], but for callers in this process only.
     pub async fn start_inside(options: &Options, world: &World) -> anyhow::Result<Self> {
         let members = options.server.data_dir.join("members");
         let members = SimulatedMembers::start(&members, options.members.clone(), options.member_store, world).await?;
+        Self::start_with(members, options, world).await
+    }
+
+    async fn start_with(members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
         let opened = apiserver::open(&options.server, members.connector(), world).await?;
         let ready = opened.server.shared().health.ready_gate("controllers");
         let stop = CancellationToken::new();

@@ -33,7 +33,7 @@ pub(super) struct Cli {
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Shows what the control plane does: simulated clusters, an application propagated to some of them.
+    /// Show what the control plane does, with simulated member clusters in this process.
     Demo(DemoArgs),
     /// The whole control plane in one process, on the embedded store.
     Up(UpArgs),
@@ -136,15 +136,18 @@ pub(super) struct WebhookArgs {
 
 #[derive(Args)]
 pub(super) struct DemoArgs {
-    /// How many member clusters to simulate.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=200))]
+    /// Number of simulated member clusters.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(3..=200))]
     clusters: u16,
-    /// End with 0 once the application is ready in exactly the chosen clusters, and with 1 and the reason otherwise.
+    /// End after the story: with 0 when every act was observed, with 1 and the reason otherwise.
     #[arg(long)]
     exit: bool,
-    /// Seconds the application may take to be ready.
+    /// Seconds that each act may take.
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
+    /// Log verbosity, written to standard error; only errors are logged without it.
+    #[arg(id = "upstream:v", short = 'v', long = "v", value_name = "LEVEL")]
+    verbosity: Option<String>,
     /// The port of the HTTPS API; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     secure_port: u16,
@@ -297,11 +300,17 @@ impl WebhookArgs {
 impl DemoArgs {
     pub(super) fn options(self) -> demo::Options {
         demo::Options {
-            clusters: self.clusters,
+            members: (1..=self.clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             exit: self.exit,
             timeout: Duration::from_secs(self.timeout),
             secure_port: self.secure_port,
+            store: Kind::Embedded,
         }
+    }
+
+    /// Whether log lines other than errors would disturb the story.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.verbosity.is_none()
     }
 }
 

@@ -1,61 +1,113 @@
-//! `karmada demo`: a control plane and simulated members in this process, an application propagated before the
-//! user's eyes, and how to go on from there.
+//! `karmada demo`: a control plane and simulated members in this process, a short story of what the control plane does,
+//! and how to continue with kubectl.
 
-mod journey;
+mod observed;
 mod screen;
+mod story;
 mod view;
 
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use controllers::Settings;
+use propagation::cluster_status::Thresholds;
 use simulator::MemberOptions;
 use tokio::time::Instant;
 use world::World;
 
 use crate::access::Listen;
+use crate::apiserver;
 use crate::engine::Kind;
+use crate::simulated::SimulatedMembers;
 use crate::up::{self, ControlPlane};
-use crate::{apiserver, demo::journey::Observed};
-use screen::Screen;
-use view::View;
+pub use screen::Screen;
+use story::Story;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    pub clusters: u16,
-    /// End when the application is ready everywhere it should be.
+    /// Three or more.
+    pub members: Vec<MemberOptions>,
+    /// End after the story instead of serving until a signal.
     pub exit: bool,
-    /// How long the application may take.
+    /// How long each act of the story may take.
     pub timeout: Duration,
     pub secure_port: u16,
+    /// The control plane's store.
+    pub store: Kind,
 }
 
-/// Runs until `ended` or, with `exit`, until the application is ready.
+/// Probes every 0.5 s and reports a change of readiness after 1 s, so that the loss of a member is a matter of seconds.
+/// Karmada's defaults are 10 s and 30 s.
+fn settings() -> Settings {
+    Settings {
+        status_frequency: Duration::from_millis(500),
+        thresholds: Thresholds { success: 1, failure: 1 },
+        ..Settings::default()
+    }
+}
+
+/// Runs until `ended` or, with `exit`, until the story is over.
 ///
 /// # Errors
-/// What did not start, or what is missing when the time is over.
+/// What did not start, or what of the story was not observed in time.
 pub async fn run(
     options: &Options,
     world: &World,
     ended: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let directory = tempfile::Builder::new().prefix("karmada-demo-").tempdir().context("creating a data directory")?;
-    let mut screen = Screen::stdout();
+    run_in(directory.path(), options, &mut Screen::stdout(), world, ended).await
+}
+
+/// As [`run`], with the data in `directory` and the story on `screen`.
+///
+/// # Errors
+/// As those of [`run`].
+pub async fn run_in(
+    directory: &Path,
+    options: &Options,
+    screen: &mut Screen,
+    world: &World,
+    ended: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let plane = ControlPlane::start(&plane_options(options, directory.path()), world).await?;
+    let members = directory.join("members");
+    let members = SimulatedMembers::start_interruptible(&members, options.members.clone(), Kind::Memory, world).await?;
+    let plane = ControlPlane::start_beside(members, &plane_options(options, directory), world).await?;
     let result = tokio::select! {
-        result = show(&plane, options, begun, &mut screen, world) => result,
+        biased;
         ended = ended => ended,
+        result = show(&plane, options, begun, screen, world) => result,
     };
     plane.stop().await?;
     result
 }
 
-fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options {
+async fn show(
+    plane: &ControlPlane,
+    options: &Options,
+    begun: Instant,
+    screen: &mut Screen,
+    world: &World,
+) -> anyhow::Result<()> {
+    Story::new(plane, screen, begun, options.timeout).play(world).await?;
+    screen.text(NOTE);
+    if options.exit {
+        return Ok(());
+    }
+    screen.text(&next_steps(plane));
+    std::future::pending().await
+}
+
+const NOTE: &str = "\nThe demo probes members every 0.5 s and reports a loss after 1 s; `karmada up` does so every 10 s and after 30 s.";
+
+fn plane_options(options: &Options, directory: &Path) -> up::Options {
     up::Options {
         server: apiserver::Options {
             data_dir: directory.to_owned(),
-            store: Kind::Embedded,
+            store: options.store,
             listen: Listen {
                 bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
                 secure_port: options.secure_port,
@@ -70,9 +122,10 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
         },
         controllers: vec!["*".into()],
         kube_controllers: vec!["*".into()],
-        members: (1..=options.clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
+        // They run already.
+        members: Vec::new(),
         member_store: Kind::Memory,
-        settings: Default::default(),
+        settings: settings(),
         scheduler: Default::default(),
         switches: Default::default(),
         estimators: None,
@@ -80,71 +133,11 @@ fn plane_options(options: &Options, directory: &std::path::Path) -> up::Options 
     }
 }
 
-async fn show(
-    plane: &ControlPlane,
-    options: &Options,
-    begun: Instant,
-    screen: &mut Screen,
-    world: &World,
-) -> anyhow::Result<()> {
-    if !plane.ready().await {
-        bail!("the components ended before they were ready");
-    }
-    screen.say(&format!("Control plane and {} simulated clusters started in {}", options.clusters, since(begun)));
-    let observed = Observed::new(plane, world);
-    plane.members().join(plane.client()).await?;
-    follow(&observed, options, begun, screen, View::unready).await?;
-    screen.say(&format!("Clusters joined and ready after {}", since(begun)));
-    let chosen = journey::chosen(plane.members());
-    journey::create(plane.client(), &chosen).await.context("creating the nginx Deployment and its policy")?;
-    let names: Vec<&str> = chosen.iter().map(String::as_str).collect();
-    screen.say(&format!(
-        "Created Deployment nginx with 2 replicas and a PropagationPolicy that divides it over {}\n",
-        names.join(" and ")
-    ));
-    follow(&observed, options, begun, screen, |view| view.missing(&chosen)).await?;
-    screen.say(&format!("\nnginx is ready in exactly {} after {}", names.join(" and "), since(begun)));
-    if options.exit {
-        return Ok(());
-    }
-    screen.say(&next_steps(plane));
-    std::future::pending().await
-}
-
-/// Shows every change until nothing is missing.
-async fn follow(
-    observed: &Observed,
-    options: &Options,
-    begun: Instant,
-    screen: &mut Screen,
-    missing: impl Fn(&View) -> Option<String>,
-) -> anyhow::Result<()> {
-    let deadline = Instant::now() + options.timeout;
-    loop {
-        let view = observed.view();
-        screen.show(view.table(), begun.elapsed());
-        let Some(missing) = missing(&view) else { return Ok(()) };
-        if tokio::time::timeout_at(deadline, observed.changed.notified()).await.is_err() {
-            bail!("after {} s {missing}", options.timeout.as_secs());
-        }
-    }
-}
-
-fn since(begun: Instant) -> String {
-    format!("{:.3} s", begun.elapsed().as_secs_f64())
-}
-
 fn next_steps(plane: &ControlPlane) -> String {
-    let mut lines = vec!["\nGo on with kubectl in another terminal:".to_owned()];
-    if let Some(socket) = plane.socket() {
-        lines.push(format!("  export KUBECONFIG={}", socket.kubeconfig.display()));
-    }
-    lines.push("  kubectl get clusters".into());
-    lines.push("  kubectl get deployments,resourcebindings,propagationpolicies".into());
-    lines.push("  kubectl scale deployment nginx --replicas=6".into());
-    for member in plane.members().iter() {
-        lines.push(format!("  kubectl --kubeconfig={} get deployments,pods", member.kubeconfig().display()));
-    }
-    lines.push("Ctrl-C ends the demonstration and removes what it made.".into());
-    lines.join("\n")
+    let kubeconfig = plane.kubeconfig().map(|path| path.display().to_string()).unwrap_or_default();
+    format!(
+        "Continue with kubectl in another terminal:\n  export KUBECONFIG={kubeconfig}\n  \
+         kubectl get clusters,resourcebindings,deployments\n  kubectl scale deployment nginx --replicas=6\n\
+         Ctrl-C ends the demo and deletes its data."
+    )
 }

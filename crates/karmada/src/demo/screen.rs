@@ -1,72 +1,106 @@
-//! Shows a block of lines that changes: in place on a terminal, and line by line, as they change, anywhere else.
+//! The lines of the demonstration: appended, never redrawn, with colour where the reader wants it.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
+/// What a line is about, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Something the demonstration does.
+    Action,
+    /// Something that was observed and is well.
+    Good,
+    /// Something that was observed and is not well.
+    Bad,
+}
+
+impl Tone {
+    /// Foreground colours of ECMA-48: cyan, green, yellow.
+    fn colour(self) -> &'static str {
+        match self {
+            Self::Action => "\x1b[36m",
+            Self::Good => "\x1b[32m",
+            Self::Bad => "\x1b[33m",
+        }
+    }
+}
+
 pub struct Screen {
-    terminal: bool,
-    shown: Vec<String>,
+    out: Box<dyn Write + Send>,
+    colour: bool,
 }
 
 impl Screen {
+    /// Standard output, with colour on a terminal unless `NO_COLOR` (see <https://no-color.org>) or a dumb terminal forbids
+    /// it.
     pub fn stdout() -> Self {
-        Self { terminal: std::io::stdout().is_terminal(), shown: Vec::new() }
+        let set = |name: &str| std::env::var(name).unwrap_or_default();
+        let terminal = std::io::stdout().is_terminal();
+        Self::new(std::io::stdout(), has_colour(terminal, &set("NO_COLOR"), &set("TERM")))
     }
 
-    /// A line that stays.
-    pub fn say(&mut self, line: &str) {
-        self.shown.clear();
-        write(&format!("{line}\n"));
+    pub fn new(out: impl Write + Send + 'static, colour: bool) -> Self {
+        Self { out: Box::new(out), colour }
     }
 
-    /// The block as it is now, `after` the beginning.
-    pub fn show(&mut self, block: Vec<String>, after: Duration) {
-        if block == self.shown {
-            return;
-        }
-        let text = if self.terminal { redrawn(&self.shown, &block) } else { changed(&self.shown, &block, after) };
-        write(&text);
-        self.shown = block;
+    /// One line of the story, `after` its beginning.
+    pub fn line(&mut self, after: Duration, tone: Tone, verb: &str, text: &str) {
+        let line = rendered(after, tone, verb, text, self.colour);
+        self.write(&line);
+    }
+
+    /// Text outside the story.
+    pub fn text(&mut self, text: &str) {
+        self.write(&format!("{text}\n"));
+    }
+
+    /// A reader that went away ends the output, not the demonstration.
+    fn write(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
     }
 }
 
-/// A reader that went away ends the output, not the demonstration.
-fn write(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+fn has_colour(terminal: bool, no_color: &str, term: &str) -> bool {
+    terminal && no_color.is_empty() && term != "dumb"
 }
 
-/// Moves up over the old block, and clears each line before writing it anew (ECMA-48 CUU, EL and ED).
-fn redrawn(old: &[String], new: &[String]) -> String {
-    let up = if old.is_empty() { String::new() } else { format!("\x1b[{}A", old.len()) };
-    let lines: String = new.iter().map(|line| format!("\x1b[2K{line}\n")).collect();
-    format!("{up}{lines}\x1b[J")
-}
-
-fn changed(old: &[String], new: &[String], after: Duration) -> String {
-    let is_new = |(at, line): &(usize, &String)| old.get(*at) != Some(*line);
-    let seconds = after.as_secs_f64();
-    new.iter().enumerate().filter(is_new).map(|(_, line)| format!("[{seconds:6.3}s] {line}\n")).collect()
+fn rendered(after: Duration, tone: Tone, verb: &str, text: &str, colour: bool) -> String {
+    let (time, verb) = (format!("{:5.1}s", after.as_secs_f64()), format!("{verb:<8}"));
+    if !colour {
+        return format!("{time}  {verb}  {text}\n");
+    }
+    let (faint, of_tone, plain) = ("\x1b[2m", tone.colour(), "\x1b[0m");
+    format!("{faint}{time}{plain}  {of_tone}{verb}{plain}  {text}\n")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> Vec<String> {
-        text.lines().map(str::to_owned).collect()
+    #[test]
+    fn colour_needs_a_terminal_that_wants_it() {
+        for (terminal, no_color, term, expected) in [
+            (true, "", "xterm-256color", true),
+            (true, "", "", true),
+            (true, "1", "xterm-256color", false),
+            (true, "", "dumb", false),
+            (false, "", "xterm-256color", false),
+        ] {
+            assert_eq!(has_colour(terminal, no_color, term), expected, "{terminal} {no_color:?} {term:?}");
+        }
     }
 
     #[test]
-    fn a_terminal_is_redrawn_in_place() {
-        assert_eq!(redrawn(&[], &lines("a\nb")), "\x1b[2Ka\n\x1b[2Kb\n\x1b[J");
-        assert_eq!(redrawn(&lines("a\nb"), &lines("c")), "\x1b[2A\x1b[2Kc\n\x1b[J");
-    }
-
-    #[test]
-    fn elsewhere_only_changed_lines_are_written() {
+    fn lines_are_aligned_and_coloured_by_tone() {
         let after = Duration::from_millis(1250);
-        assert_eq!(changed(&lines("head\na\nb"), &lines("head\na\nc"), after), "[ 1.250s] c\n");
-        assert_eq!(changed(&lines("a"), &lines("a"), after), "");
+        for (tone, colour, expected) in [
+            (Tone::Action, false, "  1.2s  Joined    member1\n"),
+            (Tone::Bad, false, "  1.2s  Joined    member1\n"),
+            (Tone::Action, true, "\x1b[2m  1.2s\x1b[0m  \x1b[36mJoined  \x1b[0m  member1\n"),
+            (Tone::Good, true, "\x1b[2m  1.2s\x1b[0m  \x1b[32mJoined  \x1b[0m  member1\n"),
+            (Tone::Bad, true, "\x1b[2m  1.2s\x1b[0m  \x1b[33mJoined  \x1b[0m  member1\n"),
+        ] {
+            assert_eq!(rendered(after, tone, "Joined", "member1", colour), expected, "{tone:?} {colour}");
+        }
     }
 }

@@ -1,114 +1,137 @@
-//! What the demonstration shows and when it has succeeded: functions over what was observed.
+//! What the demonstration observes, and when an act of it has succeeded: functions over one state of everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+/// Replicas of nginx that each cluster should have.
+pub type Placement = BTreeMap<String, i64>;
 
 /// One member and what of the application is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Member {
     pub name: String,
-    pub version: String,
-    pub ready: bool,
-    /// What the scheduler gave it.
+    /// Status and reason of condition Ready; `None` before the first probe.
+    pub ready: Option<(String, String)>,
+    /// The replicas that the ResourceBinding assigns to it.
     pub assigned: Option<i64>,
-    /// Whether the Work for it is applied; none while there is no Work.
+    /// Whether its Work is applied; `None` while there is no Work.
     pub applied: Option<bool>,
-    /// Ready and wanted replicas of the Deployment in it.
+    /// Ready and desired replicas of the Deployment in the member itself.
     pub replicas: Option<(i64, i64)>,
 }
 
-/// One look at everything.
+/// One state of everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     pub members: Vec<Member>,
     /// Status of the binding's conditions.
     pub conditions: BTreeMap<String, String>,
-    /// Ready and wanted replicas in the template's status and spec.
+    /// Ready and desired replicas in the template's status and spec.
     pub template: Option<(i64, i64)>,
 }
 
 impl View {
-    /// The first member that is not Ready. Replicas are not moved later to a cluster that was not ready when they were
-    /// divided, so nothing is divided before all are.
+    /// The first member that is not Ready. The scheduler does not move replicas later to a cluster that was not Ready when
+    /// they were divided, so the story waits for all.
     pub fn unready(&self) -> Option<String> {
-        let member = self.members.iter().find(|member| !member.ready)?;
-        Some(format!("cluster {} is not Ready", member.name))
+        let member = self.members.iter().find(|member| !member.is_ready())?;
+        Some(format!("cluster {} is not Ready{}", member.name, member.reason()))
     }
 
-    /// What is still missing until the application is ready in exactly the chosen members, or nothing.
-    pub fn missing(&self, chosen: &BTreeSet<String>) -> Option<String> {
+    /// What is missing until nginx is ready in exactly these clusters with exactly these replicas.
+    pub fn missing(&self, placement: &Placement) -> Option<String> {
         if let Some(unready) = self.unready() {
             return Some(unready);
         }
-        let Some((ready, wanted)) = self.template else {
+        let Some((ready, desired)) = self.template else {
             return Some("the control plane holds no Deployment default/nginx".into());
         };
-        if self.conditions.get("Scheduled").is_none_or(|status| status != "True") {
-            return Some("ResourceBinding default/nginx-deployment is not Scheduled".into());
+        for condition in ["Scheduled", "FullyApplied"] {
+            if self.conditions.get(condition).is_none_or(|status| status != "True") {
+                return Some(format!("ResourceBinding default/nginx-deployment is not {condition}"));
+            }
         }
         for member in &self.members {
-            if let Some(missing) = member.missing(chosen.contains(&member.name)) {
+            if let Some(missing) = member.missing(placement.get(&member.name).copied()) {
                 return Some(missing);
             }
         }
-        (ready < wanted).then(|| format!("the Deployment's status reports {ready} of {wanted} replicas ready"))
+        (ready != desired).then(|| format!("the Deployment's status reports {ready} of {desired} replicas ready"))
     }
 
-    /// A table, one line for each row.
-    pub fn table(&self) -> Vec<String> {
-        let mut rows =
-            vec![["CLUSTER", "VERSION", "READY", "ASSIGNED", "WORK", "REPLICAS"].map(str::to_owned).to_vec()];
-        rows.extend(self.members.iter().map(Member::row));
-        let mut lines = aligned(&rows);
-        let conditions: Vec<String> = self.conditions.iter().map(|(name, status)| format!("{name}={status}")).collect();
-        let conditions = if conditions.is_empty() { "none yet".to_owned() } else { conditions.join(" ") };
-        lines.push(format!("resourcebinding nginx-deployment: {conditions}"));
-        lines.push(format!("deployment nginx: {} ready", fraction(self.template)));
-        lines
+    /// What is missing until `lost` is reported as not Ready while nothing of the application was moved or deleted.
+    pub fn not_lost(&self, lost: &str, placement: &Placement) -> Option<String> {
+        for member in &self.members {
+            let name = &member.name;
+            match (name == lost, member.is_ready()) {
+                (true, true) => return Some(format!("cluster {name} is still Ready")),
+                (false, false) => return Some(format!("cluster {name} is not Ready{}", member.reason())),
+                _ => {}
+            }
+            let expected = placement.get(name).copied();
+            if member.assigned != expected {
+                let count = |replicas: Option<i64>| replicas.map_or_else(|| "no".to_owned(), |n| n.to_string());
+                let (assigned, expected) = (count(member.assigned), count(expected));
+                return Some(format!("cluster {name} has {assigned} replicas assigned instead of {expected}"));
+            }
+            if expected.is_some() && (member.applied.is_none() || member.replicas.is_none()) {
+                return Some(format!("cluster {name} no longer holds the Deployment or its Work"));
+            }
+        }
+        None
+    }
+
+    /// `nginx 4/4 ready: member1 2/2, member2 2/2`
+    pub fn summary(&self) -> String {
+        let held = self.members.iter().filter_map(|member| {
+            let (ready, desired) = member.replicas?;
+            Some(format!("{} {ready}/{desired}", member.name))
+        });
+        let (ready, desired) = self.template.unwrap_or_default();
+        format!("nginx {ready}/{desired} ready: {}", held.collect::<Vec<_>>().join(", "))
+    }
+
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|member| member.name == name)
     }
 }
 
 impl Member {
-    fn missing(&self, chosen: bool) -> Option<String> {
-        let name = &self.name;
-        match (chosen, self.assigned, self.replicas) {
-            (true, None, _) => Some(format!("cluster {name} was not chosen")),
-            (true, Some(_), None) => Some(format!("cluster {name} does not hold the Deployment")),
-            (true, Some(assigned), Some((ready, wanted))) if ready < assigned || wanted != assigned => {
-                Some(format!("cluster {name} has {ready} of {assigned} replicas ready"))
-            }
-            (false, Some(_), _) => Some(format!("cluster {name} was chosen, and should not be")),
-            (false, None, Some(_)) => Some(format!("cluster {name} holds the Deployment, and should not")),
-            _ => None,
+    pub fn is_ready(&self) -> bool {
+        self.ready.as_ref().is_some_and(|(status, _)| status == "True")
+    }
+
+    /// `Ready=False (ClusterNotReachable)`
+    pub fn readiness(&self) -> String {
+        match &self.ready {
+            Some((status, reason)) => format!("Ready={status} ({reason})"),
+            None => "without condition Ready".into(),
         }
     }
 
-    fn row(&self) -> Vec<String> {
-        let text = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-        vec![
-            self.name.clone(),
-            if self.version.is_empty() { "-".into() } else { self.version.clone() },
-            if self.ready { "True" } else { "False" }.into(),
-            text(self.assigned.map(|replicas| replicas.to_string())),
-            text(self.applied.map(|applied| if applied { "Applied" } else { "Pending" }.into())),
-            fraction(self.replicas),
-        ]
+    fn reason(&self) -> String {
+        self.ready.as_ref().map_or_else(String::new, |(_, reason)| format!(": {reason}"))
     }
-}
 
-fn fraction(replicas: Option<(i64, i64)>) -> String {
-    replicas.map_or_else(|| "-".into(), |(ready, wanted)| format!("{ready}/{wanted}"))
-}
-
-/// Columns as wide as their widest cell, three blanks between them, as kubectl prints.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells: String = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}   ")).collect();
-        cells.trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    fn missing(&self, expected: Option<i64>) -> Option<String> {
+        let name = &self.name;
+        let Some(expected) = expected else {
+            return match (self.assigned, self.replicas) {
+                (Some(_), _) => Some(format!("cluster {name} is assigned replicas, and should have none")),
+                (None, Some(_)) => Some(format!("cluster {name} still holds the Deployment")),
+                (None, None) => None,
+            };
+        };
+        match (self.assigned, self.replicas) {
+            (assigned, _) if assigned != Some(expected) => {
+                Some(format!("cluster {name} is assigned {} of {expected} replicas", assigned.unwrap_or(0)))
+            }
+            (_, None) => Some(format!("cluster {name} does not hold the Deployment")),
+            (_, Some((ready, desired))) if ready != expected || desired != expected => Some(format!(
+                "the Deployment in cluster {name} has {ready}/{desired} replicas ready instead of {expected}"
+            )),
+            _ => (self.applied != Some(true)).then(|| format!("the Work for cluster {name} is not Applied")),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,67 +141,117 @@ mod tests {
     use super::*;
 
     fn member(name: &str, assigned: Option<i64>, replicas: Option<(i64, i64)>) -> Member {
-        let (version, applied) = ("v1.36.0".to_owned(), assigned.map(|_| true));
-        Member { name: name.into(), version, ready: true, assigned, applied, replicas }
+        let ready = Some(("True".to_owned(), "ClusterReady".to_owned()));
+        Member { name: name.into(), ready, assigned, applied: assigned.map(|_| true), replicas }
     }
 
     fn complete() -> View {
         View {
             members: vec![
-                member("member1", Some(1), Some((1, 1))),
-                member("member2", Some(1), Some((1, 1))),
+                member("member1", Some(2), Some((2, 2))),
+                member("member2", Some(2), Some((2, 2))),
                 member("member3", None, None),
             ],
-            conditions: [("Scheduled".to_owned(), "True".to_owned())].into(),
-            template: Some((2, 2)),
+            conditions: ["Scheduled", "FullyApplied"].map(|it| (it.to_owned(), "True".to_owned())).into(),
+            template: Some((4, 4)),
         }
     }
 
+    fn placement() -> Placement {
+        ["member1", "member2"].map(|name| (name.to_owned(), 2)).into()
+    }
+
+    fn unreachable(view: &mut View, at: usize) {
+        view.members[at].ready = Some(("False".into(), "ClusterNotReachable".into()));
+    }
+
     #[test]
-    fn only_exactly_the_chosen_members_are_a_success() {
-        let chosen: BTreeSet<String> = ["member1".to_owned(), "member2".to_owned()].into();
+    fn an_application_is_placed_in_exactly_the_chosen_clusters() {
         let missing = |change: fn(&mut View)| {
             let mut view = complete();
             change(&mut view);
-            view.missing(&chosen).unwrap_or_default()
+            view.missing(&placement()).unwrap_or_default()
         };
         let table = [
             missing(|_| {}),
-            missing(|view| view.members[2].ready = false),
+            missing(|view| unreachable(view, 2)),
+            missing(|view| view.members[0].ready = None),
             missing(|view| view.template = None),
             missing(|view| view.conditions.clear()),
+            missing(|view| drop(view.conditions.insert("FullyApplied".into(), "False".into()))),
             missing(|view| view.members[0].assigned = None),
+            missing(|view| view.members[0].assigned = Some(3)),
             missing(|view| view.members[0].replicas = None),
-            missing(|view| view.members[1].replicas = Some((0, 1))),
-            missing(|view| view.members[1].replicas = Some((2, 2))),
+            missing(|view| view.members[1].replicas = Some((1, 2))),
+            missing(|view| view.members[1].replicas = Some((5, 5))),
+            missing(|view| view.members[1].applied = Some(false)),
             missing(|view| view.members[2].assigned = Some(1)),
             missing(|view| view.members[2].replicas = Some((0, 0))),
-            missing(|view| view.template = Some((1, 2))),
+            missing(|view| view.template = Some((3, 4))),
         ];
         expect![[r#"
 
-            cluster member3 is not Ready
+            cluster member3 is not Ready: ClusterNotReachable
+            cluster member1 is not Ready
             the control plane holds no Deployment default/nginx
             ResourceBinding default/nginx-deployment is not Scheduled
-            cluster member1 was not chosen
+            ResourceBinding default/nginx-deployment is not FullyApplied
+            cluster member1 is assigned 0 of 2 replicas
+            cluster member1 is assigned 3 of 2 replicas
             cluster member1 does not hold the Deployment
-            cluster member2 has 0 of 1 replicas ready
-            cluster member2 has 2 of 1 replicas ready
-            cluster member3 was chosen, and should not be
-            cluster member3 holds the Deployment, and should not
-            the Deployment's status reports 1 of 2 replicas ready"#]]
+            the Deployment in cluster member2 has 1/2 replicas ready instead of 2
+            the Deployment in cluster member2 has 5/5 replicas ready instead of 2
+            the Work for cluster member2 is not Applied
+            cluster member3 is assigned replicas, and should have none
+            cluster member3 still holds the Deployment
+            the Deployment's status reports 3 of 4 replicas ready"#]]
         .assert_eq(&table.join("\n"));
     }
 
     #[test]
-    fn the_table_is_aligned() {
+    fn a_lost_member_keeps_what_is_assigned_to_it() {
+        let missing = |change: fn(&mut View)| {
+            let mut view = complete();
+            unreachable(&mut view, 1);
+            change(&mut view);
+            view.not_lost("member2", &placement()).unwrap_or_default()
+        };
+        let table = [
+            missing(|_| {}),
+            missing(|view| view.members[1].ready = Some(("Unknown".into(), "ClusterStatusUnknown".into()))),
+            missing(|view| view.members[1].replicas = Some((5, 5))),
+            missing(|view| view.members[1] = member("member2", Some(2), Some((2, 2)))),
+            missing(|view| unreachable(view, 0)),
+            missing(|view| view.members[1].assigned = None),
+            missing(|view| view.members[0].assigned = Some(4)),
+            missing(|view| view.members[2].assigned = Some(2)),
+            missing(|view| view.members[1].applied = None),
+            missing(|view| view.members[1].replicas = None),
+        ];
         expect![[r#"
-            CLUSTER   VERSION   READY   ASSIGNED   WORK      REPLICAS
-            member1   v1.36.0   True    1          Applied   1/1
-            member2   v1.36.0   True    1          Applied   1/1
-            member3   v1.36.0   True    -          -         -
-            resourcebinding nginx-deployment: Scheduled=True
-            deployment nginx: 2/2 ready"#]]
-        .assert_eq(&complete().table().join("\n"));
+
+
+
+            cluster member2 is still Ready
+            cluster member1 is not Ready: ClusterNotReachable
+            cluster member2 has no replicas assigned instead of 2
+            cluster member1 has 4 replicas assigned instead of 2
+            cluster member3 has 2 replicas assigned instead of no
+            cluster member2 no longer holds the Deployment or its Work
+            cluster member2 no longer holds the Deployment or its Work"#]]
+        .assert_eq(&table.join("\n"));
+    }
+
+    #[test]
+    fn what_was_observed_in_words() {
+        let mut view = complete();
+        unreachable(&mut view, 1);
+        assert_eq!(view.summary(), "nginx 4/4 ready: member1 2/2, member2 2/2");
+        let readiness = ["member1", "member2"].map(|name| view.member(name).map(Member::readiness));
+        assert_eq!(
+            readiness.map(Option::unwrap_or_default),
+            ["Ready=True (ClusterReady)", "Ready=False (ClusterNotReachable)"]
+        );
+        assert_eq!(Member::default().readiness(), "without condition Ready");
     }
 }

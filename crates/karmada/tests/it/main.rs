@@ -7,6 +7,7 @@ mod cluster_proxy;
 mod components;
 mod crash;
 mod docs;
+mod demo;
 mod explain;
 mod explain_placement;
 mod fleet;
