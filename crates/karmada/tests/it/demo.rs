@@ -118,7 +118,7 @@ fn the_program_writes_plain_lines_into_a_pipe_and_no_logs() {
 #[test]
 fn the_readme_shows_the_story() {
     let readme = include_str!("../../../../README.md");
-    let block = readme.split("\n\n").find(|block| block.starts_with("      0."));
+    let block = readme.split("\n\n").find(|block| block.contains("s  Started   a control plane"));
     let shown: String = block.unwrap_or_default().lines().map(|line| format!("{}\n", line.trim_start())).collect();
     let story = story().data().to_owned();
     let lines = story.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("The demo"));
