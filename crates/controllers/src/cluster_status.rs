@@ -19,6 +19,7 @@ use propagation::status::set_condition;
 use serde_json::{Value, json};
 
 use crate::error::{During, Result};
+use crate::identity::{self, Standing};
 use crate::members::Member;
 use crate::{Context, MemberError};
 
@@ -74,7 +75,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     }
     let started = tokio::time::Instant::now();
     let (probe, member) = match context.members.get(name).await {
-        Ok(member) => (probe(&member).await, Some(member)),
+        Ok(member) => (identified(context, &member, &cluster).await?, Some(member)),
         Err(MemberError::NoCluster(_)) => return Ok(Next::Done),
         Err(error) => (Probe::NoClient(error.to_string()), None),
     };
@@ -111,6 +112,28 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     let seen = Cluster { status, ..Cluster::clone(&cluster) };
     context.metrics.cluster(&seen, started.elapsed());
     Ok(Next::After(context.settings.status_frequency))
+}
+
+/// The state of a member, and whether it is the cluster it should be.
+async fn identified(context: &Context, member: &Member, cluster: &Cluster) -> Result<Probe> {
+    let probe = probe(member).await;
+    if probe != Probe::Healthy {
+        member.identity.forget();
+        return Ok(probe);
+    }
+    match identity::standing(context, member, cluster).await {
+        Ok(Standing::Accepted) => Ok(probe),
+        Ok(Standing::Unrecorded(uid)) => match identity::record(context, cluster, &uid).await {
+            Ok(()) => Ok(probe),
+            Err(error) if error.is_conflict() => Err(error).during(|| format!("recording the ID of {}", member.name)),
+            Err(error) => Ok(Probe::Unrecorded(error.to_string())),
+        },
+        Err(MemberError::Refused { cluster, refusal }) => Ok(Probe::Refused { cluster, refusal }),
+        Err(error) => {
+            tracing::debug!(cluster = member.name, %error, "probe failed");
+            Ok(Probe::Offline)
+        }
+    }
 }
 
 /// `/readyz`; older servers know only `/healthz`.

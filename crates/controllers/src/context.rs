@@ -95,6 +95,8 @@ pub struct Shared {
     pub(crate) written_works: Written,
     /// The cluster whose agent this process is.
     pub(crate) agent_of: Option<String>,
+    /// The UID of the control plane's namespace kube-system.
+    pub(crate) own_uid: tokio::sync::OnceCell<Option<String>>,
     pub(crate) recorder: EventRecorder,
     pub(crate) engine: Engine,
     /// How much waits on the way to members, queue by queue.
@@ -190,6 +192,7 @@ impl Context {
             clusters,
             cluster_informer,
             agent_of,
+            own_uid: tokio::sync::OnceCell::new(),
             written_works: Written::until_in(&works),
             works,
             members,

@@ -13,6 +13,7 @@ mod detector;
 mod error;
 mod execution;
 mod gates;
+mod identity;
 mod interpreting;
 mod lease;
 mod member_scaling;

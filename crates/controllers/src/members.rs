@@ -12,11 +12,13 @@ use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
 use parking_lot::Mutex;
+use propagation::identity::Refusal;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::Settings;
+use crate::identity::Identity;
 use crate::stores::Store;
 
 /// Connects to endpoints that are not reached over a socket (members simulated in this process); `None` for all others.
@@ -40,6 +42,13 @@ pub enum MemberError {
     Field { cluster: String, key: ObjectKey, field: &'static str },
     #[error("cannot connect to cluster {cluster}: {source}")]
     Connect { cluster: String, source: client::Error },
+    #[error("the identity of cluster {cluster} is unknown: {why}")]
+    Unidentified { cluster: String, why: String },
+    #[error("the ID of cluster {0} is not recorded yet")]
+    Unrecorded(String),
+    /// Nothing may be written to it.
+    #[error("{}", refusal.message(cluster))]
+    Refused { cluster: String, refusal: Refusal },
 }
 
 /// One member, connected.
@@ -50,6 +59,7 @@ pub struct Member {
     pub informers: InformerSet,
     /// Caches of those of its objects that are ours, without their field owners.
     pub(crate) managed: InformerSet,
+    pub(crate) identity: Identity,
     endpoint: Endpoint,
     watched: Mutex<BTreeSet<ApiResource>>,
 }
@@ -147,8 +157,8 @@ impl Members {
         let client = client.with_limit(TokenBucket::new(settings.member_qps, settings.member_burst).map(Arc::new));
         let caches = |client: Client| InformerSet::until(client, world.clone(), stop.child_token());
         let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-        let (endpoint, watched) = (Endpoint::default(), Mutex::default());
-        let own = Member { name, client, informers, managed, endpoint, watched };
+        let (endpoint, watched, identity) = (Endpoint::default(), Mutex::default(), Identity::default());
+        let own = Member { name, client, informers, managed, identity, endpoint, watched };
         let inner = Inner {
             clusters: Store::empty(),
             connector: Arc::new(|_| None),
@@ -203,8 +213,8 @@ impl Members {
             let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
             let caches = |client: Client| InformerSet::until(client, self.0.world.clone(), self.0.stop.child_token());
             let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-            let (name, watched) = (name.to_owned(), Mutex::default());
-            let member = Arc::new(Member { name, client, informers, managed, endpoint, watched });
+            let (name, watched, identity) = (name.to_owned(), Mutex::default(), Identity::default());
+            let member = Arc::new(Member { name, client, informers, managed, identity, endpoint, watched });
             let mut connected = self.0.connected.lock();
             // Another pass may have been faster; its connection is the one in use.
             if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {

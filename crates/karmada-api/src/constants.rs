@@ -143,6 +143,12 @@ pub mod reasons {
     pub const CLUSTER_READY: &str = "ClusterReady";
     pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
     pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
+    /// The endpoint of a Cluster leads back to the control plane.
+    pub const CLUSTER_IS_CONTROL_PLANE: &str = "ClusterIsControlPlane";
+    /// The endpoint of a Cluster leads to a cluster that is joined under another name.
+    pub const CLUSTER_JOINED_TWICE: &str = "ClusterJoinedTwice";
+    /// Another cluster than the recorded one answers at the endpoint.
+    pub const CLUSTER_REPLACED: &str = "ClusterReplaced";
     pub const STATUS_COLLECTION_FAILED: &str = "StatusCollectionFailed";
     pub const CLUSTER_STATUS_UNKNOWN: &str = "ClusterStatusUnknown";
     pub const CLUSTER_STATUS_NEVER_UPDATED: &str = "ClusterStatusNeverUpdated";

@@ -5,6 +5,8 @@ use karmada_api::cluster::v1alpha1::{ApiEnablement, NodeSummary};
 use karmada_api::constants::{conditions, reasons};
 use serde_json::Value;
 
+use crate::identity::Refusal;
+
 /// What a probe of a member's API server found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
@@ -14,6 +16,13 @@ pub enum Probe {
     /// It answered, but not that it is well.
     Unhealthy,
     Healthy,
+    /// It answered, and its ID could not be written into its Cluster; the text says why.
+    Unrecorded(String),
+    /// It answered, and is not the cluster it should be.
+    Refused {
+        cluster: String,
+        refusal: Refusal,
+    },
 }
 
 impl Probe {
@@ -32,6 +41,10 @@ impl Probe {
             Self::Healthy => {
                 ("True", reasons::CLUSTER_READY, "cluster is healthy and ready to accept workloads".to_owned())
             }
+            Self::Unrecorded(error) => {
+                ("False", reasons::STATUS_COLLECTION_FAILED, format!("failed to record the ID in spec.id: {error}"))
+            }
+            Self::Refused { cluster, refusal } => ("False", refusal.reason(), refusal.message(cluster)),
         };
         Condition {
             type_: conditions::READY.to_owned(),
@@ -84,8 +97,14 @@ pub fn settle(
     let lasted = now.timestamp().as_second() - since.timestamp().as_second();
     let needed = if ready { thresholds.success } else { thresholds.failure };
     let turns = ready != (current.status == "True");
-    let reported = if turns && lasted < needed { current.clone() } else { observed };
+    // Which cluster it is does not fluctuate as its health does.
+    let is_certain = matches!(probe, Probe::Refused { .. }) || is_refusal(&current.reason);
+    let reported = if turns && lasted < needed && !is_certain { current.clone() } else { observed };
     (reported, Observation { ready, since })
+}
+
+fn is_refusal(reason: &str) -> bool {
+    [reasons::CLUSTER_IS_CONTROL_PLANE, reasons::CLUSTER_JOINED_TWICE, reasons::CLUSTER_REPLACED].contains(&reason)
 }
 
 /// When an agent was last heard of.
@@ -266,6 +285,25 @@ mod tests {
             (current, memory) = (Some(condition), Some(observation));
         }
         assert_eq!(seen.join(" "), "0:True 10:True 20:True 30:True 50:True 60:False 70:False 99:False 100:True");
+    }
+
+    #[test]
+    fn another_cluster_is_reported_at_once() {
+        let refusal = Refusal::ControlPlane { uid: "u".to_owned() };
+        let refused = Probe::Refused { cluster: "m1".to_owned(), refusal };
+        let (mut current, mut memory) = (None, None);
+        let mut seen = Vec::new();
+        let steps =
+            [(0, Probe::Healthy), (10, refused.clone()), (20, Probe::Healthy), (30, Probe::Offline), (40, refused)];
+        for (second, probe) in steps {
+            let (condition, observation) =
+                settle(&probe, current.as_ref(), memory.as_ref(), Thresholds::default(), at(second));
+            seen.push(format!("{second}:{}:{}", condition.status, condition.reason));
+            (current, memory) = (Some(condition), Some(observation));
+        }
+        let expected = "0:True:ClusterReady 10:False:ClusterIsControlPlane 20:True:ClusterReady 30:True:ClusterReady \
+                        40:False:ClusterIsControlPlane";
+        assert_eq!(seen.join(" "), expected);
     }
 
     #[test]

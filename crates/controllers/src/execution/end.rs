@@ -11,10 +11,10 @@ use propagation::retain::{self, Update, plan_update};
 use propagation::template::Template;
 
 use super::apply::Manifest;
-use crate::Context;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 use crate::metrics::result;
+use crate::{Context, MemberError, identity};
 
 /// What became of it.
 pub(super) enum End {
@@ -35,7 +35,14 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
         Plan::Wait => return Ok(End::Waits),
         Plan::Release => {}
         plan => {
-            let member = context.members.get(&cluster.metadata.name).await?;
+            let is_leaving = cluster.metadata.deletion_timestamp.is_some();
+            let member = match identity::writable(context, cluster).await {
+                Ok(member) => member,
+                // It is the control plane itself, or another cluster than the Work is for: nothing in it is ours to end.
+                Err(MemberError::Refused { .. }) if is_leaving => return Ok(End::Finished),
+                Err(MemberError::Refused { .. }) => return Ok(End::Waits),
+                Err(error) => return Err(error.into()),
+            };
             let mut errors = Vec::new();
             for raw in &work.spec.workload.manifests {
                 let one = async {

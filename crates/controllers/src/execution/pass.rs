@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
 use super::{Record, look_again, park, watch};
-use crate::Context;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
+use crate::{Context, MemberError, identity};
 
 /// A namespace and what is in it go to a member at once; that the namespace is not there yet is told to nobody until
 /// it has been missing this often (5 ms, doubling: some 0.6 s).
@@ -124,8 +124,11 @@ impl Pass<'_> {
             return Ok(Dispatched::Same(record.pending));
         }
         let had = current || self.had_before();
-        let member = match self.context.members.get(&self.cluster.metadata.name).await {
+        let member = match identity::writable(self.context, self.cluster).await {
             Ok(member) => member,
+            // What the member has is unknown until it answers; the Work keeps the state it reported.
+            Err(error @ MemberError::Unrecorded(_)) => return Err(error.into()),
+            Err(error @ MemberError::Unidentified { .. }) if had => return Err(error.into()),
             Err(error) => {
                 let total = self.work.spec.workload.manifests.len();
                 let condition = status::applied(0, total, &[error.to_string()]);

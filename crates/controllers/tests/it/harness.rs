@@ -26,6 +26,8 @@ use world::World;
 use crate::network::{CONTROL, Network};
 
 pub const MEMBERS: [&str; 2] = ["m1", "m2"];
+/// The control plane as the host of an API endpoint.
+pub const CONTROL_PLANE: &str = "control-plane";
 
 pub struct Plane {
     pub client: Client,
@@ -194,6 +196,7 @@ impl Plane {
             servers.push(member);
         }
         let network = Arc::new(Network::default());
+        network.serve(CONTROL_PLANE, servers[0].service());
         let control = network.wrap(CONTROL, servers[0].service());
         let controlled = Client::in_process(control, Identity::system("controllers"));
         let stop = CancellationToken::new();

@@ -6,6 +6,7 @@ mod dependencies;
 mod evictions;
 mod failures;
 mod harness;
+mod identities;
 mod journey;
 mod network;
 mod simulation;
