@@ -22,6 +22,7 @@ use world::World;
 
 use crate::access::{self, Listen, Socket};
 use crate::admission::KarmadaAdmission;
+use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
@@ -168,6 +169,7 @@ fn server_config(
     let version = VersionInfo::default();
     let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
+    admission.push(Arc::new(ClusterIds::default()));
     Ok(ServerConfig {
         store,
         world: world.clone(),

@@ -5,6 +5,7 @@ pub mod admission;
 pub mod apiserver;
 pub mod bootstrap;
 mod cli;
+mod cluster_ids;
 pub mod cluster_proxy;
 mod components;
 pub mod data_dir;

@@ -1,5 +1,6 @@
 //! The group cluster.karmada.io: clusters, served natively (not as a custom resource).
 
+mod ids;
 mod models;
 mod shown;
 mod strategy;
@@ -15,6 +16,7 @@ use apimachinery::schema::TypeOf;
 use crate::ApiType;
 use crate::crd::type_of;
 
+pub use ids::ClusterIds;
 pub use models::default_models;
 pub use strategy::ClusterStrategy;
 pub use validation::name_complaints;

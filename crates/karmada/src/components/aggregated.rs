@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use apiserver::Route;
 use apiserver::authn::FrontProxy;
+use apiserver::{Admission, Route};
 use client::Client;
 use karmada_api::gates;
 use world::World;
 
 use super::behind::{Behind, front_proxy};
+use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
@@ -28,10 +29,12 @@ async fn open(
     resource_models: bool,
     world: &World,
 ) -> anyhow::Result<Behind> {
+    let admission: Vec<Arc<dyn Admission>> = vec![Arc::new(ClusterIds::behind(control.clone()))];
     let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None)));
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
-    Behind::open(front, store, crate::apiserver::resources_of(GROUP, resource_models), routes, world).await
+    let resources = crate::apiserver::resources_of(GROUP, resource_models);
+    Behind::open(front, store, (resources, admission), routes, world).await
 }
 
 pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {

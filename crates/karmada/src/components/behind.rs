@@ -14,7 +14,7 @@ use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
 use apiserver::documents::Documents;
 use apiserver::serve::{self, Limits, TlsConfig};
 use apiserver::version::VersionInfo;
-use apiserver::{ApiServer, Authorization, Route, ServerConfig};
+use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -33,11 +33,11 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// `routes` are what it does besides keeping `resources`.
+    /// `routes` are what it does besides keeping the resources, whose writes pass the plugins beside them.
     pub async fn open(
         front: FrontProxy,
         store: (Kind, &Path),
-        resources: Vec<Resource>,
+        (resources, admission): (Vec<Resource>, Vec<Arc<dyn Admission>>),
         mut routes: Vec<Arc<dyn Route>>,
         world: &World,
     ) -> anyhow::Result<Self> {
@@ -48,7 +48,7 @@ impl Behind {
             store: engine.store(),
             world: world.clone(),
             resources,
-            admission: Vec::new(),
+            admission,
             authentication: Box::new(move |_| Authentication {
                 front_proxy: Some(front),
                 // Who is nobody may ask for the server's health.

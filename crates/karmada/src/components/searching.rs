@@ -42,7 +42,7 @@ async fn open(
     let mut resources = crate::apiserver::resources_of(GROUP, true);
     resources.retain(|it| offers.has(&it.info.resource.plural));
     let routes: Vec<Arc<dyn Route>> = vec![search];
-    Behind::open(front, store, resources, routes, world).await
+    Behind::open(front, store, (resources, Vec::new()), routes, world).await
 }
 
 pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
