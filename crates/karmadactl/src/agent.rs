@@ -13,7 +13,7 @@ use crate::context::cluster_of;
 use crate::error::Error;
 use crate::join::{
     account_objects, account_secret, cluster_id, create_if_absent, decoded, goes_with, impersonator_objects,
-    impersonator_secret, namespace, put_secret, text,
+    impersonator_secret, namespace, own_id, put_secret, text,
 };
 use crate::resources;
 
@@ -46,6 +46,7 @@ pub fn register<'a>(
 ) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let id = cluster_id(member).await?;
+        refuse_itself(control, wanted, &id).await?;
         refuse_another(control, &wanted.name, &id).await?;
         let secrets = prepare(member, wanted).await?;
         let failed = |error: Error| Error::message(format!("failed to register with karmada control plane: {error}"));
@@ -58,6 +59,18 @@ pub fn skips_verification(kubeconfig: &str) -> bool {
     cluster_of(kubeconfig, None).is_some_and(|cluster| cluster["insecure-skip-tls-verify"] == true)
 }
 
+async fn refuse_itself(control: &Client, wanted: &Registration, id: &str) -> Result<(), Error> {
+    if own_id(control).await?.as_deref() != Some(id) {
+        return Ok(());
+    }
+    Err(Error::message(format!(
+        "cluster {} is the control plane itself: both have the ID {id} (the UID of namespace kube-system); nothing was \
+         changed. Give the kubeconfig of the member with --kubeconfig and that of the control plane with \
+         --karmada-kubeconfig",
+        wanted.name
+    )))
+}
+
 async fn refuse_another(control: &Client, name: &str, id: &str) -> Result<(), Error> {
     let clusters = control.list(&resources::CLUSTER, None, &ListOptions::default()).await;
     for cluster in clusters.map_err(Error::client("list clusters"))?.items {
@@ -65,7 +78,12 @@ async fn refuse_another(control: &Client, name: &str, id: &str) -> Result<(), Er
         let other = text(&tree["spec"]["id"]);
         if other == id && cluster.name() != name {
             let known = cluster.name();
-            return Err(Error::message(format!("the same cluster has been registered with name {known}")));
+            let message = format!(
+                "the same cluster has been registered with name {known}: both have the ID {id} (the UID of namespace \
+                 kube-system); nothing was changed. Start the agent with --cluster-name {known}, or remove cluster \
+                 {known} first"
+            );
+            return Err(Error::message(message));
         }
         // Upstream would take over the name, and what is propagated to the other cluster with it.
         if cluster.name() == name && !other.is_empty() && other != id {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object, ObjectKey};
+use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
 use client::Client;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -96,7 +96,8 @@ pub fn join<'a>(
 ) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let id = cluster_id(&member.client).await?;
-        refuse_registered(control, name, &id).await?;
+        refuse_itself(control, name, &member.endpoint, &id).await?;
+        refuse_registered(control, name, &member.endpoint, &id).await?;
         if options.dry_run {
             return Ok(());
         }
@@ -119,18 +120,58 @@ pub fn cluster_id<'a>(member: &'a Client) -> BoxFuture<'a, Result<String, Error>
     })
 }
 
-async fn refuse_registered(control: &Client, name: &str, id: &str) -> Result<(), Error> {
+/// The ID of the control plane; `None` when it has none, or does not show it to the user. Its admission then compares.
+pub(crate) async fn own_id(control: &Client) -> Result<Option<String>, Error> {
+    match control.get(&resources::NAMESPACE, &ObjectKey::cluster("kube-system")).await {
+        Ok(namespace) => Ok(Some(namespace.uid().to_owned())),
+        Err(error) if error.is_not_found() || error.reason() == Some(StatusReason::Forbidden) => Ok(None),
+        Err(error) => Err(Error::client("get namespace kube-system of the control plane")(error)),
+    }
+}
+
+/// A control plane that is its own member would apply its templates to themselves.
+async fn refuse_itself(control: &Client, name: &str, endpoint: &str, id: &str) -> Result<(), Error> {
+    if own_id(control).await?.as_deref() != Some(id) {
+        return Ok(());
+    }
+    let at = if endpoint.is_empty() { String::new() } else { format!(" at {endpoint}") };
+    Err(Error::message(format!(
+        "cluster {name}{at} is the control plane itself: both have the ID {id} (the UID of namespace kube-system); \
+         nothing was changed. Give the kubeconfig of another cluster with --cluster-kubeconfig and --cluster-context"
+    )))
+}
+
+async fn refuse_registered(control: &Client, name: &str, endpoint: &str, id: &str) -> Result<(), Error> {
     let clusters = control
         .list(&resources::CLUSTER, None, &client::ListOptions::default())
         .await
         .map_err(Error::client("list clusters"))?;
     for cluster in &clusters.items {
         let tree = decoded(cluster)?;
-        if cluster.name() == name || tree["spec"]["id"] == id {
-            return Err(Error::message(format!("the cluster ID {id} or the cluster name {name} has been registered")));
+        if let Some(why) = registered(name, endpoint, id, cluster.name(), &tree["spec"]) {
+            // Scripts know upstream's words, which come first.
+            let upstream = format!("the cluster ID {id} or the cluster name {name} has been registered");
+            return Err(Error::message(format!("{upstream}: {why}; nothing was changed")));
         }
     }
     Ok(())
+}
+
+/// Why a cluster cannot be joined beside one that is joined already, and what to do; `None` when it can.
+fn registered(name: &str, endpoint: &str, id: &str, other: &str, spec: &Value) -> Option<String> {
+    let (its_id, its_endpoint) = (text(&spec["id"]), text(&spec["apiEndpoint"]));
+    match (other == name, its_id == id) {
+        (true, true) => Some(format!("the cluster at {endpoint} is already joined as {name}")),
+        (false, true) => Some(format!(
+            "the cluster at {endpoint} is already joined as {other} (at {its_endpoint}); to give it the name {name}, \
+             first run: karmadactl unjoin {other}"
+        )),
+        (true, false) => Some(format!(
+            "the name {name} is that of another cluster (ID {its_id}, at {its_endpoint}); choose another name, or first \
+             run: karmadactl unjoin {name}"
+        )),
+        (false, false) => None,
+    }
 }
 
 struct Credentials {
@@ -372,6 +413,33 @@ pub(crate) async fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn which_clusters_are_registered() {
+        let joined = json!({"id": "a", "apiEndpoint": "https://1"});
+        for (name, id, expected) in [
+            ("m2", "b", None),
+            ("m1", "a", Some("the cluster at https://2 is already joined as m1")),
+            (
+                "m2",
+                "a",
+                Some(
+                    "the cluster at https://2 is already joined as m1 (at https://1); to give it the name m2, first run: \
+                     karmadactl unjoin m1",
+                ),
+            ),
+            (
+                "m1",
+                "b",
+                Some(
+                    "the name m1 is that of another cluster (ID a, at https://1); choose another name, or first run: \
+                     karmadactl unjoin m1",
+                ),
+            ),
+        ] {
+            assert_eq!(registered(name, "https://2", id, "m1", &joined).as_deref(), expected, "{name} {id}");
+        }
+    }
 
     fn args(names: &[&str]) -> Vec<String> {
         names.iter().map(|name| (*name).to_owned()).collect()

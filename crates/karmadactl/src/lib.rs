@@ -8,6 +8,7 @@ mod api_resources;
 mod cli;
 mod context;
 mod cordon;
+mod departure;
 mod error;
 mod get;
 mod interpret;

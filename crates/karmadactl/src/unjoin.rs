@@ -10,8 +10,9 @@ use client::Client;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::departure::{Departure, Objects, SHOWN_LEFT};
 use crate::error::Error;
-use crate::join::decoded;
+use crate::join::{decoded, own_id, text};
 use crate::{Context, resources};
 
 const POLL: Duration = Duration::from_secs(1);
@@ -61,16 +62,22 @@ pub fn run<'a>(
             Some(_) => Some(context.member(kubeconfig, Some(kube_context.unwrap_or(name)), "unjoining").await?.client),
             None => None,
         };
+        let mut id = text(&cluster["spec"]["id"]);
         if let Some(member) = &member {
-            check_identity(context, member, name, cluster["spec"]["id"].as_str().unwrap_or_default()).await?;
+            id = check_identity(context, member, name, id).await?;
         }
+        let own = own_id(&control).await?;
+        let preview = Departure::plan(&cluster, &works(&control, name).await?, own.as_deref()).render(name);
         if options.dry_run {
+            context.print(&preview);
             return Ok(());
         }
+        context.log(&preview);
+        let shares = shares_credentials(&control, name, id, own).await?;
         delete_cluster(context, &control, name, options).await?;
         let ns = &options.cluster_namespace;
         match member {
-            Some(member) => clean_member(&member, name, ns).await.map_err(|error| {
+            Some(member) => clean_member(&member, name, ns, shares).await.map_err(|error| {
                 Error::message(format!(
                     "cluster {name} is unjoined, but {} were left in it: {error}",
                     credentials(name, ns)
@@ -87,18 +94,41 @@ pub fn run<'a>(
     })
 }
 
-/// Refuses to clean up in another cluster than the one that is unjoined.
-async fn check_identity(context: &Context, member: &Client, name: &str, id: &str) -> Result<(), Error> {
+/// Refuses to clean up in another cluster than the one that is unjoined; returns its ID.
+async fn check_identity(context: &Context, member: &Client, name: &str, id: String) -> Result<String, Error> {
     match crate::join::cluster_id(member).await {
         Ok(found) if !id.is_empty() && found != id => Err(Error::message(format!(
             "the kubeconfig leads to the cluster with ID {found}, but cluster {name} has ID {id}; nothing was changed"
         ))),
-        Ok(_) => Ok(()),
+        Ok(found) => Ok(found),
         Err(error) => {
             context.log(&format!("cluster {name} does not answer by its kubeconfig: {error}\n"));
-            Ok(())
+            Ok(id)
         }
     }
+}
+
+/// The Works of a cluster.
+async fn works(control: &Client, cluster: &str) -> Result<Vec<Value>, Error> {
+    let namespace = format!("karmada-es-{cluster}");
+    let works = control.list(&resources::WORK, Some(&namespace), &client::ListOptions::default()).await;
+    let works = works.map_err(Error::client(format!("list works in {namespace}")))?;
+    works.items.iter().map(|work| decoded(work)).collect()
+}
+
+/// Whether the namespace of the credentials also has those of another registration: in the control plane itself those of
+/// all members, in a cluster that is joined twice those of the other name.
+async fn shares_credentials(control: &Client, name: &str, id: String, own: Option<String>) -> Result<bool, Error> {
+    if id.is_empty() || own.as_ref() == Some(&id) {
+        return Ok(!id.is_empty());
+    }
+    let clusters = control.list(&resources::CLUSTER, None, &client::ListOptions::default()).await;
+    for other in clusters.map_err(Error::client("list clusters"))?.items {
+        if other.name() != name && decoded(&other)?["spec"]["id"] == id.as_str() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// What a join creates in a member, as text.
@@ -128,7 +158,7 @@ async fn delete_cluster(context: &Context, control: &Client, name: &str, options
     if !options.force {
         context
             .log(&format!("Failed to delete cluster object. cluster name: {name}, error: context deadline exceeded\n"));
-        return Err(Error::message("context deadline exceeded"));
+        return Err(timed_out(name, &Objects::of(&works(control, name).await?), &options.cluster_namespace));
     }
     context.log(&format!(
         "Deleting the cluster object timed out. cluster name: {name}, error: context deadline exceeded\n"
@@ -136,44 +166,38 @@ async fn delete_cluster(context: &Context, control: &Client, name: &str, options
     context.log(&format!("Start forced deletion. cluster name: {name}\n"));
     let left = force(control, name).await?;
     context.log("Forced deletion is complete.\n");
-    if !left.is_empty() {
-        context.log(&format!("cluster {name} did not answer, these objects were left in it:\n"));
-        left.iter().for_each(|object| context.log(&format!("  {object}\n")));
+    if left.count() > 0 {
+        let lines = left.lines(SHOWN_LEFT);
+        context.log(&format!("cluster {name} did not answer, these objects were left in it:\n{lines}"));
     }
     Ok(())
 }
 
-/// Drops the finalizers that wait for the unreachable cluster; answers what it still holds of ours.
-async fn force(control: &Client, name: &str) -> Result<Vec<String>, Error> {
+/// Drops the finalizers that wait for the unreachable cluster; returns the objects it still holds.
+async fn force(control: &Client, name: &str) -> Result<Objects, Error> {
     let namespace = format!("karmada-es-{name}");
-    let works = control
-        .list(&resources::WORK, Some(&namespace), &client::ListOptions::default())
-        .await
-        .map_err(Error::client(format!("list works in {namespace}")))?;
-    let mut left = Vec::new();
-    for work in &works.items {
-        left.extend(manifests(&decoded(work)?));
+    let works = works(control, name).await?;
+    for work in &works {
+        let key = ObjectKey::namespaced(namespace.as_str(), text(&work["metadata"]["name"]));
         // Deleted first: the finalizer of a Work that is to stay would come back.
-        delete_if_present(control, &resources::WORK, &work.key()).await?;
-        drop_finalizer(control, &resources::WORK, &work.key(), "karmada.io/execution-controller").await?;
+        delete_if_present(control, &resources::WORK, &key).await?;
+        drop_finalizer(control, &resources::WORK, &key, "karmada.io/execution-controller").await?;
     }
     delete_if_present(control, &resources::NAMESPACE, &ObjectKey::cluster(namespace)).await?;
     drop_finalizer(control, &resources::CLUSTER, &ObjectKey::cluster(name), "karmada.io/cluster-controller").await?;
-    left.sort();
-    Ok(left)
+    Ok(Objects::of(&works))
 }
 
-/// The objects a Work put into its cluster.
-fn manifests(work: &Value) -> Vec<String> {
-    let one = |manifest: &Value| {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let (kind, metadata) = (text(&manifest["kind"]), &manifest["metadata"]);
-        match metadata["namespace"].as_str() {
-            Some(namespace) => format!("{kind} {namespace}/{}", text(&metadata["name"])),
-            None => format!("{kind} {}", text(&metadata["name"])),
-        }
-    };
-    work["spec"]["workload"]["manifests"].as_array().into_iter().flatten().map(one).collect()
+/// What `--force` would do about a cluster that does not let go, and what it would leave there.
+fn timed_out(name: &str, left: &Objects, ns: &str) -> Error {
+    let credentials = credentials(name, ns);
+    Error::message(format!(
+        "context deadline exceeded: cluster {name} did not confirm the deletion of {}. Its removal goes on; wait longer \
+         with --wait, or remove it without an answer with --force, which would leave in cluster {name}:\n{}  \
+         {credentials}",
+        left.counted(),
+        left.lines(SHOWN_LEFT)
+    ))
 }
 
 /// A controller may be writing at the same time; then the newer state is read once more.
@@ -193,13 +217,17 @@ async fn drop_finalizer(control: &Client, resource: &ApiResource, key: &ObjectKe
     Ok(())
 }
 
-async fn clean_member(member: &Client, name: &str, ns: &str) -> Result<(), Error> {
+/// Deletes what the join created; the namespace only when no other registration uses it.
+async fn clean_member(member: &Client, name: &str, ns: &str, shares: bool) -> Result<(), Error> {
     let rbac = ObjectKey::cluster(format!("karmada-controller-manager:karmada-{name}"));
     delete_if_present(member, &resources::CLUSTER_ROLE_BINDING, &rbac).await?;
     delete_if_present(member, &resources::CLUSTER_ROLE, &rbac).await?;
     let account = ObjectKey::namespaced(ns, format!("karmada-{name}"));
     delete_if_present(member, &resources::SERVICE_ACCOUNT, &account).await?;
-    delete_if_present(member, &resources::NAMESPACE, &ObjectKey::cluster(ns)).await
+    match shares {
+        true => delete_if_present(member, &resources::SECRET, &account).await,
+        false => delete_if_present(member, &resources::NAMESPACE, &ObjectKey::cluster(ns)).await,
+    }
 }
 
 async fn delete_if_present(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Result<(), Error> {
@@ -214,11 +242,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_work_put_into_its_cluster() {
+    fn a_time_out_names_what_force_would_leave() {
         let work = json!({"spec": {"workload": {"manifests": [
             {"kind": "Deployment", "metadata": {"namespace": "default", "name": "nginx"}},
             {"kind": "ClusterRole", "metadata": {"name": "reader"}}]}}});
-        assert_eq!(manifests(&work), ["Deployment default/nginx", "ClusterRole reader"]);
-        assert!(manifests(&json!({})).is_empty());
+        let error = timed_out("m1", &Objects::of([&work]), "karmada-cluster").render();
+        let expected = "error: context deadline exceeded: cluster m1 did not confirm the deletion of 2 objects. Its removal \
+                        goes on; wait longer with --wait, or remove it without an answer with --force, which would leave \
+                        in cluster m1:\n  ClusterRole (1): reader\n  Deployment (1): default/nginx\n  namespace \
+                        karmada-cluster and the ClusterRole and ClusterRoleBinding \
+                        karmada-controller-manager:karmada-m1\n";
+        assert_eq!(error, expected);
     }
 }
