@@ -84,6 +84,11 @@ pub trait Admission: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Texts for `Warning` headers about an object that was validated.
+    fn warnings(&self, _request: &AdmissionRequest<'_>) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What it validated was not stored after all: another plugin refused, or somebody else was first. Takes back what
     /// validation wrote down.
     fn undo<'a>(&'a self, _request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {

@@ -373,6 +373,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Texts for `Warning` headers about an object that was validated.
+    pub(crate) fn warnings(&self, request: &AdmissionRequest<'_>) -> Vec<String> {
+        self.plugins(request).flat_map(|plugin| plugin.warnings(request)).collect()
+    }
+
     /// Whether it is to create what is known to exist. Validation writes nothing down for that.
     pub(crate) fn repeats(&self, request: &AdmissionRequest<'_>) -> bool {
         let named = &request.info.resource;

@@ -67,6 +67,14 @@ impl Admission for KarmadaAdmission {
         Box::pin(std::future::ready(outcome))
     }
 
+    fn warnings(&self, request: &AdmissionRequest<'_>) -> Vec<String> {
+        let named = &request.info.resource;
+        match request.object.as_deref().filter(|_| request.subresource.is_empty()) {
+            Some(object) => admission::warnings(&named.group, &named.kind, object, &self.0.options, true),
+            None => Vec::new(),
+        }
+    }
+
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         Box::pin(async move {
             let Some((asked, webhook)) = asked(false, request) else { return Ok(()) };

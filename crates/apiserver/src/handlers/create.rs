@@ -125,7 +125,8 @@ impl Call<'_> {
         let request = self.admission(operation, &key, None, Some(&mut object), dry_run);
         let repeats = self.server.repeats(&request);
         self.server.validate(&request).await?;
-        let mut warnings = strategy.warnings(&object);
+        let mut warnings = self.server.warnings(&request);
+        warnings.extend(strategy.warnings(&object));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(odd_finalizers(None, &object));

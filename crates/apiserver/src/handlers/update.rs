@@ -225,8 +225,10 @@ impl Call<'_> {
         }
         wrong.extend(strategy.validate_update(&self.context(dry_run), old, &new));
         self.refuse_invalid(&key.name, &wrong)?;
-        self.server.validate(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await?;
-        let mut warnings = strategy.warnings(&new);
+        let request = self.admission(operation, key, Some(old), Some(&mut new), dry_run);
+        self.server.validate(&request).await?;
+        let mut warnings = self.server.warnings(&request);
+        warnings.extend(strategy.warnings(&new));
         warnings.extend(duplicates);
         if self.resource.info.custom {
             warnings.extend(odd_finalizers(Some(old), &new));

@@ -17,6 +17,7 @@ mod schedule;
 mod shown;
 mod taints;
 mod typed;
+mod warnings;
 pub mod webhooks;
 
 use apimachinery::field::ErrorList;
@@ -27,6 +28,7 @@ pub use mutating::mutate;
 pub(crate) use policies::fields as field_selector;
 pub(crate) use shown::text as shown;
 pub use typed::{decodes, encoded};
+pub use warnings::{Place, Row, WARNINGS, warnings};
 pub use webhooks::webhook;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +83,12 @@ pub struct Options {
     pub multiple_pod_templates: bool,
     /// Feature gate FederatedQuotaEnforcement.
     pub quota_enforcement: bool,
+    /// Feature gate PropagationPolicyPreemption.
+    pub preemption: bool,
+    /// Feature gate WorkloadAffinity.
+    pub workload_affinity: bool,
+    /// Feature gate Failover.
+    pub failover: bool,
     /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every text.
     pub compile_script: Option<CompileScript>,
 }

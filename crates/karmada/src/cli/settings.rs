@@ -16,6 +16,9 @@ pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admiss
         allow_no_execute_taint_policy: given.is_true("allow-no-execute-taint-policy")?,
         multiple_pod_templates: given.gates.is_open(gates::MULTIPLE_POD_TEMPLATES_SCHEDULING),
         quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
+        preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
+        workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
+        failover: given.gates.is_open(gates::FAILOVER),
         ..Default::default()
     })
 }

@@ -17,10 +17,13 @@ pub async fn answer(rules: &Rules, webhook: &Webhook, review: &Value) -> (Value,
     // A request without an id gets the answer one with an empty id would.
     let uid = request["uid"].as_str().unwrap_or_default();
     let (response, code) = match judge(rules, webhook, request).await {
-        Ok(Verdict { patch, message }) => {
+        Ok(Verdict { patch, message, warnings }) => {
             let mut response = json!({ "uid": uid, "allowed": true, "status": { "metadata": {}, "code": 200 } });
             if !message.is_empty() {
                 response["status"]["message"] = json!(message);
+            }
+            if !warnings.is_empty() {
+                response["warnings"] = json!(warnings);
             }
             if !patch.is_empty() {
                 response["patchType"] = json!("JSONPatch");
@@ -51,11 +54,13 @@ pub fn unread(code: u16, message: &str) -> Value {
     json!({ "response": refused("", code, "", message) })
 }
 
-/// Of a request that is let through: how the object is changed, or what is said of it.
+/// Of a request that is let through: how the object is changed, or what is reported about it.
 #[derive(Default)]
 struct Verdict {
     patch: Vec<Value>,
     message: String,
+    /// `Warning` headers of the API server that sent the review.
+    warnings: Vec<String>,
 }
 
 async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verdict, Refusal> {
@@ -96,7 +101,11 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
         // Nothing was checked against a schema here, other than where the rules run within the API server.
         admission::decodes(webhook.group, webhook.kind, object)?;
         let message = rules.validate(asked, object).await?;
-        return Ok(Verdict { message, ..Verdict::default() });
+        let warnings = match operation {
+            Operation::Delete => Vec::new(),
+            _ => admission::warnings(&group, &kind, object, &rules.options, false),
+        };
+        return Ok(Verdict { message, warnings, ..Verdict::default() });
     }
     let mut changed = object.clone();
     rules.mutate(asked, &mut changed)?;

@@ -115,6 +115,96 @@ async fn refusals_are_those_of_webhooks() {
     opened.close().await.expect("an end");
 }
 
+/// A Cluster with this ID, and how it is answered.
+async fn cluster(client: &Client, id: &str) -> (u16, Value) {
+    post(client, CLUSTERS, "Cluster", json!({"syncMode": "Pull", "id": id})).await
+}
+
+#[tokio::test]
+async fn an_id_belongs_to_one_cluster() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let opened = server(directory.path()).await;
+    let client = opened.client("test");
+    let (code, first) = cluster(&client, "a").await;
+    let name = first["metadata"]["name"].as_str().expect("a name");
+    assert_eq!(code, 201, "{first}");
+    let system = client.request(Method::GET, "/api/v1/namespaces/kube-system", None).await.expect("a namespace");
+    let system: Value = serde_json::from_slice(&system).expect("JSON");
+    let own = system["metadata"]["uid"].as_str().expect("a UID");
+    for (id, cause, message) in [
+        ("a", "FieldValueDuplicate", format!("Duplicate value: \"a\": cluster {name} has this ID, so ")),
+        (own, "FieldValueForbidden", format!("Forbidden: {own} is the ID of this control plane itself, ")),
+    ] {
+        let (code, status) = cluster(&client, id).await;
+        assert_eq!((code, &status["reason"]), (422, &json!("Invalid")), "{status}");
+        let found = &status["details"]["causes"][0];
+        assert_eq!((&found["field"], &found["reason"]), (&json!("spec.id"), &json!(cause)));
+        assert!(found["message"].as_str().is_some_and(|text| text.starts_with(&message)), "{found}");
+    }
+    // Both look before either is stored.
+    let (left, right) = futures::join!(cluster(&client, "b"), cluster(&client, "b"));
+    let mut codes = [left.0, right.0];
+    codes.sort_unstable();
+    assert_eq!(codes, [201, 422], "{} {}", left.1, right.1);
+    // What is stored stays writable; it cannot become another's.
+    let path = format!("{CLUSTERS}/{name}");
+    let patch = async |spec: Value| {
+        let request = http::Request::builder().method(Method::PATCH).uri(&path);
+        let request = request.header("content-type", "application/merge-patch+json");
+        let request = request.body(transport::full(json!({ "spec": spec }).to_string())).expect("a request");
+        client.send(request).await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(patch(json!({"provider": "p"})).await, 200);
+    assert_eq!(patch(json!({"id": "b"})).await, 422);
+    assert_eq!(patch(json!({"id": "c"})).await, 200);
+    assert_eq!(cluster(&client, "a").await.0, 201, "it is free again");
+    opened.close().await.expect("an end");
+}
+
+#[tokio::test]
+async fn what_has_no_effect_is_answered_with_a_warning() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let opened = server(directory.path()).await;
+    let client = opened.client("test");
+    let send = async |method: Method, path: &str, type_: &str, body: Value| {
+        let request = http::Request::builder().method(method).uri(path).header("content-type", type_);
+        let request = request.body(transport::full(body.to_string())).expect("a request");
+        let response = client.send(request).await.expect("an answer");
+        assert!(response.status().is_success(), "{path}: {}", response.status());
+        let texts = response.headers().get_all("warning").iter().map(|it| it.to_str().expect("text").to_owned());
+        texts.collect::<Vec<_>>()
+    };
+    let policy = |spec: Value| {
+        json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "default"}, "spec": selecting(spec)})
+    };
+    let failover = json!({"failover": {"cluster": {"purgeMode": "Directly"}}, "preemption": "Always"});
+    let expected = [
+        "299 - \"spec.failover.cluster: this version does not move applications away from clusters that fail; change the \
+         placement to move them\"",
+        "299 - \"spec.preemption: Always has an effect only with the feature gate PropagationPolicyPreemption=true\"",
+    ];
+    let json_type = "application/json";
+    assert_eq!(send(Method::POST, POLICIES, json_type, policy(failover)).await, expected);
+    let one = format!("{POLICIES}/p");
+    let label = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"priority": 1}});
+    assert_eq!(send(Method::PATCH, &one, "application/merge-patch+json", label).await, expected);
+    let applied = policy(json!({"preemption": "Always"}));
+    let apply = format!("{one}?fieldManager=test&force=true");
+    assert_eq!(send(Method::PATCH, &apply, "application/apply-patch+yaml", applied).await, expected);
+    let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "w"}});
+    let path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    let texts = send(Method::POST, path, json_type, hooks).await;
+    assert!(
+        texts[0].contains("ValidatingWebhookConfiguration: this API server calls no admission webhooks"),
+        "{texts:?}"
+    );
+    let quiet = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}});
+    assert!(send(Method::POST, "/api/v1/namespaces/default/configmaps", json_type, quiet).await.is_empty());
+    opened.close().await.expect("an end");
+}
+
 #[tokio::test]
 async fn what_is_stored_has_passed_through_a_type() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -77,12 +77,35 @@ async fn a_cluster_joins_and_leaves() {
 
     let id = there(member.client(), &namespaces(), ObjectKey::cluster("kube-system")).await["metadata"]["uid"].clone();
     let id = id.as_str().expect("a UID");
-    for name in ["member1", "other"] {
-        let again = fleet.karmadactl(&["join", name, "--cluster-kubeconfig", &config]).await;
-        refused(&again, &format!("the cluster ID {id} or the cluster name {name} has been registered"));
-    }
-
     let other = fleet.member("other").await;
+    let (url, its_url) = (member.url(), other.url());
+    for (name, config, why) in [
+        ("member1", member.kubeconfig(), format!("the cluster at {url} is already joined as member1")),
+        (
+            "other",
+            member.kubeconfig(),
+            format!(
+                "the cluster at {url} is already joined as member1 (at {url}); to give it the name other, first run: \
+                 karmadactl unjoin member1"
+            ),
+        ),
+        (
+            "member1",
+            other.kubeconfig(),
+            format!(
+                "the name member1 is that of another cluster (ID {id}, at {url}); choose another name, or first run: \
+                 karmadactl unjoin member1"
+            ),
+        ),
+    ] {
+        let again = fleet.karmadactl(&["join", name, "--cluster-kubeconfig", config.to_str().expect("text")]).await;
+        let prefix = "error: the cluster ID ";
+        let end = format!(" or the cluster name {name} has been registered: {why}; nothing was changed\n");
+        assert!(again.err.starts_with(prefix) && again.err.ends_with(&end), "{}", again.err);
+        assert_eq!(again.code, Some(1));
+    }
+    assert_eq!(find(other.client(), &namespaces(), ObjectKey::cluster(NS)).await, None, "{its_url} is as it was");
+
     let wrong = other.kubeconfig().to_str().expect("text");
     let wrong = ["unjoin", "member1", "--cluster-kubeconfig", wrong, "--cluster-context", "other"];
     let wrong = fleet.karmadactl(&wrong).await;
@@ -90,7 +113,13 @@ async fn a_cluster_joins_and_leaves() {
     assert_eq!(wrong.code, Some(1));
     there(control, &Cluster::api_resource(), ObjectKey::cluster("member1")).await;
 
+    let preview = fleet.karmadactl(&["unjoin", "member1", "--dry-run"]).await.ok();
+    let expected = "2 objects are deleted in cluster member1:\n  ClusterRole (1): karmada-impersonator\n  \
+                    ClusterRoleBinding (1): karmada-impersonator\n";
+    assert_eq!(preview, expected);
+    there(control, &Cluster::api_resource(), ObjectKey::cluster("member1")).await;
     let left = fleet.karmadactl(&["unjoin", "member1", "--cluster-kubeconfig", &config]).await;
+    assert!(left.err.starts_with(expected), "{}", left.err);
     assert_eq!(left.ok(), "");
     let role = ObjectKey::cluster("karmada-controller-manager:karmada-member1");
     for resource in [cluster_roles(), cluster_role_bindings()] {
@@ -163,10 +192,16 @@ async fn an_unreachable_cluster_leaves_only_by_force_and_what_it_keeps_is_said()
 
     let patient = fleet.karmadactl(&["unjoin", "member1", "--wait", "2s"]).await;
     assert_eq!((patient.code, patient.out.as_str()), (Some(1), ""));
-    let waiting = "Waiting for the cluster object member1 to be deleted\n";
-    let end = "Failed to delete cluster object. cluster name: member1, error: context deadline exceeded\n\
-               error: context deadline exceeded\n";
-    assert!(patient.err.starts_with(waiting) && patient.err.ends_with(end), "{}", patient.err);
+    for part in [
+        "\nWaiting for the cluster object member1 to be deleted\n",
+        "\nFailed to delete cluster object. cluster name: member1, error: context deadline exceeded\n\
+         error: context deadline exceeded: cluster member1 did not confirm the deletion of 2 objects. Its removal goes on; \
+         wait longer with --wait, or remove it without an answer with --force, which would leave in cluster member1:\n  \
+         ClusterRole (1): karmada-impersonator\n  ClusterRoleBinding (1): karmada-impersonator\n  namespace \
+         karmada-cluster and the ClusterRole and ClusterRoleBinding karmada-controller-manager:karmada-member1\n",
+    ] {
+        assert!(patient.err.contains(part), "{part}\nin\n{}", patient.err);
+    }
     let cluster = there(control, &Cluster::api_resource(), key.clone()).await;
     assert_eq!(cluster["metadata"]["finalizers"], json!(["karmada.io/cluster-controller"]));
 
@@ -175,8 +210,8 @@ async fn an_unreachable_cluster_leaves_only_by_force_and_what_it_keeps_is_said()
     for part in [
         "Deleting the cluster object timed out. cluster name: member1, error: context deadline exceeded\n",
         "Start forced deletion. cluster name: member1\nForced deletion is complete.\n",
-        "cluster member1 did not answer, these objects were left in it:\n  ClusterRole karmada-impersonator\n  \
-         ClusterRoleBinding karmada-impersonator\n",
+        "cluster member1 did not answer, these objects were left in it:\n  ClusterRole (1): karmada-impersonator\n  \
+         ClusterRoleBinding (1): karmada-impersonator\n",
         "namespace karmada-cluster and the ClusterRole and ClusterRoleBinding \
          karmada-controller-manager:karmada-member1 were left in cluster member1",
     ] {
@@ -184,6 +219,81 @@ async fn an_unreachable_cluster_leaves_only_by_force_and_what_it_keeps_is_said()
     }
     gone(control, &Cluster::api_resource(), key).await;
     gone(control, &namespaces(), ObjectKey::cluster("karmada-es-member1")).await;
+}
+
+/// The credentials that an earlier version's join would have made in the control plane, for itself.
+async fn credentials_of_itself(control: &Client) {
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "itself"}, "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+        "name": "cluster-admin"}, "subjects": [{"kind": "ServiceAccount", "name": "karmada-itself", "namespace": NS}]});
+    let account = |kind: &str| {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": "karmada-itself",
+        "namespace": NS, "annotations": {"kubernetes.io/service-account.name": "karmada-itself"}}})
+    };
+    let mut token = account("Secret");
+    token["type"] = json!("kubernetes.io/service-account-token");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NS}});
+    let accounts = ApiResource::namespaced("", "v1", "ServiceAccount", "serviceaccounts");
+    for (resource, object) in [
+        (&namespaces(), namespace),
+        (&accounts, account("ServiceAccount")),
+        (&cluster_role_bindings(), binding),
+        (&secrets(), token),
+    ] {
+        control.create(resource, &object).await.expect("created");
+    }
+    let data = until("the token", async || {
+        let secret = find(control, &secrets(), ObjectKey::namespaced(NS, "karmada-itself")).await?;
+        secret["data"]["token"].is_string().then(|| secret["data"].clone())
+    })
+    .await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "itself", "namespace": NS},
+        "data": {"token": data["token"], "caBundle": data["ca.crt"]}});
+    control.create(&secrets(), &secret).await.expect("created");
+}
+
+#[tokio::test]
+async fn a_control_plane_does_not_join_itself() {
+    let fleet = Fleet::start(&[]).await;
+    let control = fleet.plane.client();
+    let config = fleet.kubeconfig();
+    let config = config.to_str().expect("text");
+    let url = fleet.plane.socket().expect("a socket").url.clone();
+    let own = there(control, &namespaces(), ObjectKey::cluster("kube-system")).await["metadata"]["uid"].clone();
+    let own = own.as_str().expect("a UID");
+
+    let ran = fleet.karmadactl(&["join", "itself", "--cluster-kubeconfig", config]).await;
+    refused(
+        &ran,
+        &format!(
+            "cluster itself at {url} is the control plane itself: both have the ID {own} (the UID of namespace \
+             kube-system); nothing was changed. Give the kubeconfig of another cluster with --cluster-kubeconfig and \
+             --cluster-context"
+        ),
+    );
+    assert_eq!(find(control, &namespaces(), ObjectKey::cluster(NS)).await, None);
+    let wanted = karmadactl::agent::Registration { name: "itself".into(), namespace: NS.into(), ..Default::default() };
+    let registered = karmadactl::agent::register(control, control, &wanted).await.map_err(|error| error.to_string());
+    assert!(registered.is_err_and(|error| error.starts_with("cluster itself is the control plane itself: ")));
+
+    // By hand, without an ID.
+    credentials_of_itself(control).await;
+    let by_hand = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "itself"},
+        "spec": {"syncMode": "Push", "apiEndpoint": url, "secretRef": {"namespace": NS, "name": "itself"}}});
+    control.create(&Cluster::api_resource(), &by_hand).await.expect("created");
+    until("it is known for what it is", async || {
+        let cluster = there(control, &Cluster::api_resource(), ObjectKey::cluster("itself")).await;
+        let conditions = cluster["status"]["conditions"].as_array()?;
+        conditions.iter().any(|it| it["reason"] == "ClusterIsControlPlane" && it["status"] == "False").then_some(())
+    })
+    .await;
+    let context = ["--cluster-context", "karmada-apiserver"];
+    let left = fleet.karmadactl(&[&["unjoin", "itself", "--cluster-kubeconfig", config][..], &context].concat()).await;
+    let kept = "Cluster itself is not ready (ClusterIsControlPlane): nothing is deleted in it.\n";
+    assert!(left.err.starts_with(kept), "{}", left.err);
+    assert_eq!(left.ok(), "");
+    there(control, &namespaces(), ObjectKey::cluster(NS)).await;
+    assert_eq!(find(control, &secrets(), ObjectKey::namespaced(NS, "karmada-itself")).await, None);
 }
 
 #[tokio::test]

@@ -57,6 +57,15 @@ async fn a_policy_is_filled_in_and_then_judged() {
     assert!(object["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"].is_string());
     assert_eq!(review(&service, "/validate-propagationpolicy", request.clone()).await["allowed"], true);
 
+    assert_eq!(review(&service, "/validate-propagationpolicy", request.clone()).await.get("warnings"), None);
+
+    let mut warned = request.clone();
+    warned["object"]["spec"]["failover"] = json!({"cluster": {}});
+    let warnings =
+        json!(["spec.failover.cluster: this version does not move applications away from clusters that fail; \
+                           change the placement to move them"]);
+    assert_eq!(review(&service, "/validate-propagationpolicy", warned).await["warnings"], warnings);
+
     request["object"]["spec"]["preemption"] = json!("Always");
     let answer = review(&service, "/validate-propagationpolicy", request).await;
     assert_eq!(answer["allowed"], false);

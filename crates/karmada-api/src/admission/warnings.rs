@@ -1,0 +1,340 @@
+//! Kinds and fields that are accepted and have no effect in this version, as one table. A write of one is answered with
+//! the text of its row in a `Warning` header. A row goes when its feature comes.
+
+use serde_json::Value;
+
+use super::Options;
+use crate::gates;
+
+/// Where something has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Wherever Karmada's components run.
+    Everywhere,
+    /// Where our API server is used; kube-apiserver itself acts on it.
+    OurServer,
+}
+
+/// One thing without effect.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    pub group: &'static str,
+    pub kinds: &'static [&'static str],
+    /// The field; empty for the whole kind.
+    pub field: &'static str,
+    pub place: Place,
+    /// The feature gate that gives it an effect.
+    pub gate: Option<&'static str>,
+    /// What does not happen, and what to do instead. Follows the kind or the field.
+    pub text: &'static str,
+    applies: fn(&Value, &Options) -> bool,
+}
+
+const POLICY: &str = "policy.karmada.io";
+const ADMISSION: &str = "admissionregistration.k8s.io";
+const PROPAGATION: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
+
+const fn whole(group: &'static str, kinds: &'static [&'static str], text: &'static str) -> Row {
+    Row { group, kinds, field: "", place: Place::Everywhere, gate: None, text, applies: |_, _| true }
+}
+
+const fn field(
+    group: &'static str,
+    kinds: &'static [&'static str],
+    field: &'static str,
+    text: &'static str,
+    applies: fn(&Value, &Options) -> bool,
+) -> Row {
+    Row { group, kinds, field, place: Place::Everywhere, gate: None, text, applies }
+}
+
+const fn gated(row: Row, gate: &'static str) -> Row {
+    Row { gate: Some(gate), ..row }
+}
+
+const fn of_our_server(row: Row) -> Row {
+    Row { place: Place::OurServer, ..row }
+}
+
+/// All of them, by group.
+pub static WARNINGS: &[Row] = &[
+    whole(
+        "autoscaling.karmada.io",
+        &["FederatedHPA"],
+        "no controller of this version scales by it; propagate a HorizontalPodAutoscaler to the clusters instead",
+    ),
+    whole(
+        "autoscaling.karmada.io",
+        &["CronFederatedHPA"],
+        "no controller of this version scales by it; change the replicas of the workload instead",
+    ),
+    whole(
+        "networking.karmada.io",
+        &["MultiClusterService"],
+        "no controller of this version acts on it; a PropagationPolicy propagates the Service, but not its endpoints",
+    ),
+    whole(
+        "networking.karmada.io",
+        &["MultiClusterIngress"],
+        "nothing in this version acts on it; it needs a provider beside the control plane, such as \
+         multi-cluster-ingress-nginx",
+    ),
+    whole(
+        "multicluster.x-k8s.io",
+        &["ServiceExport"],
+        "it can be propagated, but this version does not collect the endpoints of the Service",
+    ),
+    whole(
+        "multicluster.x-k8s.io",
+        &["ServiceImport"],
+        "it can be propagated, but this version does not bring endpoints of other clusters to it",
+    ),
+    whole(
+        "apps.karmada.io",
+        &["WorkloadRebalancer"],
+        "no controller of this version acts on it; set spec.rescheduleTriggeredAt of the ResourceBindings instead",
+    ),
+    whole(
+        "remedy.karmada.io",
+        &["Remedy"],
+        "its actions are written to the status of clusters, but this version does not carry them out",
+    ),
+    field(
+        POLICY,
+        PROPAGATION,
+        "spec.failover.application",
+        "this version does not move applications that are unhealthy",
+        |object, _| !object["spec"]["failover"]["application"].is_null(),
+    ),
+    field(
+        POLICY,
+        PROPAGATION,
+        "spec.failover.cluster",
+        "this version does not move applications away from clusters that fail; change the placement to move them",
+        |object, _| !object["spec"]["failover"]["cluster"].is_null(),
+    ),
+    gated(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.preemption",
+            "Always has an effect only with the feature gate PropagationPolicyPreemption=true",
+            |object, options| object["spec"]["preemption"] == "Always" && !options.preemption,
+        ),
+        gates::PROPAGATION_POLICY_PREEMPTION,
+    ),
+    gated(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.placement.workloadAffinity",
+            "it has an effect only with the feature gate WorkloadAffinity=true",
+            |object, options| !object["spec"]["placement"]["workloadAffinity"].is_null() && !options.workload_affinity,
+        ),
+        gates::WORKLOAD_AFFINITY,
+    ),
+    gated(
+        Row {
+            applies: |_, options| !options.failover,
+            ..whole(
+                POLICY,
+                &["ClusterTaintPolicy"],
+                "it taints clusters only with the feature gate Failover=true; see kubectl taint for taints by hand",
+            )
+        },
+        gates::FAILOVER,
+    ),
+    field(
+        POLICY,
+        &["ClusterTaintPolicy"],
+        "spec.taints",
+        "this version does not evict workloads because of the effect NoExecute; it keeps new ones away",
+        |object, options| options.failover && evicts(&object["spec"]["taints"]),
+    ),
+    gated(
+        field(
+            POLICY,
+            &["FederatedResourceQuota"],
+            "spec.overall",
+            "it is enforced only with the feature gate FederatedQuotaEnforcement=true",
+            |object, options| !object["spec"]["overall"].is_null() && !options.quota_enforcement,
+        ),
+        gates::FEDERATED_QUOTA_ENFORCEMENT,
+    ),
+    field(
+        POLICY,
+        &["FederatedResourceQuota"],
+        "spec.staticAssignments",
+        "this version creates no ResourceQuotas in the clusters; propagate ResourceQuotas with a PropagationPolicy instead",
+        |object, _| !is_empty(&object["spec"]["staticAssignments"]),
+    ),
+    field(
+        "cluster.karmada.io",
+        &["Cluster"],
+        "spec.taints",
+        "this version does not evict workloads because of the effect NoExecute; it keeps new ones away",
+        |object, _| evicts(&object["spec"]["taints"]),
+    ),
+    field(
+        "search.karmada.io",
+        &["ResourceRegistry"],
+        "spec.backendStore.openSearch",
+        "this version keeps what it finds in memory only, and writes nothing to OpenSearch",
+        |object, _| !object["spec"]["backendStore"]["openSearch"].is_null(),
+    ),
+    of_our_server(whole(
+        ADMISSION,
+        &["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"],
+        "this API server calls no admission webhooks; propagated to clusters, it works there",
+    )),
+    of_our_server(whole(
+        ADMISSION,
+        &[
+            "ValidatingAdmissionPolicy",
+            "ValidatingAdmissionPolicyBinding",
+            "MutatingAdmissionPolicy",
+            "MutatingAdmissionPolicyBinding",
+        ],
+        "this API server evaluates no admission policies; propagated to clusters, it works there",
+    )),
+    of_our_server(field(
+        "apiregistration.k8s.io",
+        &["APIService"],
+        "spec.service",
+        "this API server passes no requests on to other API servers",
+        |object, _| !object["spec"]["service"].is_null(),
+    )),
+    of_our_server(whole(
+        "flowcontrol.apiserver.k8s.io",
+        &["FlowSchema", "PriorityLevelConfiguration"],
+        "this API server does not limit requests by priority and fairness",
+    )),
+];
+
+fn evicts(taints: &Value) -> bool {
+    taints.as_array().into_iter().flatten().any(|taint| taint["effect"] == crate::constants::taints::NO_EXECUTE)
+}
+
+fn is_empty(list: &Value) -> bool {
+    list.as_array().is_none_or(Vec::is_empty)
+}
+
+/// The warnings for an object that is created or updated. Kinds without rows cost the comparison of a few names.
+pub fn warnings(group: &str, kind: &str, object: &Value, options: &Options, ours: bool) -> Vec<String> {
+    let rows = WARNINGS.iter().filter(|row| row.group == group && row.kinds.contains(&kind));
+    let rows = rows.filter(|row| (ours || row.place == Place::Everywhere) && (row.applies)(object, options));
+    rows.map(|row| {
+        let subject = if row.field.is_empty() { kind } else { row.field };
+        format!("{subject}: {}", row.text)
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const OPEN: Options = Options {
+        preemption: true,
+        workload_affinity: true,
+        failover: true,
+        quota_enforcement: true,
+        allow_no_execute_taint_policy: false,
+        multiple_pod_templates: false,
+        compile_script: None,
+    };
+
+    /// An object, what it is warned of with the gates closed, and with them open: the fields, or the kind.
+    #[test]
+    fn what_has_no_effect() {
+        let closed = Options::default();
+        let evicting = json!({"taints": [{"key": "k", "effect": "NoExecute"}]});
+        let mild = json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
+        for (group, kind, spec, with_closed, with_open) in [
+            ("autoscaling.karmada.io", "FederatedHPA", json!({}), "FederatedHPA", "FederatedHPA"),
+            ("autoscaling.karmada.io", "CronFederatedHPA", json!({}), "CronFederatedHPA", "CronFederatedHPA"),
+            ("networking.karmada.io", "MultiClusterService", json!({}), "MultiClusterService", "MultiClusterService"),
+            ("networking.karmada.io", "MultiClusterIngress", json!({}), "MultiClusterIngress", "MultiClusterIngress"),
+            ("multicluster.x-k8s.io", "ServiceExport", json!({}), "ServiceExport", "ServiceExport"),
+            ("multicluster.x-k8s.io", "ServiceImport", json!({}), "ServiceImport", "ServiceImport"),
+            ("apps.karmada.io", "WorkloadRebalancer", json!({}), "WorkloadRebalancer", "WorkloadRebalancer"),
+            ("remedy.karmada.io", "Remedy", json!({}), "Remedy", "Remedy"),
+            (POLICY, "PropagationPolicy", json!({"failover": {}, "preemption": "Never"}), "", ""),
+            (
+                POLICY,
+                "PropagationPolicy",
+                json!({"failover": {"application": {}}}),
+                "spec.failover.application",
+                "spec.failover.application",
+            ),
+            (
+                POLICY,
+                "ClusterPropagationPolicy",
+                json!({"failover": {"cluster": {}}, "preemption": "Always"}),
+                "spec.failover.cluster spec.preemption",
+                "spec.failover.cluster",
+            ),
+            (
+                POLICY,
+                "PropagationPolicy",
+                json!({"placement": {"workloadAffinity": {}}}),
+                "spec.placement.workloadAffinity",
+                "",
+            ),
+            (POLICY, "OverridePolicy", json!({}), "", ""),
+            (POLICY, "ClusterTaintPolicy", evicting.clone(), "ClusterTaintPolicy", "spec.taints"),
+            (POLICY, "ClusterTaintPolicy", mild.clone(), "ClusterTaintPolicy", ""),
+            (POLICY, "FederatedResourceQuota", json!({"overall": {}, "staticAssignments": []}), "spec.overall", ""),
+            (
+                POLICY,
+                "FederatedResourceQuota",
+                json!({"overall": {}, "staticAssignments": [{}]}),
+                "spec.overall spec.staticAssignments",
+                "spec.staticAssignments",
+            ),
+            ("cluster.karmada.io", "Cluster", evicting, "spec.taints", "spec.taints"),
+            ("cluster.karmada.io", "Cluster", mild, "", ""),
+            ("search.karmada.io", "ResourceRegistry", json!({}), "", ""),
+            (
+                "search.karmada.io",
+                "ResourceRegistry",
+                json!({"backendStore": {"openSearch": {}}}),
+                "spec.backendStore.openSearch",
+                "spec.backendStore.openSearch",
+            ),
+            ("apps", "Deployment", json!({}), "", ""),
+        ] {
+            let object = json!({ "spec": spec });
+            let found = |options: &Options| {
+                let texts = warnings(group, kind, &object, options, false);
+                texts.iter().filter_map(|text| text.split(':').next()).collect::<Vec<_>>().join(" ")
+            };
+            assert_eq!((found(&closed).as_str(), found(&OPEN).as_str()), (with_closed, with_open), "{kind} {spec}");
+        }
+        for (group, kind, spec, expected) in [
+            (ADMISSION, "ValidatingWebhookConfiguration", json!(null), 1),
+            (ADMISSION, "MutatingAdmissionPolicyBinding", json!({}), 1),
+            ("apiregistration.k8s.io", "APIService", json!({"service": null}), 0),
+            ("apiregistration.k8s.io", "APIService", json!({"service": {"name": "s"}}), 1),
+            ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 1),
+        ] {
+            let object = json!({ "spec": spec });
+            assert_eq!(warnings(group, kind, &object, &closed, true).len(), expected, "{kind}");
+            assert_eq!(warnings(group, kind, &object, &closed, false).len(), 0, "kube-apiserver acts on {kind}");
+        }
+    }
+
+    /// kube-apiserver cuts texts off after 256 bytes, and drops those after 4 KiB of them.
+    #[test]
+    fn texts_are_short_and_plain() {
+        for row in WARNINGS {
+            let subject = row.kinds.iter().map(|kind| kind.len()).max().unwrap_or_default().max(row.field.len());
+            assert!(subject + row.text.len() + 2 <= 200, "{}", row.text);
+            assert!(row.text.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{}", row.text);
+            assert!(row.gate.is_none_or(|gate| row.text.contains(gate)), "{}", row.text);
+        }
+        assert!(WARNINGS.len() * 256 <= 8 * 1024);
+    }
+}
