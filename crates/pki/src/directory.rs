@@ -1,18 +1,20 @@
 //! The key material of one control plane in one directory: made at the first start, taken up at every later one.
 //!
-//! A file that exists is never overwritten, with one exception: the server certificate is issued anew when the names
-//! it must carry have changed or it is about to expire; the authority that clients trust stays.
+//! A file that exists is never overwritten, with one exception: the server certificate is reissued when the names it
+//! must carry have changed or it is about to expire; the authority that clients trust stays.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use world::World;
-use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authority::{Authority, KeyPairPem, ServerNames};
 use crate::files::{self, Access};
-use crate::{Error, Holder, holder, token};
+use crate::{Error, Holder, holder, serving, token};
 
 /// A server certificate with less time left than this is issued anew at start.
 const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -111,29 +113,20 @@ fn split(text: &str) -> KeyPairPem {
     KeyPairPem { certificate: certificate.to_owned(), key: key.to_owned() }
 }
 
-/// Whether a certificate carries every name and lasts long enough.
+/// Whether a certificate carries exactly these names and lasts long enough. A name that is no longer wanted counts too:
+/// a server must not answer to it any more.
 fn serves(certificate: &str, names: &ServerNames, world: &World) -> Result<bool, Error> {
     let der = holder::pem_to_der(certificate)?;
     let renew_before = i64::try_from(RENEW_BEFORE.as_secs()).unwrap_or(i64::MAX);
     if !Holder::from_der(&der)?.is_valid_at(world.now().as_second().saturating_add(renew_before)) {
         return Ok(false);
     }
-    let unreadable = |error: &dyn std::fmt::Display| Error::ParseCertificate(error.to_string());
-    let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| unreadable(&error))?;
-    let Some(present) = parsed.subject_alternative_name().map_err(|error| unreadable(&error))? else {
-        return Ok(false);
-    };
-    let present = &present.value.general_names;
-    let has_dns =
-        |name: &String| present.iter().any(|general| matches!(general, GeneralName::DNSName(dns) if dns == name));
-    let has_address = |address: &std::net::IpAddr| {
-        let octets = match address {
-            std::net::IpAddr::V4(v4) => v4.octets().to_vec(),
-            std::net::IpAddr::V6(v6) => v6.octets().to_vec(),
-        };
-        present.iter().any(|general| matches!(general, GeneralName::IPAddress(bytes) if *bytes == octets))
-    };
-    Ok(names.dns.iter().all(has_dns) && names.addresses.iter().all(has_address))
+    let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| Error::ParseCertificate(error.to_string()))?;
+    let (dns, addresses) = serving::names(&parsed)?;
+    let dns: BTreeSet<String> = dns.into_iter().collect();
+    let addresses: BTreeSet<IpAddr> = addresses.into_iter().collect();
+    Ok(dns == names.dns.iter().map(|name| name.to_ascii_lowercase()).collect()
+        && addresses == names.addresses.iter().copied().collect())
 }
 
 fn service_account_key(directory: &Path) -> Result<String, Error> {

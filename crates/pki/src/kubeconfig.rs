@@ -37,6 +37,9 @@ pub struct Cluster {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub certificate_authority_data: String,
     pub server: String,
+    /// The name in the server's certificate, where it is not the host of `server`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tls_server_name: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,7 +93,11 @@ impl Kubeconfig {
             kind: "Config".into(),
             clusters: vec![NamedCluster {
                 name: cluster.into(),
-                cluster: Cluster { certificate_authority_data: STANDARD.encode(authority_pem), server: server.into() },
+                cluster: Cluster {
+                    certificate_authority_data: STANDARD.encode(authority_pem),
+                    server: server.into(),
+                    tls_server_name: String::new(),
+                },
             }],
             contexts: vec![NamedContext {
                 name: cluster.into(),
@@ -100,6 +107,14 @@ impl Kubeconfig {
             preferences: Preferences::default(),
             users: vec![NamedUser { name: user_name.into(), user }],
         }
+    }
+
+    /// Clients verify the server's certificate by this name instead of the host of its URL.
+    pub fn with_server_name(mut self, name: &str) -> Self {
+        for cluster in &mut self.clusters {
+            name.clone_into(&mut cluster.cluster.tls_server_name);
+        }
+        self
     }
 
     pub fn to_yaml(&self) -> Result<String, Error> {

@@ -11,6 +11,7 @@ pub mod files;
 pub mod holder;
 pub mod kubeconfig;
 pub mod request;
+pub mod serving;
 mod subject;
 pub mod token;
 
@@ -18,6 +19,7 @@ pub use authority::{Authority, KeyPairPem, ServerNames};
 pub use directory::Directory;
 pub use holder::Holder;
 pub use kubeconfig::Kubeconfig;
+pub use serving::ServingCertificate;
 pub use token::{Claims, Signer, Verifier};
 
 /// What failed; the inner error is the source.

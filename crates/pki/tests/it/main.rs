@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pki::{Authority, Claims, Directory, Holder, ServerNames, Signer, Verifier, request, token};
+use pki::{Authority, Claims, Directory, Holder, ServerNames, ServingCertificate, Signer, Verifier, request, token};
 use world::World;
 
 fn world() -> World {
@@ -40,6 +40,33 @@ async fn a_request_is_signed_with_its_own_subject() {
     let der = pki::holder::pem_to_der(&certificate).expect("pem");
     let (_, signed) = x509_parser::parse_x509_certificate(&der).expect("certificate");
     signed.verify_signature(Some(issuer.public_key())).expect("signed by the authority");
+}
+
+#[tokio::test]
+async fn a_serving_certificate_is_read_with_its_chain() {
+    let world = world();
+    let (authority, root) = Authority::generate("their-ca", &world).expect("authority");
+    let names = ServerNames {
+        common_name: "api".into(),
+        dns: vec!["api.example.org".into(), "*.k8s.example.org".into()],
+        addresses: vec!["203.0.113.10".parse().expect("an address")],
+    };
+    let pair = authority.issue_server(&names, &world).expect("certificate");
+    let alone = ServingCertificate::from_pem(&pair.certificate).expect("readable");
+    assert_eq!(alone.names(), ["api.example.org", "*.k8s.example.org", "203.0.113.10"]);
+    assert_eq!(alone.anchors, ServingCertificate::from_pem(&alone.anchors).expect("itself").anchors);
+    let now = world.now().as_second();
+    assert!(alone.not_before < now && now < alone.not_after);
+    let chained = format!("{}{}{}", pair.certificate, pair.key, root.certificate);
+    let chained = ServingCertificate::from_pem(&chained).expect("readable");
+    assert_eq!(holder_of(&chained.anchors), holder_of(&root.certificate));
+    for text in ["", "certificate", &pair.key, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        assert!(ServingCertificate::from_pem(text).is_err(), "{text:?}");
+    }
+}
+
+fn holder_of(pem: &str) -> Holder {
+    Holder::from_pem(pem).expect("a certificate")
 }
 
 #[test]
@@ -89,6 +116,13 @@ async fn a_directory_is_made_once_and_kept() {
     let renewed = Directory::open(temporary.path(), &more, &world).expect("renewed");
     assert_ne!(renewed.server, second.server);
     assert_eq!(renewed.authority.certificate(), first.authority.certificate());
+    assert_eq!(renewed.admin, first.admin);
+    let fewer = Directory::open(temporary.path(), &names, &world).expect("renewed");
+    assert_ne!(fewer.server, renewed.server, "a name that is no longer wanted must go");
+    assert_eq!(fewer.authority.certificate(), first.authority.certificate());
+    let in_capitals = ServerNames::api_server("karmada-apiserver", &["API.example.org".into()]);
+    let issued = Directory::open(temporary.path(), &in_capitals, &world).expect("renewed").server;
+    assert_eq!(Directory::open(temporary.path(), &in_capitals, &world).expect("kept").server, issued);
 
     std::fs::remove_file(temporary.path().join("ca.key")).expect("removed");
     let error = Directory::open(temporary.path(), &names, &world).expect_err("half an authority is refused");
