@@ -1,5 +1,5 @@
-//! The objects besides roles and namespaces that every API server has from its first start. They are made when they are
-//! missing and then are their owner's.
+//! The objects besides roles and namespaces that every API server has from its first start. They are created when they
+//! are missing; later only the ports and addresses of `default/kubernetes` are brought up to date.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,24 +10,53 @@ use serde_json::{Value, json};
 
 use crate::discovery::order;
 
-/// Where a server is found, as its own service says it.
+/// Where a server is reached, as its own service `default/kubernetes` has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Front {
     /// The first address of the service range, which belongs to the service `kubernetes`.
     pub cluster_ip: IpAddr,
-    /// The server's own address, where it is one that others can call.
+    /// The address at which other machines reach the server, if there is one; never a loopback address.
     pub address: Option<IpAddr>,
     pub port: u16,
 }
 
 impl Front {
-    /// kube-apiserver's port, where the server's own is not known yet.
-    const USUAL_PORT: u16 = 6443;
+    /// kube-apiserver's port, for a server without a socket.
+    pub const USUAL_PORT: u16 = 6443;
+}
 
-    /// `bound` is the address the server listens on; others cannot call a loopback or unspecified one.
-    pub fn new(cluster_ip: IpAddr, bound: IpAddr, port: u16) -> Self {
-        let address = Some(bound).filter(|ip| !ip.is_loopback() && !ip.is_unspecified());
-        Self { cluster_ip, address, port: if port == 0 { Self::USUAL_PORT } else { port } }
+/// The merge patch that brings a live object of [`front`] to what is wanted; `None` when nothing differs. Other fields
+/// stay as they are.
+pub fn front_change(live: &Value, wanted: &Value) -> Option<Value> {
+    let owned: &[&str] = match wanted["kind"].as_str() {
+        Some("Service") => &["/spec/ports"],
+        Some("Endpoints") => &["/subsets"],
+        _ => &["/endpoints", "/ports"],
+    };
+    let differs = |pointer: &&str| match (live.pointer(pointer), wanted.pointer(pointer)) {
+        (Some(live), Some(wanted)) => !holds(live, wanted),
+        (live, wanted) => live.is_some() || wanted.is_some(),
+    };
+    if !owned.iter().any(differs) {
+        return None;
+    }
+    Some(match wanted["kind"].as_str() {
+        Some("Service") => json!({"spec": {"ports": wanted["spec"]["ports"]}}),
+        Some("Endpoints") => json!({"subsets": wanted["subsets"]}),
+        _ => json!({"endpoints": wanted["endpoints"], "ports": wanted["ports"]}),
+    })
+}
+
+/// Whether `live` has everything of `wanted`; fields that the server fills in do not count.
+fn holds(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => {
+            wanted.iter().all(|(key, wanted)| live.get(key).is_some_and(|live| holds(live, wanted)))
+        }
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len() && live.iter().zip(wanted).all(|(live, wanted)| holds(live, wanted))
+        }
+        _ => live == wanted,
     }
 }
 
@@ -154,15 +183,45 @@ mod tests {
         assert_eq!(service_cidr(&Ranges::default())["spec"], json!({"cidrs": ["10.96.0.0/12"]}));
     }
 
+    fn front_of(address: Option<&str>, port: u16) -> Vec<Value> {
+        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
+        front(Front { cluster_ip: ip("10.96.0.1"), address: address.map(ip), port })
+    }
+
     #[test]
     fn the_front_names_endpoints_only_where_others_can_call() {
-        let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
-        for (bound, count) in [("127.0.0.1", 1), ("0.0.0.0", 1), ("192.0.2.7", 3)] {
-            assert_eq!(front(Front::new(ip("10.96.0.1"), ip(bound), 0)).len(), count, "{bound}");
+        for (address, count) in [(None, 1), (Some("192.0.2.7"), 3)] {
+            assert_eq!(front_of(address, 6443).len(), count, "{address:?}");
         }
-        let service = &front(Front::new(ip("10.96.0.1"), ip("127.0.0.1"), 5443))[0];
+        let service = &front_of(None, 5443)[0];
         assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
         assert_eq!(service["spec"]["ports"][0]["targetPort"], 5443);
+    }
+
+    #[test]
+    fn another_address_or_port_changes_the_live_objects() {
+        let live = front_of(Some("192.0.2.7"), 6443).into_iter().map(|mut object| {
+            // What the server fills in.
+            object["metadata"]["uid"] = json!("u");
+            if let Some(endpoint) = object.pointer_mut("/endpoints/0/conditions") {
+                endpoint["serving"] = json!(true);
+            }
+            object
+        });
+        let live: Vec<Value> = live.collect();
+        let changed = |address: &str, port: u16| -> Vec<Option<Value>> {
+            let wanted = front_of(Some(address), port);
+            live.iter().zip(&wanted).map(|(live, wanted)| front_change(live, wanted)).collect()
+        };
+        assert_eq!(changed("192.0.2.7", 6443), [None, None, None]);
+        let moved = changed("203.0.113.10", 6443);
+        assert_eq!(moved[0], None);
+        assert_eq!(moved[1].as_ref().expect("a patch")["subsets"][0]["addresses"], json!([{"ip": "203.0.113.10"}]));
+        assert_eq!(moved[2].as_ref().expect("a patch")["endpoints"][0]["addresses"], json!(["203.0.113.10"]));
+        let port = changed("192.0.2.7", 443);
+        assert_eq!(port[0].as_ref().expect("a patch")["spec"]["ports"][0]["targetPort"], 443);
+        assert_eq!(port[1].as_ref().expect("a patch")["subsets"][0]["ports"][0]["port"], 443);
+        assert_eq!(port[2].as_ref().expect("a patch")["ports"][0]["port"], 443);
     }
 
     #[test]

@@ -90,11 +90,11 @@ pub struct Switches {
 /// A name in the flags that cannot be obeyed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SwitchError {
-    #[error("{flag} plugin {name:?} is unknown")]
+    #[error("--{flag}: plugin {name:?} is unknown; check the spelling")]
     Unknown { flag: &'static str, name: String },
-    #[error("enable-admission-plugins plugin {0:?} is not part of this server: leave it out")]
+    #[error("--enable-admission-plugins: plugin {0:?} is not part of this version; leave it out")]
     Missing(String),
-    #[error("{0:?} in enable-admission-plugins and disable-admission-plugins overlapped")]
+    #[error("{0:?} in --enable-admission-plugins and --disable-admission-plugins overlapped; leave it out of one")]
     Both(String),
 }
 
@@ -122,7 +122,9 @@ pub fn built_in(services: Ranges, world: &World, switches: &Switches) -> Result<
     Ok(plugins)
 }
 
-fn check(switches: &Switches) -> Result<(), SwitchError> {
+/// # Errors
+/// As [`built_in`].
+pub fn check(switches: &Switches) -> Result<(), SwitchError> {
     let lists = [("enable-admission-plugins", &switches.enable), ("disable-admission-plugins", &switches.disable)];
     for (flag, names) in lists {
         if let Some(name) = names.iter().find(|name| !TABLE.iter().any(|row| row.name == **name)) {
@@ -165,8 +167,11 @@ mod tests {
         assert_eq!(of(&["LimitRanger"], &["PodSecurity", "Priority"]), Ok(all - 2));
         assert_eq!(of(&[], &["NamespaceLifecycle"]), Ok(all + 1), "a marker instead of a plugin");
         assert_eq!(of(&[], &["AlwaysPullImages", "ValidatingAdmissionWebhook"]), Ok(all));
-        assert_eq!(of(&["Nope"], &[]), Err("enable-admission-plugins plugin \"Nope\" is unknown".to_owned()));
-        assert!(of(&["AlwaysPullImages"], &[]).is_err_and(|why| why.contains("not part of this server")));
+        assert_eq!(
+            of(&["Nope"], &[]),
+            Err("--enable-admission-plugins: plugin \"Nope\" is unknown; check the spelling".to_owned())
+        );
+        assert!(of(&["AlwaysPullImages"], &[]).is_err_and(|why| why.contains("not part of this version")));
         assert!(of(&["Priority"], &["Priority"]).is_err_and(|why| why.contains("overlapped")));
     }
 }

@@ -37,4 +37,4 @@ pub use lease::{Monitoring, Renewal};
 pub use members::{Connector, Member, MemberError, Members, endpoint_of};
 pub use propagation::cluster_status::Graces;
 pub use skip::{Skip, SkipError};
-pub use table::{CONTROLLERS, Controller, Place, SelectionError, start};
+pub use table::{CONTROLLERS, Controller, Place, SelectionError, check, start};

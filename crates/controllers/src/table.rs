@@ -136,18 +136,27 @@ const OFF_UNLESS_NAMED: [&str; 2] = ["hpaScaleTargetMarker", "deploymentReplicas
 #[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
 pub struct SelectionError(String);
 
-/// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
-/// and `-name` to leave one out; the first that fits decides.
+/// Whether every name in a selection is one of a controller.
 ///
 /// # Errors
-/// A name that no controller has; nothing is started then.
-pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task::JoinHandle<()>>, SelectionError> {
+/// The first that is not.
+pub fn check(selection: &[String]) -> Result<(), SelectionError> {
     for word in selection {
         let name = word.strip_prefix('-').unwrap_or(word);
         if name != "*" && !CONTROLLERS.iter().any(|controller| controller.name == name) {
             return Err(SelectionError(name.to_owned()));
         }
     }
+    Ok(())
+}
+
+/// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
+/// and `-name` to leave one out; the first that fits decides.
+///
+/// # Errors
+/// A name that no controller has; nothing is started then.
+pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task::JoinHandle<()>>, SelectionError> {
+    check(selection)?;
     let here = |controller: &&Controller| context.agent_of.is_none() || controller.place == Place::Both;
     let chosen = CONTROLLERS.iter().filter(here).filter(|controller| is_selected(controller.name, selection));
     let metrics = &context.metrics.registry;

@@ -121,6 +121,14 @@ struct Peer {
     breaker: Mutex<Breaker>,
 }
 
+impl Settings {
+    /// # Errors
+    /// Certificates that cannot be used.
+    pub fn check(&self) -> Result<(), TlsError> {
+        self.tls.as_ref().map(ClientTls::config).transpose().map(drop)
+    }
+}
+
 impl Connections {
     /// # Errors
     /// Certificates that cannot be used.

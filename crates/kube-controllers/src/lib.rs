@@ -26,4 +26,4 @@ mod volume_protection;
 
 pub use context::{Context, Settings};
 pub use running::{Running, Starting};
-pub use table::{CONTROLLERS, Controller, SelectionError, start};
+pub use table::{CONTROLLERS, Controller, SelectionError, check, start};

@@ -142,6 +142,20 @@ pub static CONTROLLERS: &[Controller] = &[
 #[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
 pub struct SelectionError(String);
 
+/// Whether every name in a selection is one of a controller.
+///
+/// # Errors
+/// The first that is not.
+pub fn check(selection: &[String]) -> Result<(), SelectionError> {
+    for word in selection {
+        let name = word.strip_prefix('-').unwrap_or(word);
+        if name != "*" && !CONTROLLERS.iter().any(|controller| controller.is(name)) {
+            return Err(SelectionError(name.to_owned()));
+        }
+    }
+    Ok(())
+}
+
 /// Starts the selected controllers, each on a task of its own. `selection` is what `--controllers` takes: `*`, names,
 /// and `-name` to leave one out; the first that fits decides, and nothing means all. `informers` may be those of
 /// others on the same server: each resource is then watched and kept once. Must be called inside a tokio runtime.
@@ -155,12 +169,7 @@ pub fn start(
     selection: &[String],
     stop: CancellationToken,
 ) -> Result<Running, SelectionError> {
-    for word in selection {
-        let name = word.strip_prefix('-').unwrap_or(word);
-        if name != "*" && !CONTROLLERS.iter().any(|controller| controller.is(name)) {
-            return Err(SelectionError(name.to_owned()));
-        }
-    }
+    check(selection)?;
     let context = Context {
         mapper: Mapper::new(client.clone()),
         informers: informers.clone(),

@@ -22,6 +22,13 @@ pub enum TlsError {
     Config(#[source] rustls::Error),
 }
 
+impl TlsError {
+    /// Whether the key is one of another certificate.
+    pub fn is_other_key(&self) -> bool {
+        matches!(self, Self::Config(rustls::Error::InconsistentKeys(_)))
+    }
+}
+
 /// How a server presents itself.
 #[derive(Clone, Debug)]
 pub struct TlsConfig(pub(super) Arc<ServerConfig>);
