@@ -1,10 +1,36 @@
-//! Tells the tests whether kubectl and the Kubernetes client of Python are at hand, so that those that need them count as
-//! ignored where they are missing. With `KARMADA_REQUIRE_PEERS=1` (CI) they run, and fail, instead.
+//! Stamps the program with its commit and date, and finds out for the tests whether kubectl and the Kubernetes client of
+//! Python are at hand: those that need them count as ignored where they are missing. With `KARMADA_REQUIRE_PEERS=1` (CI)
+//! they run, and fail, instead.
+
+mod build_stamp;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::SystemTime;
 
 fn main() {
+    stamp();
+    peers();
+}
+
+fn stamp() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    #[expect(clippy::disallowed_methods, reason = "the date of the build is of the machine that builds")]
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let epoch = std::env::var("SOURCE_DATE_EPOCH").ok();
+    let development = std::env::var("PROFILE").is_ok_and(|profile| profile == "debug");
+    let (stamp, watched) = build_stamp::read(&root, epoch.as_deref(), now, development);
+    println!("cargo::rustc-env=KARMADA_BUILD_COMMIT={}", stamp.commit);
+    println!("cargo::rustc-env=KARMADA_BUILD_TREE_STATE={}", stamp.tree_state);
+    println!("cargo::rustc-env=KARMADA_BUILD_DATE={}", stamp.date);
+    println!("cargo::rerun-if-env-changed=SOURCE_DATE_EPOCH");
+    println!("cargo::rerun-if-changed=build_stamp.rs");
+    for path in watched {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+}
+
+fn peers() {
     println!("cargo::rustc-check-cfg=cfg(no_kubectl)");
     println!("cargo::rerun-if-env-changed=PATH");
     println!("cargo::rerun-if-env-changed=KARMADA_REQUIRE_PEERS");

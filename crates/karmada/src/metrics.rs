@@ -52,7 +52,7 @@ const TICKS: f64 = 100.0;
 
 /// Shows what this process is and takes; nothing but the build where there is no `/proc`.
 pub fn of_process(registry: &Registry) {
-    registry.gauges(&BUILD).set(&karmadactl::version::Build::default().fields(), 1.0);
+    registry.gauges(&BUILD).set(&karmadactl::version::Build::this().fields(), 1.0);
     registry.collect(|samples| {
         let texts = ["self/stat", "stat", "self/status", "self/limits"]
             .map(|path| std::fs::read_to_string(format!("/proc/{path}")).unwrap_or_default());

@@ -149,6 +149,9 @@ enum Command {
         /// Every command takes it, also one that asks no server.
         #[arg(long, hide = true)]
         kubeconfig: Option<PathBuf>,
+        /// One of 'yaml' or 'json'.
+        #[arg(short, long)]
+        output: Option<String>,
     },
 }
 
@@ -287,8 +290,8 @@ fn execute(program: &'static str, command: Command) -> BoxFuture<'static, Result
             Command::Interpret { control_plane, interpret } => {
                 interpret::execute_command(&context(control_plane), &interpret, &world::World::system()).await
             }
-            Command::Version { .. } => {
-                Context::default().print(&version::line(program));
+            Command::Version { output, .. } => {
+                Context::default().print(&version::text(program, output.as_deref())?);
                 Ok(())
             }
         }

@@ -1,36 +1,71 @@
 //! `version`: what this program is, in the form scripts parse.
 
-/// What was built, as upstream's fields. Go's stay, because e2e suites and scripts look for them; `go_version` says what
-/// built us instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Build {
-    pub version: String,
+use std::sync::OnceLock;
+
+use serde::Serialize;
+
+use crate::error::Error;
+
+/// The commit a program was built from and the date of the build; `unknown` where the build could not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
     pub commit: &'static str,
-    pub short_commit: &'static str,
+    /// `clean` or `dirty`: whether the sources differed from the commit.
     pub tree_state: &'static str,
+    pub date: &'static str,
+}
+
+static STAMP: OnceLock<Stamp> = OnceLock::new();
+
+/// Sets the stamp of this program, as a linker would; the first call counts. It is set at run time because a constant of
+/// this crate would have it compiled again with every commit, and every crate above it.
+pub fn stamp(stamp: Stamp) {
+    let _ = STAMP.set(stamp);
+}
+
+/// What was built, as upstream's fields. Go's stay, because e2e suites and scripts look for them; `go_version` has what
+/// built this program instead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Build {
+    #[serde(rename = "gitVersion")]
+    pub version: String,
+    #[serde(rename = "gitCommit")]
+    pub commit: &'static str,
+    #[serde(rename = "gitShortCommit")]
+    pub short_commit: &'static str,
+    #[serde(rename = "gitTreeState")]
+    pub tree_state: &'static str,
+    #[serde(rename = "buildDate")]
     pub date: &'static str,
     pub go_version: String,
     pub compiler: &'static str,
     pub platform: String,
 }
 
-impl Default for Build {
+/// As many digits as upstream's short commits have.
+const SHORT: usize = 9;
+
+impl Build {
     /// This program.
-    fn default() -> Self {
+    pub fn this() -> Self {
+        let unknown = Stamp { commit: "unknown", tree_state: "unknown", date: "unknown" };
+        Self::of(STAMP.get().copied().unwrap_or(unknown))
+    }
+
+    pub fn of(stamp: Stamp) -> Self {
         Self {
             version: format!("v{}", env!("CARGO_PKG_VERSION")),
-            commit: option_env!("KARMADA_GIT_COMMIT").unwrap_or("unknown"),
-            short_commit: option_env!("KARMADA_GIT_SHORT_COMMIT").unwrap_or("unknown"),
-            tree_state: "clean",
-            date: option_env!("KARMADA_BUILD_DATE").unwrap_or("1970-01-01T00:00:00Z"),
+            commit: stamp.commit,
+            short_commit: stamp.commit.get(..SHORT).unwrap_or(stamp.commit),
+            tree_state: stamp.tree_state,
+            date: stamp.date,
             go_version: format!("rust{}", env!("CARGO_PKG_RUST_VERSION")),
             compiler: "rustc",
             platform: format!("{}/{}", std::env::consts::OS, platform_arch()),
         }
     }
-}
 
-impl Build {
     /// In the order of the declaration.
     pub fn fields(&self) -> [&str; 8] {
         [
@@ -46,9 +81,23 @@ impl Build {
     }
 }
 
+/// What `version` prints: the line, or with `-o` the fields as a document.
+///
+/// # Errors
+/// A format that is neither json nor yaml.
+pub fn text(program: &str, output: Option<&str>) -> Result<String, Error> {
+    let encode = |error: serde_json::Error| Error::message(format!("encoding the version: {error}"));
+    match output {
+        None => Ok(line(program)),
+        Some("json") => Ok(format!("{}\n", serde_json::to_string_pretty(&Build::this()).map_err(encode)?)),
+        Some("yaml") => Ok(apimachinery::yaml::to_string(&serde_json::to_value(Build::this()).map_err(encode)?)),
+        Some(_) => Err(Error::message("--output must be 'yaml' or 'json'")),
+    }
+}
+
 /// The line upstream prints; `program` is `karmadactl` or `kubectl karmada`.
 pub fn line(program: &str) -> String {
-    let build = Build::default();
+    let build = Build::this();
     let [version, commit, short, tree, date, go, compiler, platform] = build.fields();
     format!(
         "{program} version: version.Info{{GitVersion:\"{version}\", GitCommit:\"{commit}\", GitShortCommit:\"{short}\", \
@@ -74,5 +123,33 @@ mod tests {
         for needle in ["kubectl karmada version: version.Info{", "GitVersion:\"v", "GoVersion:", "Platform:\"linux/"] {
             assert!(line.contains(needle), "{line}");
         }
+    }
+
+    #[test]
+    fn documents_have_the_same_fields() {
+        let json = super::text("karmadactl", Some("json")).expect("a format");
+        assert!(json.starts_with("{\n  \"gitVersion\": \"v"), "{json}");
+        let yaml = super::text("karmadactl", Some("yaml")).expect("a format");
+        for field in [
+            "gitVersion",
+            "gitCommit",
+            "gitShortCommit",
+            "gitTreeState",
+            "buildDate",
+            "goVersion",
+            "compiler",
+            "platform",
+        ] {
+            assert!(json.contains(&format!("\"{field}\": \"")) && yaml.contains(&format!("{field}: ")), "{json}{yaml}");
+        }
+        let error = super::text("karmadactl", Some("wide")).expect_err("no such format");
+        assert_eq!(error.to_string(), "--output must be 'yaml' or 'json'");
+    }
+
+    #[test]
+    fn a_commit_is_shortened_and_an_unknown_one_is_not() {
+        let stamp = |commit| super::Stamp { commit, tree_state: "clean", date: "2026-11-22T00:00:00Z" };
+        assert_eq!(super::Build::of(stamp("0123456789abcdef")).short_commit, "012345678");
+        assert_eq!(super::Build::of(stamp("unknown")).short_commit, "unknown");
     }
 }
