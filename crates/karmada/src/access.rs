@@ -1,7 +1,7 @@
 //! Who may speak to an API server and how: authentication from the data directory's keys, the routes every server has,
 //! and its socket.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,11 +14,12 @@ use apiserver::serve::{self, Limits, TlsConfig};
 use apiserver::tokens::Issuer;
 use apiserver::version::VersionInfo;
 use pki::{Signer, Verifier};
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 
 use crate::data_dir::DataDir;
+use crate::reach::Listen;
+use crate::sockets::Bound;
 
 /// `iss` and audience of service account tokens, as kube-apiserver has it inside a cluster.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
@@ -32,13 +33,7 @@ pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow:
     let verifier = verifier(data)?;
     let client_authority =
         ClientAuthority::from_pem(data.pki.authority.certificate()).context("reading the client authority")?;
-    let static_tokens = match token_auth_file {
-        None => None,
-        Some(path) => {
-            let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-            Some(StaticTokens::parse(&text).with_context(|| format!("reading {}", path.display()))?)
-        }
-    };
+    let static_tokens = token_auth_file.map(static_tokens).transpose()?;
     let audiences = vec![ISSUER.to_owned()];
     Ok(Box::new(move |lookup| Authentication {
         front_proxy: None,
@@ -47,6 +42,16 @@ pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow:
         service_accounts: Some(ServiceAccountTokens::new(verifier, audiences.clone(), audiences, lookup)),
         anonymous: true,
     }))
+}
+
+/// The tokens of `--token-auth-file`.
+///
+/// # Errors
+/// A file that cannot be read or parsed.
+pub fn static_tokens(path: &Path) -> anyhow::Result<StaticTokens> {
+    let attempt = || format!("--token-auth-file: reading {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(attempt)?;
+    StaticTokens::parse(&text).with_context(attempt)
 }
 
 /// Discovery and OpenAPI, access reviews, token requests.
@@ -67,7 +72,7 @@ fn verifier(data: &DataDir) -> anyhow::Result<Verifier> {
 /// What the kube-controllers of a server with these keys write and sign.
 pub fn controllers(data: &DataDir) -> anyhow::Result<kube_controllers::Settings> {
     Ok(kube_controllers::Settings {
-        root_ca_pem: Some(data.pki.authority.certificate().into()),
+        root_ca_pem: Some(data.trust.as_str().into()),
         token_signer: Some(Arc::new(signer(data)?)),
         signing_authority: Some(Arc::clone(&data.pki.authority)),
         ..Default::default()
@@ -78,29 +83,10 @@ fn signer(data: &DataDir) -> anyhow::Result<Signer> {
     Signer::from_pem(&data.pki.service_account_key).context("reading the service account key")
 }
 
-/// Where a server listens, and what its kubeconfig says.
-#[derive(Clone, Debug)]
-pub struct Listen {
-    pub bind_address: IpAddr,
-    /// 0 takes any free port.
-    pub secure_port: u16,
-    /// The kubeconfig's file name in the data directory.
-    pub kubeconfig: String,
-    /// The name of the cluster, user and context in it.
-    pub cluster: String,
-}
-
-impl Listen {
-    /// The addresses a server's certificate must name.
-    pub fn advertised(&self) -> Vec<String> {
-        vec!["localhost".into(), "127.0.0.1".into(), reachable(self.bind_address).to_string()]
-    }
-}
-
 /// An API server on its socket.
 pub struct Socket {
     pub address: SocketAddr,
-    /// What its clients are told to call.
+    /// The URL in its kubeconfig.
     pub url: String,
     pub kubeconfig: PathBuf,
     stop: CancellationToken,
@@ -109,31 +95,22 @@ pub struct Socket {
 
 impl Socket {
     /// Accepts connections, and writes the kubeconfig for them.
-    pub async fn open(service: ApiService, data: &DataDir, listen: &Listen) -> anyhow::Result<Self> {
-        let asked = SocketAddr::new(listen.bind_address, listen.secure_port);
-        let listener = TcpListener::bind(asked).await.with_context(|| format!("listening on {asked}"))?;
-        let address = listener.local_addr().context("reading the listener's address")?;
-        let tls = TlsConfig::new(&data.pki.server.certificate, &data.pki.server.key).context("setting up TLS")?;
-        let url = format!("https://{}", SocketAddr::new(reachable(address.ip()), address.port()));
-        let kubeconfig = data.write_kubeconfig(&listen.kubeconfig, &listen.cluster, &url)?;
+    pub async fn open(bound: Bound, service: ApiService, data: &DataDir, listen: &Listen) -> anyhow::Result<Self> {
+        let address = bound.address();
+        let tls = match &listen.certificate {
+            Some(own) => own.tls.clone(),
+            None => TlsConfig::new(&data.pki.server.certificate, &data.pki.server.key).context("setting up TLS")?,
+        };
+        let listener = bound.listen()?;
+        let kubeconfig = data.write_kubeconfig(listen)?;
         let stop = CancellationToken::new();
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
-        Ok(Self { address, url, kubeconfig, stop, serving })
+        Ok(Self { address, url: listen.url(), kubeconfig, stop, serving })
     }
 
     /// Lets requests in flight end.
     pub async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
         self.serving.await.context("ending the connections")
-    }
-}
-
-/// The address clients on this machine use for a server bound to `address`.
-fn reachable(address: IpAddr) -> IpAddr {
-    use std::net::{Ipv4Addr, Ipv6Addr};
-    match address {
-        IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        other => other,
     }
 }

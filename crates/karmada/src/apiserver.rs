@@ -6,7 +6,6 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
-use apiserver::bootstrap_objects::Front;
 use apiserver::crds::Converters;
 use apiserver::plugins::Switches;
 use apiserver::version::VersionInfo;
@@ -20,14 +19,16 @@ use storage::Store;
 use transport::Identity;
 use world::World;
 
-use crate::access::{self, Listen, Socket};
+use crate::access::{self, Socket};
 use crate::admission::KarmadaAdmission;
 use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::reach::Listen;
 use crate::rules::Rules;
 use crate::search::{Offers, Search};
+use crate::sockets::Bound;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -68,8 +69,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
-    let listen = &options.listen;
-    let front = Front::new(options.services.primary.first(), listen.bind_address, listen.secure_port);
+    let front = options.listen.front(&options.services);
     let client_ca = data.pki.authority.certificate();
     let mut more = crate::bootstrap::proxy_users();
     more.extend(crate::bootstrap::user_roles());
@@ -92,8 +92,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
 }
 
 async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> {
-    let (root, names, world) = (options.data_dir.clone(), options.listen.advertised(), world.clone());
-    tokio::task::spawn_blocking(move || DataDir::open(&root, &names, &world))
+    let (root, listen, world) = (options.data_dir.clone(), options.listen.clone(), world.clone());
+    tokio::task::spawn_blocking(move || DataDir::open_for(&root, &listen, &world))
         .await
         .context("opening the data directory")?
 }
@@ -127,8 +127,8 @@ impl Opened {
     }
 
     /// Opens the socket and writes the kubeconfig for it.
-    pub async fn listen(self, options: &Options) -> anyhow::Result<Running> {
-        let socket = Socket::open(self.server.service(), &self.data, &options.listen).await?;
+    pub async fn listen(self, bound: Bound, options: &Options) -> anyhow::Result<Running> {
+        let socket = Socket::open(bound, self.server.service(), &self.data, &options.listen).await?;
         Ok(Running { opened: self, socket })
     }
 
@@ -139,9 +139,24 @@ impl Opened {
     }
 }
 
-/// Starts serving, alone in its process. Answers once the bootstrap objects exist and the socket accepts.
+/// Checks what needs neither the store nor a socket.
+///
+/// # Errors
+/// The flag that is wrong.
+pub fn check(options: &Options) -> anyhow::Result<()> {
+    apiserver::plugins::check(&options.plugins)?;
+    options.listen.check()?;
+    options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
+    Ok(())
+}
+
+/// Starts serving, alone in its process. Answers once the bootstrap objects exist and the socket accepts. Nothing is
+/// created before the options are checked and the address is taken.
 pub async fn start(options: &Options, world: &World) -> anyhow::Result<Running> {
-    open(options, Arc::new(|_| None), world).await?.listen(options).await
+    check(options)?;
+    let (listen, bound) = options.listen.bind()?;
+    let options = Options { listen, ..options.clone() };
+    open(&options, Arc::new(|_| None), world).await?.listen(bound, &options).await
 }
 
 impl Running {

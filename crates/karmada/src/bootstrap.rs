@@ -1,11 +1,12 @@
 //! What every API server holds from its first start: namespaces, roles and bindings, its own service, priority classes.
+//! Roles, bindings and the server's own addresses are completed at every start.
 
 use anyhow::Context as _;
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use apiserver::bootstrap_objects::Front;
 use apiserver::{bootstrap_flow, bootstrap_objects, bootstrap_policy};
-use client::{Client, Patch, PatchOptions};
+use client::{Client, DeleteOptions, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use karmada_api::constants::namespaces;
 use kubernetes_api::services::Ranges;
@@ -27,7 +28,7 @@ pub struct Server<'s> {
     pub more: Vec<(ApiResource, Value)>,
 }
 
-/// Creates what is missing and completes what falls short; nothing is taken away.
+/// Creates what is missing and completes what falls short; nothing is taken away but outdated addresses of the server.
 pub async fn run(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let resource = ApiResource::cluster("", "v1", "Namespace", "namespaces");
     let wanted = bootstrap_policy::NAMESPACES.map(|name| {
@@ -178,15 +179,29 @@ async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyh
         client.create(resource, wanted).await.with_context(attempt)?;
         return Ok(());
     };
-    // Only roles and bindings are completed; the rest is its owner's.
-    if resource.group != "rbac.authorization.k8s.io" {
+    let reconcile = match resource.group.as_str() {
+        "rbac.authorization.k8s.io" => bootstrap_policy::reconcile,
+        _ if is_front(resource, &key) => bootstrap_objects::front_change,
+        // The rest is its owner's.
+        _ => return Ok(()),
+    };
+    let live = live.to_value().with_context(attempt)?;
+    if live["addressType"] != wanted["addressType"] {
+        // The family of a slice's addresses cannot be changed.
+        client.delete(resource, &key, &DeleteOptions::default()).await.with_context(attempt)?;
+        client.create(resource, wanted).await.with_context(attempt)?;
         return Ok(());
     }
-    let live = live.to_value().with_context(attempt)?;
-    if let Some(mut completed) = bootstrap_policy::reconcile(&live, wanted) {
+    if let Some(mut completed) = reconcile(&live, wanted) {
         completed["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         let patch = Patch::Merge(completed);
         client.patch(resource, &key, &patch, &PatchOptions::default()).await.with_context(attempt)?;
     }
     Ok(())
+}
+
+/// Whether an object is one of the server's own service.
+fn is_front(resource: &ApiResource, key: &ObjectKey) -> bool {
+    *key == ObjectKey::namespaced("default", "kubernetes")
+        && ["services", "endpoints", "endpointslices"].contains(&resource.plural.as_str())
 }

@@ -1,6 +1,8 @@
 //! The command line of `karmada`.
 
 mod arguments;
+mod help;
+mod listening;
 mod settings;
 
 use std::ffi::OsString;
@@ -9,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use client::Client;
+use karmadactl::version;
 use world::World;
 
 use crate::flags::{self, Given};
@@ -19,18 +22,22 @@ use crate::{apiserver, components, demo, webhook};
 use arguments::{Cli, Command};
 use settings::{admission, agent_settings, settings, webhook_options};
 
+/// What was built; `build.rs` reads it.
+const BUILT: version::Stamp = version::Stamp {
+    commit: env!("KARMADA_BUILD_COMMIT"),
+    tree_state: env!("KARMADA_BUILD_TREE_STATE"),
+    date: env!("KARMADA_BUILD_DATE"),
+};
+
 /// Runs the program; usage errors end with 2, failures with 1.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    version::stamp(BUILT);
     let args: Vec<OsString> = args.into_iter().collect();
     if let Some((program, args)) = as_karmadactl(&args) {
         return karmadactl(program, args);
     }
-    let args = as_component(args);
-    if let Some(component) = asks_for_version(&args) {
-        say(&karmadactl::version::line(&format!("karmada-{component}")));
-        return ExitCode::SUCCESS;
-    }
-    let parsed = flags::extend(Cli::command()).try_get_matches_from(args);
+    let (program, args) = version_of_component(as_component(help::requested(args)));
+    let parsed = command().try_get_matches_from(args);
     let (cli, matches) = match parsed.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches))) {
         Ok(parsed) => parsed,
         Err(error) => {
@@ -43,13 +50,21 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let logging = Given::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
     let is_quiet = matches!(&cli.command, Command::Demo(args) if args.is_quiet());
     let begun = logging.map(|logging| if is_quiet { logging.errors_only() } else { logging }.begin());
-    match begun.and_then(|()| execute(cli.command, &matches)) {
+    match begun.and_then(|()| execute(&program, cli.command, &matches)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The commands with all flags and their help.
+fn command() -> clap::Command {
+    // clap prints the name before it.
+    let line = version::line("karmada");
+    let version = line.strip_prefix("karmada ").unwrap_or(&line).trim_end().to_owned();
+    help::shown(flags::extend(Cli::command()).version(version))
 }
 
 /// Components that are programs of their own in upstream: `karmada-webhook ...` is `karmada webhook ...`.
@@ -74,10 +89,16 @@ fn as_component(mut args: Vec<OsString>) -> Vec<OsString> {
     args
 }
 
-/// `karmada scheduler version`, as upstream's components answer it.
-fn asks_for_version(args: &[OsString]) -> Option<&'static str> {
-    let component = PROGRAMS.iter().find(|program| args.get(1).is_some_and(|word| word == **program))?;
-    args.get(2).is_some_and(|word| word == "version").then_some(component)
+/// `karmada scheduler version` is `karmada version` under the component's name.
+fn version_of_component(mut args: Vec<OsString>) -> (String, Vec<OsString>) {
+    let component = PROGRAMS.iter().find(|program| args.get(1).is_some_and(|word| word == **program));
+    match component.filter(|_| args.get(2).is_some_and(|word| word == "version")) {
+        Some(component) => {
+            args.remove(1);
+            (format!("karmada-{component}"), args)
+        }
+        None => ("karmada".to_owned(), args),
+    }
 }
 
 /// Whether the program was called by one of its other names, or as `karmada karmadactl`: the name to show, and the
@@ -102,14 +123,20 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
     }
 }
 
-fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
+fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let of_command = matches.subcommand().map_or(matches, |(_, matches)| matches);
+    if let Command::Version(args) = &command {
+        say(&version::text(program, args.output.as_deref())?);
+        return Ok(());
+    }
+    let world = World::system();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
-        Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &World::system(), ended())),
+        Command::Version(_) => Ok(()),
+        Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &world, ended())),
         Command::Up(args) => {
             let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
-            runtime.block_on(up(args.options(&given)?))
+            runtime.block_on(up(args.options(&given, &world)?))
         }
         Command::ControllerManager => {
             let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
@@ -153,8 +180,8 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
             let given = read(of_command, "descheduler", flags::EFFECTIVE_IN_DESCHEDULER)?;
             runtime.block_on(components::descheduler(&given))
         }
-        Command::Apiserver(args) => runtime.block_on(serve(args.options())),
-        Command::Member(args) => runtime.block_on(member(args.options())),
+        Command::Apiserver(args) => runtime.block_on(serve(args.options(&world)?)),
+        Command::Member(args) => runtime.block_on(member(args.options(&world)?)),
     }
 }
 

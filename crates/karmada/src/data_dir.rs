@@ -7,10 +7,15 @@ use pki::kubeconfig::User;
 use pki::{Directory, Kubeconfig, ServerNames};
 use world::World;
 
+use crate::reach::Listen;
+
 /// A data directory, opened.
 pub struct DataDir {
     root: PathBuf,
     pub pki: Directory,
+    /// What clients verify the server by, in PEM: the authority of the directory, and behind it what the operator's own
+    /// certificate brings.
+    pub trust: String,
 }
 
 impl DataDir {
@@ -21,7 +26,17 @@ impl DataDir {
         let server_names = ServerNames::api_server("karmada-apiserver", names);
         let pki = Directory::open(&root.join("pki"), &server_names, world)
             .with_context(|| format!("opening the certificates under {}", root.join("pki").display()))?;
-        Ok(Self { root: root.to_owned(), pki })
+        let trust = pki.authority.certificate().to_owned();
+        Ok(Self { root: root.to_owned(), pki, trust })
+    }
+
+    /// As [`DataDir::open`], for a server that clients reach as `listen` has it.
+    pub fn open_for(root: &Path, listen: &Listen, world: &World) -> anyhow::Result<Self> {
+        let mut data = Self::open(root, &listen.certified(), world)?;
+        if let Some(own) = &listen.certificate {
+            data.trust.push_str(&own.names.anchors);
+        }
+        Ok(data)
     }
 
     /// Where the store of a data directory is kept.
@@ -37,11 +52,15 @@ impl DataDir {
         server.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Writes the administrator's kubeconfig for a server URL; the port may differ from one start to the next.
-    pub fn write_kubeconfig(&self, file: &str, cluster: &str, server: &str) -> anyhow::Result<PathBuf> {
+    /// Writes the administrator's kubeconfig; the URL may differ from one start to the next.
+    pub fn write_kubeconfig(&self, listen: &Listen) -> anyhow::Result<PathBuf> {
         let user = User::with_certificate(&self.pki.admin);
-        let config = Kubeconfig::new(cluster, server, self.pki.authority.certificate(), cluster, user);
-        let path = self.root.join(file);
+        let cluster = &listen.cluster;
+        let mut config = Kubeconfig::new(cluster, &listen.url(), &self.trust, cluster, user);
+        if let Some(name) = listen.server_name() {
+            config = config.with_server_name(&name);
+        }
+        let path = self.root.join(&listen.kubeconfig);
         let text = config.to_yaml().context("encoding the kubeconfig")?;
         pki::files::replace(&path, text.as_bytes(), pki::files::Access::Private)
             .with_context(|| format!("writing {}", path.display()))?;

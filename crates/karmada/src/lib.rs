@@ -17,9 +17,12 @@ pub mod member;
 pub mod metrics;
 pub mod outage;
 pub mod probes;
+pub mod reach;
 pub mod rules;
 pub mod search;
+pub mod serving;
 pub mod simulated;
+pub mod sockets;
 pub mod up;
 pub mod webhook;
 

@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use apiserver::Authorization;
-use apiserver::bootstrap_objects::Front;
 use apiserver::version::VersionInfo;
 use client::Client;
 use kubernetes_api::services::Ranges;
@@ -12,10 +11,11 @@ use simulator::{Access, Member, MemberOptions};
 use transport::ApiService;
 use world::World;
 
-use crate::access::{self, Listen, Socket};
+use crate::access::{self, Socket};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::outage::Outage;
+use crate::reach::Listen;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -42,7 +42,9 @@ impl RunningMember {
     /// As [`RunningMember::start`], with a switch that makes its API server unreachable.
     pub async fn start_behind(outage: Option<Outage>, options: Options, world: &World) -> anyhow::Result<Self> {
         let Options { data_dir, store, listen, member } = options;
-        let data = DataDir::open(&data_dir, &listen.advertised(), world)?;
+        listen.check()?;
+        let (listen, bound) = listen.bind()?;
+        let data = DataDir::open_for(&data_dir, &listen, world)?;
         let engine = Engine::open(store, &DataDir::store(&data_dir)).await?;
         let access = Access {
             authentication: access::authentication(&data, None)?,
@@ -52,12 +54,12 @@ impl RunningMember {
         };
         let member = Member::start(member, engine.store(), world.clone(), access).await?;
         let services = Ranges::default();
-        let front = Front::new(services.primary.first(), listen.bind_address, listen.secure_port);
+        let front = listen.front(&services);
         let client_ca = data.pki.authority.certificate();
         let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
         // Nobody listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
-        let socket = Socket::open(behind(outage.as_ref(), member.service()), &data, &listen).await?;
+        let socket = Socket::open(bound, behind(outage.as_ref(), member.service()), &data, &listen).await?;
         Ok(Self { member, engine, socket, outage })
     }
 
@@ -80,7 +82,7 @@ impl RunningMember {
         self.outage.as_ref()
     }
 
-    /// What its clients are told to call.
+    /// The URL in its kubeconfig.
     pub fn url(&self) -> &str {
         &self.socket.url
     }

@@ -3,15 +3,15 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
-use anyhow::Context as _;
 use apiserver::serve::{self, Limits};
 use bytes::Bytes;
 use http::StatusCode;
 use metrics::Registry;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Request, Response, full};
+
+use crate::sockets::Bound;
 
 /// Where they are served; `None` is off. One address twice is one server.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,30 +26,46 @@ pub struct Probes {
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Probes {
-    /// Serves until `stop`.
-    pub async fn open(registry: &Registry, at: Addresses, stop: &CancellationToken) -> anyhow::Result<Self> {
-        let mut probes = Self { at: Addresses::default(), tasks: Vec::new() };
-        if let Some(address) = at.metrics {
-            probes.at.metrics = Some(probes.listen(registry, address, stop).await?);
-        }
+/// Addresses that are taken and not served yet.
+pub struct BoundProbes {
+    metrics: Option<Bound>,
+    health: Option<Bound>,
+    /// Health is served where the metrics are.
+    shared: bool,
+}
+
+impl Addresses {
+    /// Takes the addresses.
+    ///
+    /// # Errors
+    /// One that cannot be taken, with its flag.
+    pub fn bind(&self) -> anyhow::Result<BoundProbes> {
+        let metrics = self.metrics.map(|address| Bound::new(address, "--metrics-bind-address")).transpose()?;
         // Port 0 is a new one each time.
-        probes.at.health = match at.health {
-            Some(address) if at.metrics == Some(address) && address.port() != 0 => probes.at.metrics,
-            Some(address) => Some(probes.listen(registry, address, stop).await?),
-            None => None,
-        };
+        let shared = self.metrics.is_some_and(|address| self.health == Some(address) && address.port() != 0);
+        let health = self.health.filter(|_| !shared);
+        let health = health.map(|address| Bound::new(address, "--health-probe-bind-address")).transpose()?;
+        Ok(BoundProbes { metrics, health, shared })
+    }
+}
+
+impl BoundProbes {
+    /// Serves until `stop`.
+    pub fn open(self, registry: &Registry, stop: &CancellationToken) -> anyhow::Result<Probes> {
+        let mut probes = Probes { at: Addresses::default(), tasks: Vec::new() };
+        probes.at.metrics = self.metrics.map(|bound| probes.serve(registry, bound, stop)).transpose()?;
+        probes.at.health = self.health.map(|bound| probes.serve(registry, bound, stop)).transpose()?;
+        if self.shared {
+            probes.at.health = probes.at.metrics;
+        }
         Ok(probes)
     }
+}
 
-    async fn listen(
-        &mut self,
-        registry: &Registry,
-        address: SocketAddr,
-        stop: &CancellationToken,
-    ) -> anyhow::Result<SocketAddr> {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
-        let address = listener.local_addr().context("reading the listener's address")?;
+impl Probes {
+    fn serve(&mut self, registry: &Registry, bound: Bound, stop: &CancellationToken) -> anyhow::Result<SocketAddr> {
+        let address = bound.address();
+        let listener = bound.listen()?;
         let registry = registry.clone();
         let service = ApiService::new(tower::service_fn(move |request: Request| {
             let answer = answered(&registry, request.uri().path());

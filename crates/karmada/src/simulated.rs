@@ -19,10 +19,10 @@ use simulator::MemberOptions;
 use transport::ApiService;
 use world::World;
 
-use crate::access::Listen;
 use crate::engine::Kind;
 use crate::member::{Options, RunningMember};
 use crate::outage::Outage;
+use crate::reach::Listen;
 
 /// A join is a dozen small requests, half of them to the member.
 const JOINED_AT_ONCE: usize = 16;
@@ -98,12 +98,7 @@ impl SimulatedMembers {
 }
 
 fn options(data_dir: &Path, member: MemberOptions, store: Kind) -> Options {
-    let listen = Listen {
-        bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
-        secure_port: 0,
-        kubeconfig: format!("{}.config", member.name),
-        cluster: member.name.clone(),
-    };
+    let listen = Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, &member.name);
     Options { data_dir: data_dir.to_owned(), store, listen, member }
 }
 

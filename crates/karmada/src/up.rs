@@ -15,11 +15,12 @@ use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 use world::World;
 
-use crate::access::{Listen, Socket};
+use crate::access::Socket;
 use crate::apiserver::{self, Opened};
 use crate::components::NearMembers;
 use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
+use crate::sockets::Bound;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -57,19 +58,26 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts everything and opens the socket. `/readyz` turns to 200 when the components' caches are complete.
+    /// Starts everything and opens the socket. `/readyz` turns to 200 when the components' caches are complete. Nothing
+    /// is created before the options are checked and the address is taken.
     pub async fn start(options: &Options, world: &World) -> anyhow::Result<Self> {
-        Self::start_inside(options, world).await?.on_socket(&options.server.listen).await
-    }
-
-    async fn on_socket(mut self, listen: &Listen) -> anyhow::Result<Self> {
-        self.socket = Some(Socket::open(self.opened.server.service(), &self.opened.data, listen).await?);
-        Ok(self)
+        check(options)?;
+        let (options, bound) = bound(options)?;
+        Self::start_inside(&options, world).await?.on_socket(bound, &options).await
     }
 
     /// As [`ControlPlane::start`], beside members that run already; those that the options name are not started.
     pub async fn start_beside(members: SimulatedMembers, options: &Options, world: &World) -> anyhow::Result<Self> {
-        Self::start_with(members, options, world).await?.on_socket(&options.server.listen).await
+        check(options)?;
+        let (options, bound) = bound(options)?;
+        Self::start_with(members, &options, world).await?.on_socket(bound, &options).await
+    }
+
+    async fn on_socket(mut self, bound: Bound, options: &Options) -> anyhow::Result<Self> {
+        let opened = &self.opened;
+        let socket = Socket::open(bound, opened.server.service(), &opened.data, &options.server.listen).await?;
+        self.socket = Some(socket);
+        Ok(self)
     }
 
     /// As [`ControlPlane::start`], but for callers in this process only.
@@ -154,6 +162,27 @@ impl ControlPlane {
         self.opened.close().await?;
         self.members.stop().await
     }
+}
+
+/// Checks what needs neither the store nor a socket.
+fn check(options: &Options) -> anyhow::Result<()> {
+    apiserver::check(&options.server)?;
+    controllers::check(&options.controllers).context("--controllers")?;
+    kube_controllers::check(&options.kube_controllers).context("--kube-controllers")?;
+    if let Some(settings) = &options.estimators {
+        settings
+            .check()
+            .context("--scheduler-estimator-ca-file, -cert-file, -key-file: setting up TLS to estimators")?;
+    }
+    Ok(())
+}
+
+/// Takes the address of the options, and notes the port that was chosen for port 0.
+fn bound(options: &Options) -> anyhow::Result<(Options, Bound)> {
+    let (listen, bound) = options.server.listen.bind()?;
+    let mut options = options.clone();
+    options.server.listen = listen;
+    Ok((options, bound))
 }
 
 fn kube_controllers(

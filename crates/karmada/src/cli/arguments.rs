@@ -1,6 +1,5 @@
-//! What the commands take, and what becomes of it.
+//! The commands with their own flags, and the options they become.
 
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,17 +14,18 @@ use karmada_api::admission::webhooks;
 use karmada_api::gates;
 use kubernetes_api::services::{Range, Ranges};
 use simulator::{MemberOptions, NodeShape};
+use world::World;
 
+use super::listening::ListenArgs;
 use super::say;
 use super::settings::{admission, estimators, settings};
-use crate::access::Listen;
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
 use crate::flags::Given;
 use crate::{apiserver, components, demo, member, up};
 
 #[derive(Parser)]
-#[command(name = "karmada", version, about = "The multi-cluster Kubernetes control plane in one program", long_about = None)]
+#[command(name = "karmada", about = "Karmada: the multi-cluster Kubernetes control plane in one program", long_about = None)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -33,58 +33,66 @@ pub(super) struct Cli {
 
 #[derive(Subcommand)]
 pub(super) enum Command {
-    /// Show what the control plane does, with simulated member clusters in this process.
+    /// Show what the control plane does, with simulated member clusters in this process
     Demo(DemoArgs),
-    /// The whole control plane in one process, on the embedded store.
+    /// Run the whole control plane in one process, on the embedded store
     Up(UpArgs),
-    /// The API server alone, on the embedded store.
+    /// Run the API server alone, on the embedded store
     Apiserver(ServerArgs),
-    /// The controllers alone, for an API server that is not ours or runs elsewhere.
+    /// Run the controllers against an API server that runs elsewhere
     ControllerManager,
-    /// The controllers of one member in pull mode, beside the member.
+    /// Run the controllers of one member cluster in pull mode, beside the member
     Agent,
-    /// Clusters for an API server that is not ours, which passes requests for them on.
+    /// Serve cluster.karmada.io behind a stock kube-apiserver
     AggregatedApiserver(AggregatedArgs),
-    /// Searches over members, for an API server that is not ours, which passes requests for them on.
+    /// Serve search.karmada.io behind a stock kube-apiserver
     Search(SearchArgs),
-    /// The admission rules and conversions over HTTPS, for an API server that is not ours.
+    /// Serve Karmada's admission webhooks and conversions for a stock kube-apiserver
     Webhook(WebhookArgs),
-    /// The scheduler alone, for an API server that is not ours or runs elsewhere.
+    /// Run the scheduler against an API server that runs elsewhere
     Scheduler,
-    /// How much room a member has, over gRPC, for schedulers and deschedulers.
+    /// Run the scheduler estimator of one member cluster (gRPC)
     SchedulerEstimator,
-    /// Takes replicas back from where they cannot start.
+    /// Run the descheduler, which moves replicas that cannot start
     Descheduler,
-    /// Not part of this version: the metrics APIs over members. Its flags are known.
+    /// Accept the flags of karmada-metrics-adapter, which is not part of this version
     MetricsAdapter,
-    /// A simulated member cluster: an API server with nodes on which pods seem to run.
+    /// Run a simulated member cluster: an API server with nodes and workloads
     Member(MemberArgs),
+    /// Print the version
+    Version(VersionArgs),
+}
+
+#[derive(Args)]
+pub(super) struct VersionArgs {
+    /// The format: json or yaml
+    #[arg(long, short)]
+    pub(super) output: Option<String>,
 }
 
 #[derive(Args)]
 pub(super) struct ServerArgs {
-    /// Where the store, the certificates and the kubeconfig are kept.
+    /// The directory of the store, the certificates and the kubeconfig
     #[arg(long, default_value = "karmada-data")]
     data_dir: PathBuf,
-    /// The address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
-    bind_address: IpAddr,
-    /// The port of the HTTPS API; 0 takes a free one.
+    #[command(flatten)]
+    listen: ListenArgs,
+    /// The port of the HTTPS API; 0 takes a free one
     #[arg(long, default_value_t = 5443)]
     secure_port: u16,
-    /// Lines of `token,user,uid[,"group1,group2"]`, as kube-apiserver's flag of the same name.
+    /// A file with static tokens, in lines of `token,user,uid[,"group1,group2"]`
     #[arg(long)]
     token_auth_file: Option<PathBuf>,
-    /// The addresses services get, and after a comma those of the other family.
+    /// The addresses of services; after a comma those of the other family
     #[arg(long, value_delimiter = ',', num_args = 1..=2, default_value = "10.96.0.0/12")]
     service_cluster_ip_range: Vec<Range>,
-    /// The ports services get on every node.
+    /// The ports of services on every node
     #[arg(long, value_parser = port_range, default_value = "30000-32767")]
     service_node_port_range: RangeInclusive<u16>,
-    /// Admission plugins to have on besides those that are on by default, by kube-apiserver's names.
+    /// Admission plugins to enable besides the default ones, by kube-apiserver's names
     #[arg(long, value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
-    /// Admission plugins to have off. The default is that of Karmada's control planes, where no pods run.
+    /// Admission plugins to disable; the default is that of Karmada's control planes, where no pods run
     #[arg(long, value_delimiter = ',', default_value = "StorageObjectInUseProtection,ServiceAccount")]
     disable_admission_plugins: Vec<String>,
 }
@@ -93,82 +101,81 @@ pub(super) struct ServerArgs {
 pub(super) struct UpArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// Which controllers run: names, `*` for all, `-name` to leave one out.
+    /// The controllers to run: names, `*` for all, `-name` to leave one out
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
-    /// Which of kube-controller-manager's controllers run, as its own flag; leave out those that another program runs.
+    /// The controllers of kube-controller-manager to run; leave out those that another program runs
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, long_help = kube_controllers())]
     kube_controllers: Vec<String>,
-    /// Run the descheduler as well: at intervals, replicas that cannot start are taken back to be placed elsewhere.
+    /// Run the descheduler as well
     #[arg(long)]
     descheduler: bool,
-    /// Simulate this many member clusters in this process, kept in the data directory, and join them.
+    /// The number of member clusters to simulate in this process and to join; they are kept in the data directory
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
 }
 
 #[derive(Args)]
 pub(super) struct AggregatedArgs {
-    /// Where the Clusters are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
+    /// The directory of the Clusters, and of the serving certificate if none is given; it takes the place of upstream's etcd
     #[arg(long, default_value = "karmada-aggregated-data")]
     pub(super) data_dir: PathBuf,
 }
 
 #[derive(Args)]
 pub(super) struct SearchArgs {
-    /// Where the registries are kept, and the serving certificate if none is given. It takes the place of upstream's etcd.
+    /// The directory of the registries, and of the serving certificate if none is given; it takes the place of upstream's etcd
     #[arg(long, default_value = "karmada-search-data")]
     pub(super) data_dir: PathBuf,
 }
 
 #[derive(Args)]
 pub(super) struct WebhookArgs {
-    /// Print the webhook configurations for the API server, and the conversion of the bindings' definitions, and end.
+    /// Print the webhook configurations for the API server and the conversion of the bindings' definitions, then exit
     #[arg(long)]
     pub(super) print_configurations: bool,
-    /// The address the API server calls, for --print-configurations.
+    /// The URL at which the API server calls the webhook, for --print-configurations
     #[arg(long, default_value = "https://karmada-webhook.karmada-system.svc:443")]
     url: String,
-    /// The authority of the serving certificate in PEM, for --print-configurations; `ca.crt` in --cert-dir if not given.
+    /// The CA of the serving certificate in PEM, for --print-configurations; `ca.crt` in --cert-dir if not given
     #[arg(long)]
     ca_file: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(super) struct DemoArgs {
-    /// Number of simulated member clusters.
+    /// The number of simulated member clusters
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(3..=200))]
     clusters: u16,
-    /// End after the story: with 0 when every act was observed, with 1 and the reason otherwise.
+    /// Exit after the story: with 0 when every act was observed, with 1 and the reason otherwise
     #[arg(long)]
     exit: bool,
-    /// Seconds that each act may take.
+    /// The seconds that each act may take
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
-    /// Log verbosity, written to standard error; only errors are logged without it.
+    /// The log verbosity; only errors are logged without it
     #[arg(id = "upstream:v", short = 'v', long = "v", value_name = "LEVEL")]
     verbosity: Option<String>,
-    /// The port of the HTTPS API; 0 takes a free one.
+    /// The port of the HTTPS API; 0 takes a free one
     #[arg(long, default_value_t = 0)]
     secure_port: u16,
 }
 
 #[derive(Args)]
 pub(super) struct MemberArgs {
-    /// The member's name; its nodes and its kubeconfig are called after it.
+    /// The name of the member, its nodes and its kubeconfig
     #[arg(value_parser = member_name)]
     name: String,
-    /// Where the store, the certificates and the kubeconfig are kept; `karmada-member-NAME` if not given.
+    /// The directory of the store, the certificates and the kubeconfig; `karmada-member-NAME` if not given
     #[arg(long)]
     data_dir: Option<PathBuf>,
-    /// The address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
-    bind_address: IpAddr,
-    /// Port of the HTTPS API; 0 takes a free one. Without the flag it is the port of the last start, so that a control plane
+    #[command(flatten)]
+    listen: ListenArgs,
+    /// The port of the HTTPS API; 0 takes a free one. Without the flag it is the port of the last start, so that a control plane
     /// reaches the member again
     #[arg(long)]
     secure_port: Option<u16>,
-    /// Keep objects as they are written: no workload runs, as in an API server without controllers.
+    /// Run no workload controllers: objects stay as they are written
     #[arg(long)]
     bare: bool,
     #[command(flatten)]
@@ -177,25 +184,25 @@ pub(super) struct MemberArgs {
 
 #[derive(Args)]
 pub(super) struct NodeArgs {
-    /// How many nodes there are.
+    /// The number of nodes
     #[arg(long, default_value_t = 2)]
     nodes: u16,
-    /// CPUs of each node, as a Kubernetes quantity.
+    /// The CPUs of each node, as a Kubernetes quantity
     #[arg(long, default_value = "4")]
     cpu: Quantity,
-    /// Memory of each node.
+    /// The memory of each node
     #[arg(long, default_value = "16Gi")]
     memory: Quantity,
-    /// How many pods a node takes.
+    /// The number of pods a node takes
     #[arg(long, default_value_t = 110)]
     pods: u32,
-    /// The provider in the nodes' spec.providerID.
+    /// The provider in the nodes' spec.providerID
     #[arg(long)]
     provider: Option<String>,
-    /// The nodes' label topology.kubernetes.io/region.
+    /// The nodes' label topology.kubernetes.io/region
     #[arg(long)]
     region: Option<String>,
-    /// The nodes' label topology.kubernetes.io/zone.
+    /// The nodes' label topology.kubernetes.io/zone
     #[arg(long)]
     zone: Option<String>,
 }
@@ -213,8 +220,8 @@ impl NodeArgs {
 fn kube_controllers() -> String {
     let names: Vec<&str> = kube_controllers::CONTROLLERS.iter().map(|controller| controller.name).collect();
     format!(
-        "Which of kube-controller-manager's controllers run, as its own flag: names, `*` for all, `-name` to leave out one \
-         that another program runs.\nThere are {}.",
+        "The controllers of kube-controller-manager to run: names, `*` for all, `-name` to leave out one that another program \
+         runs.\nThere are {}",
         names.join(", ")
     )
 }
@@ -223,7 +230,7 @@ fn kube_controllers() -> String {
 fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
     let bounds = text.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     let range = bounds.map(|(first, last): (u16, u16)| first..=last).filter(|range| !range.is_empty());
-    range.ok_or_else(|| format!("{text:?} is no range of ports such as 30000-32767"))
+    range.ok_or_else(|| format!("{text:?} is not a range of ports such as 30000-32767"))
 }
 
 fn member_name(text: &str) -> Result<String, String> {
@@ -234,34 +241,29 @@ fn member_name(text: &str) -> Result<String, String> {
 }
 
 impl ServerArgs {
-    pub(super) fn options(self) -> apiserver::Options {
+    pub(super) fn options(self, world: &World) -> anyhow::Result<apiserver::Options> {
         let mut ranges = self.service_cluster_ip_range.into_iter();
         let services = Ranges {
             primary: ranges.next().unwrap_or(Ranges::default().primary),
             secondary: ranges.next(),
             node_ports: self.service_node_port_range,
         };
-        apiserver::Options {
+        Ok(apiserver::Options {
             data_dir: self.data_dir,
             store: Kind::Embedded,
-            listen: Listen {
-                bind_address: self.bind_address,
-                secure_port: self.secure_port,
-                kubeconfig: "karmada-apiserver.config".into(),
-                cluster: "karmada-apiserver".into(),
-            },
+            listen: self.listen.listen(self.secure_port, "karmada-apiserver", world)?,
             token_auth_file: self.token_auth_file,
             services,
             plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
             admission: Default::default(),
             resource_models: true,
-        }
+        })
     }
 }
 
 impl UpArgs {
-    pub(super) fn options(self, given: &Given<'_>) -> anyhow::Result<up::Options> {
-        let mut server = self.server.options();
+    pub(super) fn options(self, given: &Given<'_>, world: &World) -> anyhow::Result<up::Options> {
+        let mut server = self.server.options(world)?;
         server.admission = admission(given)?;
         server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
         Ok(up::Options {
@@ -315,17 +317,12 @@ impl DemoArgs {
 }
 
 impl MemberArgs {
-    pub(super) fn options(self) -> member::Options {
+    pub(super) fn options(self, world: &World) -> anyhow::Result<member::Options> {
         let data_dir = self.data_dir.unwrap_or_else(|| format!("karmada-member-{}", self.name).into());
-        let kubeconfig = format!("{}.config", self.name);
-        let port = self.secure_port.or_else(|| DataDir::last_port(&data_dir, &kubeconfig));
-        let listen = Listen {
-            bind_address: self.bind_address,
-            secure_port: port.unwrap_or(0),
-            kubeconfig,
-            cluster: self.name.clone(),
-        };
+        let last = || DataDir::last_port(&data_dir, &format!("{}.config", self.name));
+        let port = self.secure_port.or_else(last).unwrap_or(0);
+        let listen = self.listen.listen(port, &self.name, world)?;
         let member = MemberOptions { nodes: self.nodes.shapes(), bare: self.bare, ..MemberOptions::new(self.name) };
-        member::Options { data_dir, store: Kind::Embedded, listen, member }
+        Ok(member::Options { data_dir, store: Kind::Embedded, listen, member })
     }
 }

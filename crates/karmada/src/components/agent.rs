@@ -71,16 +71,17 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
 }
 
 pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
-    // What can be said without asking anybody first.
+    // Before the cluster is registered: flags and addresses.
     let selection = selection(&given.list("controllers"), ELSEWHERE, is_of_agents)?;
     registration(given, false)?;
+    let probes = super::addresses(given)?.bind()?;
     let control = control_plane(given).await?;
     let (member, insecure) = member(given).await?;
     let registration = registration(given, insecure)?;
     register(&control, &member, &registration).await?;
     let name = registration.name.clone();
     let lease = format!("{}{name}", leases::AGENT_PREFIX);
-    run_over(control, given, Some(&lease), async move |around| {
+    run_over(control, probes, given, Some(&lease), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
         let own = (name.clone(), member);
         let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());

@@ -10,7 +10,7 @@ use client::Client;
 use karmada_api::gates;
 use world::World;
 
-use super::behind::{Behind, front_proxy};
+use super::behind::{Behind, FrontSocket, front_proxy};
 use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
@@ -39,12 +39,13 @@ async fn open(
 
 pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
     let world = World::system();
+    let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-aggregated-apiserver", given).await?;
     let front = front_proxy(given, &control).await?;
     let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
     let models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
     let opened = open(control, front, (Kind::Embedded, &DataDir::store(&data_dir)), models, &world).await?;
-    opened.serve("aggregated API server", given, &data).await
+    opened.serve("aggregated API server", socket, &data).await
 }
 
 #[cfg(test)]

@@ -12,12 +12,11 @@ use apimachinery::resource::Resource;
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
 use apiserver::documents::Documents;
-use apiserver::serve::{self, Limits, TlsConfig};
+use apiserver::serve::{self, Limits};
 use apiserver::version::VersionInfo;
 use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 use world::World;
@@ -25,6 +24,8 @@ use world::World;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::flags::Given;
+use crate::serving::{OwnCertificate, Versions};
+use crate::sockets::Bound;
 
 /// Such a server without its socket.
 pub struct Behind {
@@ -75,12 +76,16 @@ impl Behind {
     ///
     /// # Errors
     /// The socket cannot be opened, the store not be closed.
-    pub async fn serve(self, name: &str, given: &Given<'_>, data: &DataDir) -> anyhow::Result<()> {
-        let tls = tls(given, data)?;
-        let address: IpAddr = given.parsed("bind-address")?;
-        let address = SocketAddr::new(address, given.parsed("secure-port")?);
-        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on {address}"))?;
-        let address = listener.local_addr().context("reading the listener's address")?;
+    pub async fn serve(self, name: &str, front: FrontSocket, data: &DataDir) -> anyhow::Result<()> {
+        let address = front.bound.address();
+        let tls = match front.certificate {
+            Some(own) => own.tls,
+            None => {
+                let issued = &data.pki.server;
+                front.versions.config(&issued.certificate, &issued.key).context("setting up TLS")?
+            }
+        };
+        let listener = front.bound.listen()?;
         let stop = CancellationToken::new();
         let service = self.service();
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
@@ -150,20 +155,31 @@ pub async fn front_proxy(given: &Given<'_>, control: &Client) -> anyhow::Result<
     Ok(front)
 }
 
-fn tls(given: &Given<'_>, data: &DataDir) -> anyhow::Result<TlsConfig> {
-    let (certificate, key) = (given.text("tls-cert-file"), given.text("tls-private-key-file"));
-    let read = |path: &str| std::fs::read_to_string(path).with_context(|| format!("reading {path}"));
-    let pair = match (certificate.is_empty(), key.is_empty()) {
-        (true, true) => (data.pki.server.certificate.clone(), data.pki.server.key.clone()),
-        (false, false) => (read(certificate)?, read(key)?),
-        _ => anyhow::bail!("--tls-cert-file and --tls-private-key-file go together"),
-    };
-    let config = match given.text("tls-min-version") {
-        "" | "VersionTLS12" => TlsConfig::new(&pair.0, &pair.1),
-        "VersionTLS13" => TlsConfig::newest(&pair.0, &pair.1),
-        other => anyhow::bail!("--tls-min-version: {other:?} is none of VersionTLS12 and VersionTLS13"),
-    };
-    config.context("setting up TLS")
+/// Where such a server listens and the certificate it shows, before anything is created.
+pub struct FrontSocket {
+    bound: Bound,
+    /// `None` when one is issued.
+    certificate: Option<OwnCertificate>,
+    versions: Versions,
+}
+
+impl FrontSocket {
+    /// # Errors
+    /// A certificate that cannot be used, an address that cannot be taken.
+    pub fn bind(given: &Given<'_>, world: &World) -> anyhow::Result<Self> {
+        let file = |name| Some(Path::new(given.text(name))).filter(|path| !path.as_os_str().is_empty());
+        let versions = match given.text("tls-min-version") {
+            "" | "VersionTLS12" => Versions::From12,
+            "VersionTLS13" => Versions::Only13,
+            other => anyhow::bail!("--tls-min-version: {other:?} is neither VersionTLS12 nor VersionTLS13"),
+        };
+        let (certificate, key) = (file("tls-cert-file"), file("tls-private-key-file"));
+        let certificate = OwnCertificate::from_files(certificate, key, versions, world)?;
+        let address: IpAddr = given.parsed("bind-address")?;
+        let address = SocketAddr::new(address, given.parsed("secure-port")?);
+        let bound = Bound::new(address, "--bind-address, --secure-port")?;
+        Ok(Self { bound, certificate, versions })
+    }
 }
 
 #[cfg(test)]

@@ -18,14 +18,17 @@ pub fn addresses(given: &Given<'_>) -> anyhow::Result<Addresses> {
     Ok(Addresses { metrics: of("metrics-bind-address")?, health: of("health-probe-bind-address")? })
 }
 
-/// `:8080`, `127.0.0.1:8080`, or `0` for none.
+/// `127.0.0.1:8080`, `:8080` for all addresses, or `0` for none.
 fn plain_address(given: &Given<'_>, name: &str) -> anyhow::Result<Option<SocketAddr>> {
     let text = given.text(name);
     if matches!(text, "0" | "") {
         return Ok(None);
     }
     let whole = if text.starts_with(':') { format!("0.0.0.0{text}") } else { text.to_owned() };
-    whole.parse().map(Some).with_context(|| format!("--{name}: {text:?} is no address such as :8080"))
+    whole
+        .parse()
+        .map(Some)
+        .with_context(|| format!("--{name}: {text:?} is not an address such as 127.0.0.1:8080, or :8080 for all"))
 }
 
 pub fn scheduler_options(given: &Given<'_>) -> anyhow::Result<Options> {

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::flags::Given;
-use crate::probes::Probes;
+use crate::probes::{BoundProbes, Probes};
 
 pub use agent::agent;
 pub use aggregated::aggregated_apiserver;
@@ -62,12 +62,14 @@ pub async fn run(
     lease: Option<&str>,
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
 ) -> anyhow::Result<()> {
-    run_over(connect(name, given).await?, given, lease, begin).await
+    let probes = addresses(given)?.bind()?;
+    run_over(connect(name, given).await?, probes, given, lease, begin).await
 }
 
 /// As [`run`], for a component that reaches the API server otherwise than by `--kubeconfig`.
 async fn run_over(
     client: Client,
+    probes: BoundProbes,
     given: &Given<'_>,
     lease: Option<&str>,
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
@@ -76,7 +78,7 @@ async fn run_over(
     let (registry, stop, probed) = (Registry::default(), CancellationToken::new(), CancellationToken::new());
     crate::metrics::of_process(&registry);
     let client = client.counted_in(&registry);
-    let probes = Probes::open(&registry, addresses(given)?, &probed).await?;
+    let probes = probes.open(&registry, &probed)?;
     let around = Surroundings { client, world, registry, stop };
     let worked = work(given, lease, &around, &probes, begin).await;
     probed.cancel();

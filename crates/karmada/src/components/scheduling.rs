@@ -6,11 +6,11 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use controller_runtime::InformerSet;
 use estimator::{Connections, Estimators, MemberEstimator, Settings};
-use tokio::net::TcpListener;
 
 use super::flags::{descheduler_options, estimator_settings, estimator_tls, scheduler_options, switches};
 use super::{Begun, Surroundings, run};
 use crate::flags::Given;
+use crate::sockets::Bound;
 
 /// Over gRPC alone: what another process follows is not known here.
 fn estimators(around: &Surroundings, settings: Settings) -> anyhow::Result<Estimators> {
@@ -54,25 +54,24 @@ pub async fn descheduler(given: &Given<'_>) -> anyhow::Result<()> {
 pub async fn scheduler_estimator(given: &Given<'_>) -> anyhow::Result<()> {
     let cluster = given.text("cluster-name");
     anyhow::ensure!(!cluster.is_empty(), "clusterName cannot be empty; give --cluster-name");
-    let port: u16 = given.parsed("server-port")?;
     let tls = estimator_tls(given)?;
+    let tls = tls.as_ref().map(estimator::ServerTls::config).transpose().context("setting up TLS")?;
+    let bound = estimator_address(given.parsed("server-port")?)?;
     run("karmada-scheduler-estimator", given, None, async move |around| {
         let informers = InformerSet::until(around.client.clone(), around.world.clone(), around.stop.clone());
         let member = MemberEstimator::follow_alone(cluster, &informers, switches(given));
         anyhow::ensure!(member.synced().await, "the estimator ended before it knew the nodes and pods");
-        // Of both families where the machine has both, as upstream.
-        let both = TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).await;
-        let listener = match both {
-            Ok(listener) => listener,
-            Err(_) => TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
-                .await
-                .with_context(|| format!("listening on port {port}"))?,
-        };
-        let address = listener.local_addr().context("reading the listener's address")?;
-        let tls = tls.as_ref().map(estimator::ServerTls::config).transpose().context("setting up TLS")?;
+        let address = bound.address();
+        let listener = bound.listen()?;
         let serving = estimator::serve(listener, tls, Arc::new(member), around.registry.clone(), around.stop.clone());
         let told = format!("The estimator of cluster {cluster} is ready on {address}");
         Ok(Begun { told, tasks: vec![tokio::spawn(serving)] })
     })
     .await
+}
+
+/// Of both families where the machine has both, as upstream: schedulers call it from elsewhere.
+fn estimator_address(port: u16) -> anyhow::Result<Bound> {
+    let both = Bound::new((Ipv6Addr::UNSPECIFIED, port).into(), "--server-port");
+    both.or_else(|_| Bound::new((Ipv4Addr::UNSPECIFIED, port).into(), "--server-port"))
 }

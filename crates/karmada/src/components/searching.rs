@@ -13,7 +13,7 @@ use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use super::behind::{Behind, front_proxy};
+use super::behind::{Behind, FrontSocket, front_proxy};
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
@@ -47,6 +47,7 @@ async fn open(
 
 pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
     let world = World::system();
+    let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-search", given).await?;
     let front = front_proxy(given, &control).await?;
     let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
@@ -58,7 +59,7 @@ pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> 
     let stop = CancellationToken::new();
     let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
     let opened = open(control, members, front, (Kind::Embedded, &DataDir::store(&data_dir)), offers, &world).await?;
-    let served = opened.serve("search API server", given, &data).await;
+    let served = opened.serve("search API server", socket, &data).await;
     stop.cancel();
     served
 }

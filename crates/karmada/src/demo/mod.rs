@@ -17,9 +17,9 @@ use simulator::MemberOptions;
 use tokio::time::Instant;
 use world::World;
 
-use crate::access::Listen;
 use crate::apiserver;
 use crate::engine::Kind;
+use crate::reach::Listen;
 use crate::simulated::SimulatedMembers;
 use crate::up::{self, ControlPlane};
 pub use screen::Screen;
@@ -108,12 +108,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
         server: apiserver::Options {
             data_dir: directory.to_owned(),
             store: options.store,
-            listen: Listen {
-                bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
-                secure_port: options.secure_port,
-                kubeconfig: "karmada-apiserver.config".into(),
-                cluster: "karmada-apiserver".into(),
-            },
+            listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), options.secure_port, "karmada-apiserver"),
             token_auth_file: None,
             services: Default::default(),
             plugins: Default::default(),

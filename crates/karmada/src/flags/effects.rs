@@ -264,6 +264,29 @@ pub const LOGGING: &[&str] = &[
     "vmodule",
 ];
 
+/// Those of them that change something here; the rest only shows with `--help-all`.
+pub(super) const LOGGING_SHOWN: &[&str] = &["logging-format", "v", "vmodule"];
+
+/// Defaults that differ from upstream's: a flag, upstream's default, and ours. Metrics and health are for this machine
+/// unless a flag opens them to others.
+pub const LOCAL_DEFAULTS: &[(&str, &str, &str)] = &[
+    ("metrics-bind-address", ":8080", "127.0.0.1:8080"),
+    ("health-probe-bind-address", ":10357", "127.0.0.1:10357"),
+    ("health-probe-bind-address", ":10351", "127.0.0.1:10351"),
+    ("health-probe-bind-address", ":10358", "127.0.0.1:10358"),
+    ("health-probe-bind-address", ":8000", "127.0.0.1:8000"),
+];
+
+/// Values that are not the default, but what happens anyway in these commands.
+pub(super) const HARMLESS: &[(&str, &str, &[&str])] = &[
+    // One process holds the store: it needs no Lease.
+    ("leader-elect", "false", &["up"]),
+    ("metrics-bind-address", "0", &["up"]),
+    ("health-probe-bind-address", "0", &["up"]),
+    ("enable-taint-manager", "false", &["up", "controller-manager"]),
+    ("profiling", "false", &["aggregated-apiserver", "search", "metrics-adapter"]),
+];
+
 /// Flags without an effect on anything that can be seen: of profiles, which are never served; of how many threads share
 /// the work of one estimate, which is one computation here.
 pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
@@ -304,6 +327,7 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("concurrent-", "passes are tasks, of which as many run as there is work for"),
     ("contention-profiling", PROFILES),
     ("kube-api-", "the API server is asked as often as it answers"),
+    ("leader-elect-", "one process holds the store, so there is no Lease to elect a leader with"),
     ("log-backtrace-at", LOGS),
     ("log-json-", LOGS),
     ("log-text-", LOGS),

@@ -7,6 +7,7 @@ mod reference;
 
 use std::sync::OnceLock;
 
+use anyhow::Context as _;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
 use karmada_api::gates::{self, Gates};
@@ -42,6 +43,13 @@ pub struct Flag {
 }
 
 impl Flag {
+    /// The default in this program, which differs from upstream's for what would listen on every address.
+    pub fn default_here(&self, component: &str) -> Option<&'static str> {
+        let upstream = self.default_of(component)?;
+        let local = LOCAL_DEFAULTS.iter().find(|(name, of_upstream, _)| *name == self.name && *of_upstream == upstream);
+        Some(local.map_or(upstream, |(_, _, here)| here))
+    }
+
     pub fn default_of(&self, component: &str) -> Option<&'static str> {
         self.defaults.iter().find(|(name, _)| *name == component).map(|(_, default)| *default)
     }
@@ -67,7 +75,7 @@ fn with_flags(mut command: Command, components: &[&str], effective: &[&str]) -> 
         command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
     for component in components {
         for flag in flags() {
-            let Some(default) = flag.default_of(component) else { continue };
+            let Some(default) = flag.default_here(component) else { continue };
             if declared.iter().any(|name| name == flag.name) {
                 continue;
             }
@@ -85,8 +93,13 @@ fn id(name: &str) -> String {
 }
 
 fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
-    let help = if flag.name == "feature-gates" { gates::help() } else { flag.meaning.to_owned() };
-    let mut arg = Arg::new(id(flag.name)).long(flag.name).help(help).value_name(flag.type_).allow_hyphen_values(true);
+    let mut arg = Arg::new(id(flag.name)).long(flag.name).value_name(flag.type_).allow_hyphen_values(true);
+    arg = match flag.name {
+        "feature-gates" => {
+            arg.help("Feature gates as Name=true|false,...; --help-all lists them").long_help(gates::help())
+        }
+        _ => arg.help(flag.meaning.trim_end_matches('.')),
+    };
     if !default.is_empty() {
         arg = arg.default_value(default);
     }
@@ -97,13 +110,50 @@ fn argument(flag: &Flag, default: &'static str, effective: bool) -> Arg {
         arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
     }
     if effective {
-        return arg.help_heading("Flags of upstream's components");
+        let hides = LOGGING.contains(&flag.name) && !LOGGING_SHOWN.contains(&flag.name);
+        return arg.help_heading("Options of Karmada's components").hide_short_help(hides);
     }
     match needless(flag.name) {
-        Some(_) => arg.help_heading("Flags of upstream's components that need no effect here"),
-        None => arg.help_heading("Flags of upstream's components that cannot be changed in this version"),
+        Some(_) => arg.help_heading("Options without an effect here"),
+        None => arg.help_heading("Options that cannot be changed in this version"),
     }
     .hide_short_help(true)
+}
+
+/// A socket that a component opens by default.
+pub struct Listener {
+    pub component: &'static str,
+    pub flags: &'static str,
+    pub address: std::net::SocketAddr,
+}
+
+impl std::fmt::Display for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.component, self.flags, self.address)
+    }
+}
+
+/// Every socket of every component that this version serves. Those for metrics and health are for this machine; those
+/// for requests of others (an API server, a scheduler) are for all, as running the component is for.
+pub fn listeners() -> Vec<Listener> {
+    let mut found = Vec::new();
+    for (component, effective) in ALONE {
+        let default = |name: &str| {
+            let flag = flags().iter().find(|flag| flag.name == name && flag.default_of(component).is_some())?;
+            flag.default_here(component).filter(|_| effective.contains(&name))
+        };
+        let mut add = |flags, address: Option<String>| {
+            let address = address.and_then(|text| text.parse().ok());
+            found.extend(address.map(|address| Listener { component, flags, address }));
+        };
+        add("--metrics-bind-address", default("metrics-bind-address").map(str::to_owned));
+        add("--health-probe-bind-address", default("health-probe-bind-address").map(str::to_owned));
+        let serving = default("bind-address").zip(default("secure-port"));
+        add("--bind-address, --secure-port", serving.map(|(address, port)| format!("{address}:{port}")));
+        add("--server-port", default("server-port").map(|port| format!("0.0.0.0:{port}")));
+    }
+    found.sort_by_key(|listener| COMPONENTS.iter().position(|component| *component == listener.component));
+    found
 }
 
 /// The commands with the flags of upstream's components.
@@ -128,10 +178,10 @@ impl<'a> Given<'a> {
         let works = |name: &str| [effective, LOGGING, INERT].iter().any(|list| list.contains(&name));
         let mut notices = Vec::new();
         for name in matches.ids().filter_map(|known| known.as_str().strip_prefix("upstream:")) {
-            if works(name) || !is_changed(matches, name) {
+            let value = text(matches, name);
+            if works(name) || !is_changed(matches, name) || is_harmless(command, name, value) {
                 continue;
             }
-            let value = text(matches, name);
             let Some(why) = needless(name) else {
                 if name.starts_with("etcd-") {
                     anyhow::bail!(
@@ -139,10 +189,10 @@ impl<'a> Given<'a> {
                     );
                 }
                 anyhow::bail!(
-                    "--{name}={value} cannot be carried out in this version, which does as with its default; leave it out"
+                    "--{name}={value} is not supported in this version, which uses the default; leave it out"
                 );
             };
-            notices.push(format!("--{name}={value} changes nothing here: {why}"));
+            notices.push(format!("--{name}={value} has no effect here: {why}"));
         }
         notices.sort();
         let text = text(matches, "feature-gates");
@@ -174,13 +224,13 @@ impl<'a> Given<'a> {
     }
 
     pub fn is_true(&self, name: &str) -> anyhow::Result<bool> {
-        match self.text(name) {
-            "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
-            "" | "false" | "0" | "f" | "F" | "FALSE" | "False" => Ok(false),
-            text => anyhow::bail!(
+        let text = self.text(name);
+        let value = if text.is_empty() { Some(false) } else { boolean(text) };
+        value.with_context(|| {
+            format!(
                 "invalid argument {text:?} for \"--{name}\" flag: strconv.ParseBool: parsing {text:?}: invalid syntax"
-            ),
-        }
+            )
+        })
     }
 
     /// A value that is parsed as Go writes it.
@@ -209,15 +259,33 @@ impl<'a> Given<'a> {
 /// Whether a flag was given another value than its default.
 fn is_changed(matches: &ArgMatches, name: &str) -> bool {
     let value = text(matches, name);
-    let mut defaults = flags().iter().filter(|flag| flag.name == name).flat_map(|flag| &flag.defaults);
-    is_given(matches, name) && !defaults.any(|(_, default)| is_same(default, value))
+    let named = flags().iter().filter(|flag| flag.name == name);
+    let mut defaults = named.flat_map(|flag| flag.defaults.iter().map(|(_, default)| (flag.type_, *default)));
+    is_given(matches, name) && !defaults.any(|(type_, default)| is_same(type_, default, value))
 }
 
-/// Whether two spellings mean the same: durations and lists have several.
-fn is_same(one: &str, other: &str) -> bool {
+/// Whether a value is what happens in a command anyway.
+fn is_harmless(command: &str, name: &str, value: &str) -> bool {
+    let mut rows = HARMLESS.iter().filter(|(flag, _, commands)| *flag == name && commands.contains(&command));
+    let type_ = flags().iter().find(|flag| flag.name == name).map_or("", |flag| flag.type_);
+    rows.any(|(_, harmless, _)| is_same(type_, harmless, value))
+}
+
+/// As Go reads it.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "1" | "t" | "T" | "TRUE" | "True" => Some(true),
+        "false" | "0" | "f" | "F" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether two spellings mean the same: booleans, durations and lists have several.
+fn is_same(type_: &str, one: &str, other: &str) -> bool {
     let duration = |text: &str| text.parse::<apimachinery::duration::Duration>().ok();
     let items = |text: &str| text.trim_start_matches('[').trim_end_matches(']').to_owned();
-    items(one) == items(other) || duration(one).is_some_and(|it| duration(other) == Some(it))
+    let same_boolean = type_ == "bool" && boolean(one).is_some() && boolean(one) == boolean(other);
+    same_boolean || items(one) == items(other) || duration(one).is_some_and(|it| duration(other) == Some(it))
 }
 
 fn is_given(matches: &ArgMatches, name: &str) -> bool {
@@ -265,6 +333,54 @@ mod tests {
     }
 
     #[test]
+    fn a_value_that_is_what_happens_anyway_is_neither_refused_nor_announced() {
+        for args in [
+            &["--leader-elect=false"][..],
+            &["--leader-elect=0"],
+            &["--enable-taint-manager=false", "--enable-no-execute-taint-eviction=false", "--enable-pprof=F"],
+            &["--metrics-bind-address=0", "--health-probe-bind-address=0"],
+            &["--kubeconfig=", "--master="],
+        ] {
+            let command = with_flags(Command::new("up"), UP, EFFECTIVE_IN_UP);
+            let matches = command.try_get_matches_from([&["up"], args].concat()).expect("known flags");
+            let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).map_err(|error| error.to_string());
+            assert_eq!(given.map(|given| given.notices), Ok(Vec::new()), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_listens_on_every_address_but_what_others_must_call() {
+        let found: Vec<String> = listeners().iter().map(ToString::to_string).collect();
+        let expected = [
+            "controller-manager --metrics-bind-address 127.0.0.1:8080",
+            "controller-manager --health-probe-bind-address 127.0.0.1:10357",
+            "agent --metrics-bind-address 127.0.0.1:8080",
+            "agent --health-probe-bind-address 127.0.0.1:10357",
+            "scheduler --metrics-bind-address 127.0.0.1:8080",
+            "scheduler --health-probe-bind-address 127.0.0.1:10351",
+            "scheduler-estimator --metrics-bind-address 127.0.0.1:8080",
+            "scheduler-estimator --health-probe-bind-address 127.0.0.1:10351",
+            "scheduler-estimator --server-port 0.0.0.0:10352",
+            "descheduler --metrics-bind-address 127.0.0.1:8080",
+            "descheduler --health-probe-bind-address 127.0.0.1:10358",
+            "webhook --metrics-bind-address 127.0.0.1:8080",
+            "webhook --health-probe-bind-address 127.0.0.1:8000",
+            "webhook --bind-address, --secure-port 0.0.0.0:8443",
+            "aggregated-apiserver --bind-address, --secure-port 0.0.0.0:443",
+            "search --bind-address, --secure-port 0.0.0.0:443",
+        ];
+        assert_eq!(found, expected);
+        // Each flag of an address or a port is one of them, or of something that this version does not serve.
+        for flag in flags().iter().filter(|flag| ["-address", "-port"].iter().any(|end| flag.name.ends_with(end))) {
+            let known =
+                ["bind-address", "metrics-bind-address", "health-probe-bind-address", "secure-port", "server-port"];
+            let calls = ["scheduler-estimator-port", "proxy-server-address", "advertise-address"];
+            let inert = INERT.contains(&flag.name);
+            assert!(known.contains(&flag.name) || calls.contains(&flag.name) || inert, "--{}", flag.name);
+        }
+    }
+
+    #[test]
     fn flags_are_read_or_refused() {
         for (args, expected) in [
             (vec!["up"], Ok("false 30s false [\"kube-.*\"] default-scheduler")),
@@ -292,14 +408,18 @@ mod tests {
             ),
             (
                 vec!["up", "--kubeconfig", "x"],
+                Err("--kubeconfig=x is not supported in this version, which uses the default; leave it out"),
+            ),
+            (
+                vec!["up", "--enable-no-execute-taint-eviction=true"],
                 Err(
-                    "--kubeconfig=x cannot be carried out in this version, which does as with its default; leave it out",
+                    "--enable-no-execute-taint-eviction=true is not supported in this version, which uses the default; leave it out",
                 ),
             ),
             (
-                vec!["up", "--enable-taint-manager=false"],
+                vec!["up", "--metrics-bind-address=0.0.0.0:9000"],
                 Err(
-                    "--enable-taint-manager=false cannot be carried out in this version, which does as with its default; leave it out",
+                    "--metrics-bind-address=0.0.0.0:9000 is not supported in this version, which uses the default; leave it out",
                 ),
             ),
             (

@@ -17,11 +17,13 @@ fn is_alone(component: &str) -> bool {
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
     let mut page = format!(
-        "# Flags of upstream's components\n\n{MADE}\nName, type and default are upstream's, and all are accepted. A flag works in \
+        "# Flags of upstream's components\n\n{MADE}\nNames and types are upstream's, and so are defaults where the table does not say otherwise. All are accepted. A flag works in \
          `karmada up` or in the component's own command,\nsuch as `karmada scheduler`, where the last column says so. A flag \
          that needs no effect there says why when it is changed; any other is refused\nwith another value than its default, \
-         never ignored. Log flags about files are taken: logs go to standard error, where upstream ignores them too.\n"
+         never ignored. Log flags about files are taken: logs go to standard error, where upstream ignores them too.\n\n\
+         `--help` of a command lists the flags that have an effect, `--help-all` lists all of them.\n"
     );
+    page.push_str(&ports());
     for component in COMPONENTS {
         // Writing to a String cannot fail.
         let _ = write!(
@@ -41,7 +43,11 @@ pub fn flags_page() -> String {
                 None if INERT.contains(&flag.name) => "needs no effect".to_owned(),
                 _ => works,
             };
-            let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+            let default = match flag.default_here(component) {
+                Some(here) if here != default => format!("`{here}` (upstream `{default}`)"),
+                _ if default.is_empty() => String::new(),
+                _ => format!("`{default}`"),
+            };
             let _ = writeln!(
                 page,
                 "| `--{}` | {} | {default} | {} | {} |",
@@ -53,6 +59,19 @@ pub fn flags_page() -> String {
         }
     }
     page
+}
+
+/// What listens by default.
+fn ports() -> String {
+    let mut text = "\n## What listens by default\n\nMetrics and health listen on loopback. `:8080` or `0.0.0.0:8080` opens them to other machines, `0` turns them off. A component \
+                    that others call\nlistens on all addresses. `karmada up`, `karmada apiserver` and `karmada member` listen on `127.0.0.1` \
+                    (`--bind-address`, `--secure-port`) and on nothing else.\n\n| component | flags | address |\n|---|---|---|\n"
+        .to_owned();
+    for super::Listener { component, flags, address } in super::listeners() {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| karmada-{component} | {flags} | `{address}` |");
+    }
+    text
 }
 
 /// `docs/reference/feature-gates.md`.

@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use apiserver::serve::{self, Limits};
 use futures::FutureExt;
 use http::StatusCode;
@@ -17,13 +16,13 @@ use http_body_util::BodyExt;
 use karmada_api::admission::webhooks;
 use metrics::{Buckets, Description, Registry};
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Request, Response};
 
 use crate::probes::{Addresses, Probes, answer, answered};
 use crate::rules::Rules;
+use crate::sockets::Bound;
 
 /// A review carries an object twice; the API server's bound on an object is 3 MiB.
 const MAX_BODY: usize = 7 * 1024 * 1024;
@@ -73,13 +72,13 @@ pub struct Running {
 pub async fn start(rules: Arc<Rules>, registry: Registry, options: &Options) -> anyhow::Result<Running> {
     let (files, tls) = certificate::open(options, &registry)?;
     let stop = CancellationToken::new();
-    let listener =
-        TcpListener::bind(options.listen).await.with_context(|| format!("listening on {}", options.listen))?;
-    let address = listener.local_addr().context("reading the listener's address")?;
+    let bound = Bound::new(options.listen, "--bind-address, --secure-port")?;
+    let probes = options.probes.bind()?.open(&registry, &stop)?;
+    let address = bound.address();
+    let listener = bound.listen()?;
     let service = service(rules, registry.clone());
     let serving = serve::serve(listener, Some(tls), service, Limits::default(), stop.clone());
     let tasks = vec![tokio::spawn(serving), tokio::spawn(files.follow(stop.clone()))];
-    let probes = Probes::open(&registry, options.probes, &stop).await?;
     Ok(Running { address, probes, stop, tasks })
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use client::Client;
 use http::Method;
-use karmada::access::Listen;
 use karmada::engine::Kind;
+use karmada::reach::Listen;
 use serde_json::{Value, json};
 use world::World;
 
@@ -23,12 +23,7 @@ async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
     let options = karmada::apiserver::Options {
         data_dir: directory.to_owned(),
         store: Kind::Memory,
-        listen: Listen {
-            bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
-            secure_port: 0,
-            kubeconfig: "config".into(),
-            cluster: "karmada".into(),
-        },
+        listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada"),
         token_auth_file: None,
         services: Default::default(),
         plugins: Default::default(),

@@ -1,7 +1,5 @@
 //! What users get wrong on the way of the main job: a clear answer, and nothing left half done.
 
-use std::net::TcpListener;
-
 use crate::process::{Karmada, eventually};
 
 fn file(directory: &tempfile::TempDir, name: &str, text: &str) -> String {
@@ -86,19 +84,4 @@ fn a_member_that_disappears_midway_holds_up_nobody_and_catches_up() {
     let leaving = Karmada::member("m2", &paths[1]);
     holds(&leaving, "meanwhile");
     holds(&leaving, "before");
-}
-
-#[test]
-fn a_port_that_is_taken_is_named() {
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let port = taken.local_addr().expect("bound").port().to_string();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_karmada"))
-        .args(["up", "--secure-port", &port, "--data-dir"])
-        .arg(directory.path())
-        .output()
-        .expect("the binary starts");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("listening on 127.0.0.1:{port}")), "{said}");
 }

@@ -322,7 +322,7 @@ fn what_is_missing_is_named() {
         (&["scheduler", "--metrics-bind-address=0"][..], "--kubeconfig or KUBECONFIG must name the API server"),
         (&["scheduler-estimator"], "clusterName cannot be empty"),
         (&["descheduler", "--descheduling-interval=-1s"], "--descheduling-interval must not be negative"),
-        (&["descheduler", "--enable-pprof"], "--enable-pprof=true cannot be carried out in this version"),
+        (&["descheduler", "--enable-pprof"], "--enable-pprof=true is not supported in this version"),
         (&["search", "--etcd-servers=https://etcd:2379"], "this version keeps nothing in etcd, but in --data-dir"),
         (
             &["controller-manager", "--feature-gates=GracefulEviction=false"],

@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use client::Client;
-use karmada::access::Listen;
 use karmada::engine::Kind;
 use karmada::member::{self, RunningMember};
+use karmada::reach::Listen;
 use karmada::up::{ControlPlane, Options};
 use karmadactl::join::{JoinOptions, Member};
 use simulator::MemberOptions;
@@ -154,10 +154,5 @@ pub async fn until<T, F: Future<Output = Option<T>>>(what: &str, condition: impl
 }
 
 fn listen(cluster: &str) -> Listen {
-    Listen {
-        bind_address: Ipv4Addr::LOCALHOST.into(),
-        secure_port: 0,
-        kubeconfig: format!("{cluster}.config"),
-        cluster: cluster.to_owned(),
-    }
+    Listen::new(Ipv4Addr::LOCALHOST.into(), 0, cluster)
 }

@@ -69,9 +69,10 @@ fn components_have_names_and_versions_of_their_own() {
         let name = format!("karmada-{component}");
         let version = called(&name, &["version"]).ok();
         assert!(version.starts_with(&format!("{name} version: version.Info{{GitVersion:\"v")), "{version}");
-        let help = called(&name, &["--help"]).ok();
+        let (help, short) = (called(&name, &["--help-all"]).ok(), called(&name, &["--help"]).ok());
+        assert!(short.lines().count() < help.lines().count() / 2, "{name}: {short}");
         for flag in karmada::flags::flags() {
-            let Some(default) = flag.default_of(component) else { continue };
+            let Some(default) = flag.default_here(component) else { continue };
             let begin = format!("--{} ", flag.name);
             let equals = format!("--{}[=", flag.name);
             let mut lines = help.lines().map(str::trim_start).map(|line| line.trim_start_matches("-v, "));

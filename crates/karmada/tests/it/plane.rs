@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{Client, ListOptions, Patch, PatchOptions};
-use karmada::access::Listen;
 use karmada::engine::Kind;
+use karmada::reach::Listen;
 use karmada::up::{ControlPlane, Options};
 use serde_json::{Value, json};
 use simulator::MemberOptions;
@@ -28,12 +28,7 @@ impl Plane {
     pub async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let listen = Listen {
-            bind_address: std::net::Ipv4Addr::LOCALHOST.into(),
-            secure_port: 0,
-            kubeconfig: "karmada-apiserver.config".into(),
-            cluster: "karmada-apiserver".into(),
-        };
+        let listen = Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada-apiserver");
         let server = karmada::apiserver::Options {
             data_dir: directory.path().to_owned(),
             store: Kind::Memory,

@@ -19,7 +19,12 @@ impl Karmada {
 
     /// Starts `karmada up`.
     pub fn up(data_dir: &Path) -> Self {
-        let args = ["up", "--secure-port", "0"];
+        Self::up_with(data_dir, &[])
+    }
+
+    /// The same with further arguments.
+    pub fn up_with(data_dir: &Path, more: &[&str]) -> Self {
+        let args = [&["up", "--secure-port", "0"], more].concat();
         Self::start(&args, data_dir, "karmada-apiserver.config", "The control plane is ready on https://")
     }
 

@@ -1,0 +1,96 @@
+//! A serving certificate of the operator's own: `--tls-cert-file` and `--tls-private-key-file`, checked before anything
+//! is created.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use apiserver::serve::{TlsConfig, TlsError};
+use pki::ServingCertificate;
+use world::World;
+
+const CERTIFICATE: &str = "--tls-cert-file";
+const KEY: &str = "--tls-private-key-file";
+
+/// Which versions of TLS a server offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Versions {
+    #[default]
+    From12,
+    Only13,
+}
+
+impl Versions {
+    pub fn config(self, certificate: &str, key: &str) -> Result<TlsConfig, TlsError> {
+        match self {
+            Self::From12 => TlsConfig::new(certificate, key),
+            Self::Only13 => TlsConfig::newest(certificate, key),
+        }
+    }
+}
+
+/// A certificate with its key, ready to be served.
+#[derive(Clone, Debug)]
+pub struct OwnCertificate {
+    pub names: ServingCertificate,
+    pub tls: TlsConfig,
+}
+
+impl OwnCertificate {
+    /// Reads both files; `None` when neither is given.
+    ///
+    /// # Errors
+    /// One without the other; files that cannot be read; a certificate that has expired or names no host; a key that
+    /// does not belong to it.
+    pub fn from_files(
+        certificate: Option<&Path>,
+        key: Option<&Path>,
+        versions: Versions,
+        world: &World,
+    ) -> anyhow::Result<Option<Self>> {
+        let (certificate, key) = match (certificate, key) {
+            (None, None) => return Ok(None),
+            (Some(certificate), Some(key)) => (certificate, key),
+            (Some(_), None) => bail!("{CERTIFICATE} needs {KEY} with the certificate's key"),
+            (None, Some(_)) => bail!("{KEY} needs {CERTIFICATE} with the key's certificate"),
+        };
+        let names = read(CERTIFICATE, certificate)?;
+        let own =
+            ServingCertificate::from_pem(&names).with_context(|| format!("{CERTIFICATE}: {}", shown(certificate)))?;
+        valid(&own, world.now()).with_context(|| format!("{CERTIFICATE}: {}", shown(certificate)))?;
+        let tls = versions.config(&names, &read(KEY, key)?);
+        let tls = tls.map_err(|error| match error {
+            TlsError::Key(_) => anyhow::Error::new(error).context(format!("{KEY}: {}", shown(key))),
+            error if error.is_other_key() => anyhow::anyhow!(
+                "{KEY}: the key in {} does not belong to the certificate in {}; give the key it was issued for",
+                shown(key),
+                shown(certificate)
+            ),
+            error => anyhow::Error::new(error).context(format!("{CERTIFICATE}: {}", shown(certificate))),
+        })?;
+        Ok(Some(Self { names: own, tls }))
+    }
+}
+
+fn shown(path: &Path) -> std::path::Display<'_> {
+    path.display()
+}
+
+fn read(flag: &str, path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("{flag}: cannot read {}", shown(path)))
+}
+
+fn valid(own: &ServingCertificate, now: jiff::Timestamp) -> anyhow::Result<()> {
+    let at =
+        |seconds: i64| jiff::Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |at| at.to_string());
+    let seconds = now.as_second();
+    if seconds > own.not_after {
+        bail!("the certificate expired at {}; renew it", at(own.not_after));
+    }
+    if seconds < own.not_before {
+        bail!("the certificate is not valid before {}; check the clock of this machine", at(own.not_before));
+    }
+    if own.names().is_empty() {
+        bail!("the certificate has no subjectAltName, so no client accepts it; have it issued with the server's names");
+    }
+    Ok(())
+}
