@@ -84,6 +84,21 @@ pub struct RangeResponse {
     pub revision: Revision,
 }
 
+/// A stored value that is not as it was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Damage {
+    /// Empty if the damage hides even that.
+    pub key: Bytes,
+    /// Where it is and how it was found.
+    pub place: Arc<str>,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the stored value of {} is damaged ({})", String::from_utf8_lossy(&self.key), self.place)
+    }
+}
+
 /// What must hold of a key for a transaction to commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Guard {
@@ -163,6 +178,9 @@ pub enum Error {
     /// The value or the transaction is larger than the store takes.
     #[error("request of {size} bytes is larger than the limit of {limit}")]
     TooLarge { size: usize, limit: usize },
+    /// The value is there and cannot be trusted: it is unknown, not absent. Everything else goes on.
+    #[error("{0}")]
+    Damaged(Damage),
     /// The disk is full. Nothing was written; reads go on.
     #[error("no space left on the store's device")]
     NoSpace,
@@ -173,7 +191,7 @@ pub enum Error {
     Closed,
 }
 
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// The contract every engine keeps; `conformance` checks it.
 pub trait Store: Send + Sync + 'static {
@@ -182,7 +200,14 @@ pub trait Store: Send + Sync + 'static {
 
     fn get(&self, key: Bytes, revision: Option<Revision>) -> BoxFuture<'_, Result<Option<KeyValue>>>;
 
+    /// [`Error::Damaged`] if a value of the range is damaged: a list without it would be wrong.
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse>>;
+
+    /// As [`Store::range`], and goes on past damaged values, which it names: for a cache that must know which keys it
+    /// does not know.
+    fn salvage(&self, request: RangeRequest) -> BoxFuture<'_, Result<(RangeResponse, Vec<Damage>)>> {
+        Box::pin(async move { Ok((self.range(request).await?, Vec::new())) })
+    }
 
     /// Divides a range into at most `parts` that follow one another, of about as many keys each, for readers that work side
     /// by side. One part is the range itself: there is little in it, or the engine cannot tell.

@@ -12,8 +12,11 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Inner;
-use super::database;
+use super::checksum::lease_digest;
+use super::database::{self, Fault};
+use super::mark::{Acknowledged, Mark};
 use super::recent::Recent;
+use super::schema::Number;
 use crate::plan::{Plan, plan};
 use crate::{Change, Error, LeaseId, Op, Result, Revision, Txn, TxnOutcome};
 
@@ -63,6 +66,8 @@ pub(super) struct Queue {
 pub(super) struct Writer {
     pub db: Connection,
     pub recent: Recent,
+    pub ledger: Ledger,
+    pub mark: Mark,
     /// Row up to which the log is free of superseded rows.
     pub swept: i64,
     /// The sweep towards this revision failed; the next compaction tries again.
@@ -73,6 +78,19 @@ pub(super) struct Writer {
     pub syncs: bool,
     /// Something was committed that did not wait.
     pub unsynced: bool,
+}
+
+/// The digests of what is in the file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ledger {
+    /// Of all rows that were ever appended.
+    pub digest: u64,
+    /// Of all rows that were removed.
+    pub removed: u64,
+    /// Of all leases.
+    pub leases: u64,
+    /// Commits of the store's own bookkeeping.
+    pub asides: u64,
 }
 
 /// The right to work on the queue. If it is dropped unused, the runtime is shutting down or the worker panicked; what
@@ -180,7 +198,9 @@ fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
             Request::SyncCommits(wanted, reply) => drop(reply.send(store.sync_commits(writer, wanted))),
             Request::Close(reply) => {
                 store.refuse(Error::Closed);
-                *slot = None;
+                if let Some(writer) = slot.take() {
+                    store.empty_log(&writer.db);
+                }
                 store.release();
                 drop(reply.send(Ok(())));
             }
@@ -229,21 +249,22 @@ impl Inner {
     }
 
     fn write_durably(&self, writer: &mut Writer, transactions: &[Txn], ended: Option<LeaseId>) -> Result<Written> {
-        let failed = database::failed(&self.path);
+        let (failed, broken) = (database::failed(&self.path), database::failed::<Fault>(&self.path));
         let mut revision = self.shared.lock().revision;
         let (mut outcomes, mut revisions, mut bytes) = (Vec::new(), Vec::new(), 0);
-        let Writer { db, recent, .. } = writer;
+        let Writer { db, recent, ledger, .. } = writer;
+        let mut ledger = *ledger;
         let db = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&failed)?;
         for txn in transactions {
-            let lookup = |key: &Bytes| recent.get(key, || database::get(&db, key, Revision::MAX).map_err(&failed));
+            let lookup = |key: &Bytes| recent.get(key, || database::get(&db, key, Revision::MAX).map_err(&broken));
             outcomes.push(match plan(txn, revision + 1, lookup, |id| self.shared.lock().leases.contains(id)) {
                 Err(error @ (Error::Failed(_) | Error::NoSpace)) => return Err(error),
-                Err(error) => Err(error),
+                Err(error) => Err(self.noted(error)),
                 Ok(Plan::Refuse(current)) => Ok(TxnOutcome::Failed { current, revision }),
                 Ok(Plan::Nothing) => Ok(TxnOutcome::Committed { revision }),
                 Ok(Plan::Write(changes)) => {
                     revision += 1;
-                    database::append(&db, revision, &changes).map_err(&failed)?;
+                    database::append(&db, revision, &changes, &mut ledger.digest).map_err(&failed)?;
                     changes.iter().for_each(|change| recent.follow(change));
                     bytes += changes.iter().map(stored_bytes).sum::<u64>();
                     revisions.push((revision, changes));
@@ -252,17 +273,26 @@ impl Inner {
             });
         }
         if let Some(id) = ended {
-            db.execute("DELETE FROM lease WHERE id = ?1", (id.0.cast_signed(),)).map_err(&failed)?;
+            end_lease(&db, id, &mut ledger).map_err(&broken)?;
         }
         if revisions.is_empty() && ended.is_none() {
             return Ok((outcomes, revisions));
         }
+        self.opened.check()?;
         db.commit().map_err(&failed)?;
-        self.note_commit(writer, revisions.len() as u64, bytes);
+        self.note_commit(writer, ledger, revision, (revisions.len() as u64, bytes))?;
         Ok((outcomes, revisions))
     }
 
-    fn note_commit(&self, writer: &mut Writer, revisions: u64, bytes: u64) {
+    /// What follows each commit, before it is acknowledged.
+    fn note_commit(
+        &self,
+        writer: &mut Writer,
+        ledger: Ledger,
+        revision: Revision,
+        (revisions, bytes): (u64, u64),
+    ) -> Result<()> {
+        writer.ledger = ledger;
         // A small commit still writes the pages on the way to its rows.
         writer.unmoved_bytes += bytes + 16_384;
         writer.unsynced |= !writer.syncs;
@@ -271,37 +301,94 @@ impl Inner {
         self.counters.revisions.fetch_add(revisions, Relaxed);
         self.counters.bytes.fetch_add(bytes, Relaxed);
         self.counters.largest_batch.fetch_max(revisions, Relaxed);
+        if writer.syncs { self.acknowledge(writer, revision) } else { Ok(()) }
+    }
+
+    /// Notes what is on the disk as acknowledged. A sync of the note follows within a second.
+    fn acknowledge(&self, writer: &mut Writer, revision: Revision) -> Result<()> {
+        let Ledger { digest, asides, .. } = writer.ledger;
+        let noted = writer.mark.acknowledge(Acknowledged { revision, digest, asides });
+        self.mark_written(noted)?;
+        if !self.mark_unsynced.swap(true, Relaxed) {
+            self.housekeeping.notify_one();
+        }
+        Ok(())
+    }
+
+    /// A file system that copies on write may lack the space for a note. The commit itself is on the disk.
+    fn mark_written(&self, written: std::io::Result<()>) -> Result<()> {
+        match written {
+            Ok(()) => Ok(()),
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
+                tracing::warn!(path = %self.path.display(), %error, "cannot note what was acknowledged");
+                Ok(())
+            }
+            Err(error) => {
+                let why = format!("{}: cannot note what was acknowledged: {error}", self.path.display());
+                Err(Error::Failed(why.into()))
+            }
+        }
     }
 
     /// Runs `statements` in a durable transaction of its own.
-    fn aside(&self, writer: &mut Writer, statements: impl FnOnce(&Connection) -> rusqlite::Result<()>) -> Result<()> {
+    fn aside(
+        &self,
+        writer: &mut Writer,
+        statements: impl FnOnce(&Connection, &mut Ledger) -> Result<(), Fault>,
+    ) -> Result<()> {
         self.may_write()?;
-        let attempt = || -> rusqlite::Result<()> {
+        let revision = self.shared.lock().revision;
+        let mut ledger = writer.ledger;
+        ledger.asides += 1;
+        let attempt = || -> Result<(), Fault> {
             let db = writer.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            statements(&db)?;
-            db.commit()
+            statements(&db, &mut ledger)?;
+            Number::Asides.set(&db, ledger.asides.cast_signed())?;
+            Ok(db.commit()?)
         };
-        attempt().map_err(database::failed(&self.path)).inspect_err(|error| self.stop_on_failure(error))?;
-        self.note_commit(writer, 0, 0);
-        Ok(())
+        let done = self.opened.check().and_then(|()| attempt().map_err(database::failed(&self.path)));
+        done.and_then(|()| self.note_commit(writer, ledger, revision, (0, 0))).map_err(|error| {
+            self.stop_on_failure(&error);
+            self.noted(error)
+        })
     }
 
     fn sync_commits(&self, writer: &mut Writer, wanted: bool) -> Result<()> {
         self.may_write()?;
-        let changed = database::sync_commits(&writer.db, wanted, writer.unsynced).map_err(database::failed(&self.path));
-        changed.inspect_err(|error| self.stop_on_failure(error))?;
-        if wanted && std::mem::take(&mut writer.unsynced) {
-            self.counters.syncs.fetch_add(1, Relaxed);
+        let changed = self.change_syncs(writer, wanted);
+        changed.inspect_err(|error| self.stop_on_failure(error))
+    }
+
+    /// The mark tells, durably, that the end of the log may be torn, before that can be so.
+    fn change_syncs(&self, writer: &mut Writer, wanted: bool) -> Result<()> {
+        if !wanted {
+            self.mark_written(writer.mark.set_unsynced(true))?;
+            self.counters.mark_syncs.fetch_add(1, Relaxed);
         }
+        database::sync_commits(&writer.db, wanted, writer.unsynced).map_err(database::failed(&self.path))?;
         writer.syncs = wanted;
+        if !wanted {
+            return Ok(());
+        }
+        let wrote = std::mem::take(&mut writer.unsynced);
+        self.counters.syncs.fetch_add(u64::from(wrote), Relaxed);
+        if wrote || writer.mark.content().unsynced {
+            let revision = self.shared.lock().revision;
+            self.acknowledge(writer, revision)?;
+            self.mark_written(writer.mark.set_unsynced(false))?;
+            self.counters.mark_syncs.fetch_add(1, Relaxed);
+        }
         Ok(())
     }
 
     fn grant(&self, writer: &mut Writer, ttl: u64) -> Result<LeaseId> {
         let id = self.shared.lock().leases.next_id();
-        self.aside(writer, |db| {
-            db.execute("INSERT INTO lease VALUES (?1, ?2)", (id.0.cast_signed(), ttl.min(1 << 40).cast_signed()))?;
-            database::set_meta(db, "lease", id.0.cast_signed())
+        self.aside(writer, |db, ledger| {
+            let (id, ttl) = (id.0.cast_signed(), ttl.min(1 << 40).cast_signed());
+            db.execute("INSERT INTO leases VALUES (?1, ?2)", (id, ttl))?;
+            ledger.leases = ledger.leases.wrapping_add(lease_digest(id, ttl));
+            Number::Leases.set(db, ledger.leases.cast_signed())?;
+            Ok(Number::LastLease.set(db, id)?)
         })?;
         self.shared.lock().leases.insert(id, ttl, Instant::now());
         self.housekeeping.notify_one();
@@ -323,7 +410,7 @@ impl Inner {
 
     fn compact(&self, writer: &mut Writer, revision: Revision) -> Result<()> {
         self.readable(Some(revision))?;
-        self.aside(writer, |db| database::set_meta(db, "oldest", revision.cast_signed()))?;
+        self.aside(writer, |db, _| Ok(Number::Oldest.set(db, revision.cast_signed())?))?;
         self.shared.lock().oldest = revision;
         Ok(())
     }
@@ -359,11 +446,19 @@ impl Inner {
     }
 
     fn sweep(&self, writer: &mut Writer) {
-        let (swept, oldest) = (writer.swept, self.shared.lock().oldest);
+        let (swept, (oldest, revision)) = (writer.swept, {
+            let shared = self.shared.lock();
+            (shared.oldest, shared.revision)
+        });
         let mut done = swept;
-        let swept = self.aside(writer, |db| {
-            done = database::sweep(db, swept, oldest, SWEEP_ROWS)?;
-            Ok(())
+        let swept = self.aside(writer, |db, ledger| {
+            let swept = database::sweep(db, swept, oldest, SWEEP_ROWS)?;
+            done = swept.row;
+            ledger.removed = ledger.removed.wrapping_add(swept.removed);
+            Number::Removed.set(db, ledger.removed.cast_signed())?;
+            // The newest row may be among those that went.
+            Number::Appended.set(db, ledger.digest.cast_signed())?;
+            Ok(Number::AppendedAt.set(db, revision.cast_signed())?)
         });
         match swept {
             Ok(()) => writer.swept = done,
@@ -371,6 +466,16 @@ impl Inner {
                 tracing::warn!(%error, "cannot remove compacted history now; the next compaction tries again");
                 writer.sweep_failed = Some(oldest);
             }
+        }
+    }
+
+    /// When the store closes: a log that is empty cannot be damaged. Others may still read; then it stays.
+    fn empty_log(&self, db: &Connection) {
+        *self.checkpointer.lock() = None;
+        self.readers.lock().clear();
+        let quiet = db.execute_batch("PRAGMA busy_timeout=0;");
+        if let Err(error) = quiet.and_then(|()| database::empty_log(db).map(drop)) {
+            tracing::debug!(path = %self.path.display(), %error, "the log stays as it is");
         }
     }
 
@@ -382,6 +487,17 @@ impl Inner {
             Err(error) => tracing::warn!(path = %self.path.display(), %error, "cannot checkpoint the store"),
         }
     }
+}
+
+fn end_lease(db: &Connection, id: LeaseId, ledger: &mut Ledger) -> Result<(), Fault> {
+    use rusqlite::OptionalExtension;
+    let id = id.0.cast_signed();
+    let ttl: Option<i64> =
+        db.query_row("DELETE FROM leases WHERE id = ?1 RETURNING ttl", (id,), |row| row.get(0)).optional()?;
+    ledger.leases = ledger.leases.wrapping_sub(ttl.map_or(0, |ttl| lease_digest(id, ttl)));
+    ledger.asides += 1;
+    Number::Leases.set(db, ledger.leases.cast_signed())?;
+    Ok(Number::Asides.set(db, ledger.asides.cast_signed())?)
 }
 
 fn stored_bytes(change: &Change) -> u64 {

@@ -1,8 +1,5 @@
-//! The SQLite file: how it is opened, its two tables, and the statements on them. Blocking; knows nothing of queues and
-//! watchers.
-//!
-//! `log` holds one row per change. Its identifier is the revision and the change's place in it, so that appending is
-//! sequential; the index by key answers "this key as of that revision". Superseded rows go when history is compacted.
+//! The SQLite file: how it is opened, and the statements on its tables (`schema`). Blocking; knows nothing of queues and
+//! watchers. Every row that is read is verified.
 
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt;
@@ -12,28 +9,10 @@ use bytes::Bytes;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, ffi};
 
-use crate::{Change, Error, KeyRange, KeyValue, LeaseId, Result, Revision};
-
-/// "karm", so that `file` and `sqlite3` can tell what the file is.
-const APPLICATION_ID: i64 = 0x6b61_726d;
-const FORMAT: i64 = 1;
-
-/// The low bits of a row's identifier: the place of a change in its revision.
-const PLACE_BITS: u32 = 16;
-
-const SCHEMA: &str = "
-    CREATE TABLE log(
-        id INTEGER PRIMARY KEY,          -- revision << 16 | place in the revision
-        key BLOB NOT NULL,
-        create_revision INTEGER NOT NULL, -- 0: the key was deleted
-        lease INTEGER,
-        value BLOB
-    ) STRICT;
-    CREATE UNIQUE INDEX log_by_key ON log(key, id, create_revision);
-    CREATE INDEX log_by_lease ON log(lease, key) WHERE lease IS NOT NULL;
-    CREATE TABLE lease(id INTEGER PRIMARY KEY, ttl INTEGER NOT NULL) STRICT;
-    CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-";
+use super::checksum::{Entry, PLACE_BITS, revision_of, row_name};
+use super::schema::{self, APPLICATION_ID, FORMAT, Number};
+use super::upgrade;
+use crate::{Change, Damage, Error, KeyRange, KeyValue, LeaseId, Result, Revision};
 
 /// Which of the connections to the file this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,23 +25,50 @@ pub(super) enum Role {
 /// What a store finds when it opens its file.
 #[derive(Debug)]
 pub(super) struct Recovered {
+    pub store: i64,
     pub revision: Revision,
     pub oldest: Revision,
-    /// Row up to which the log is free of superseded rows.
+    /// Row up to which the table is free of superseded rows.
     pub swept: i64,
     pub last_lease: u64,
+    pub asides: u64,
+    /// Digest of all rows ever appended.
+    pub digest: u64,
+    /// Digest of all rows ever removed.
+    pub removed: u64,
+    pub leases_digest: u64,
     pub leases: Vec<(LeaseId, u64)>,
     /// Keys that hang on a lease.
     pub leased: Vec<(Bytes, LeaseId)>,
 }
 
-/// What a connection error means to the caller of the store.
-pub(super) fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
-    move |error| match error.sqlite_error() {
-        Some(cause) if cause.code == ffi::ErrorCode::DiskFull => Error::NoSpace,
-        // Growing the shared index of the log file found no space.
-        Some(cause) if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE => Error::NoSpace,
-        _ => Error::Failed(format!("{}: {error}", path.display()).into()),
+/// Why a statement has no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sql(rusqlite::Error),
+    /// One value is damaged; everything else can be read.
+    Damaged(Damage),
+    /// The file as a whole cannot be trusted.
+    Broken(String),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+/// What a fault means to the caller of the store.
+pub(super) fn failed<F: Into<Fault>>(path: &Path) -> impl Fn(F) -> Error {
+    move |fault| match fault.into() {
+        Fault::Damaged(damage) => Error::Damaged(damage),
+        Fault::Broken(why) => Error::Failed(format!("{}: {why}", path.display()).into()),
+        Fault::Sql(error) => match error.sqlite_error() {
+            Some(cause) if cause.code == ffi::ErrorCode::DiskFull => Error::NoSpace,
+            // Growing the shared index of the log file found no space.
+            Some(cause) if cause.extended_code == ffi::SQLITE_IOERR_SHMSIZE => Error::NoSpace,
+            _ => Error::Failed(format!("{}: {error}", path.display()).into()),
+        },
     }
 }
 
@@ -70,16 +76,19 @@ pub(super) fn failed(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
 pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Result<Connection> {
     let open = || -> rusqlite::Result<Connection> {
         let db = Connection::open(path)?;
+        // The store moves the log itself when it closes. SQLite would do it also for a log that is refused, which would
+        // destroy what can still be saved; and it would remove the side files, which a start on a full disk cannot make.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         // Memory: 2 MiB for the writer, whose lookups mostly hit the operating system's cache; less for the others.
         let cache_kib = if role == Role::Writer { 2048 } else { 512 };
         db.execute_batch(&format!(
             "PRAGMA busy_timeout=10000; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;
-             PRAGMA journal_size_limit=16777216;
+             PRAGMA journal_size_limit=16777216; PRAGMA cell_size_check=ON;
              PRAGMA cache_size=-{cache_kib}; PRAGMA query_only={};",
             role == Role::Reader
         ))?;
         db.set_prepared_statement_cache_capacity(32);
-        // Plans do not depend on the values bound; without this, statements are compiled anew for each of them.
+        // Plans do not depend on the values bound; without this, statements are compiled again for each of them.
         db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         if let Some(quota) = quota_bytes {
             let page_size: i64 = db.query_row("PRAGMA page_size", (), |row| row.get(0))?;
@@ -102,35 +111,45 @@ pub(super) fn create_file(path: &Path) -> Result<()> {
         .map_err(|error: std::io::Error| Error::Failed(format!("cannot create {}: {error}", path.display()).into()))
 }
 
-/// Creates the tables of a new file, checks those of an old one, and reads what the store must know.
-pub(super) fn recover(db: &mut Connection, path: &Path) -> Result<Recovered> {
-    let refuse = |why: String| Err(Error::Failed(format!("{}: {why}", path.display()).into()));
-    let pragma = |db: &Connection, name: &str| {
-        db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0)).map_err(failed(path))
-    };
-    match (pragma(db, "application_id")?, pragma(db, "user_version")?, pragma(db, "page_count")?) {
+/// What a database file is before anything is done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Empty,
+    Old,
+    Present,
+}
+
+/// Tells what the file is; refuses one of a later version, or of another program.
+pub(super) fn kind(db: &Connection) -> Result<Kind, Fault> {
+    let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0));
+    match (pragma("application_id")?, pragma("user_version")?, pragma("page_count")?) {
         // Choosing the journal mode gives an empty file its first page.
-        (0, 0, 0 | 1) => create(db).map_err(failed(path))?,
-        (APPLICATION_ID, FORMAT, _) => {}
+        (0, 0, 0 | 1) => Ok(Kind::Empty),
+        (APPLICATION_ID, FORMAT, _) => Ok(Kind::Present),
+        (APPLICATION_ID, upgrade::FORMAT, _) => Ok(Kind::Old),
         (APPLICATION_ID, format, _) => {
-            return refuse(format!("format {format} is not known to this version, which writes format {FORMAT}"));
+            Err(Fault::Broken(format!("format {format} is not known to this version, which writes format {FORMAT}")))
         }
-        _ => return refuse("the file is a database, but not this program's".into()),
+        _ => Err(Fault::Broken("the file is a database, but not this program's".into())),
     }
-    check_length(db, path)?;
-    read_state(db).map_err(failed(path))
 }
 
-fn create(db: &mut Connection) -> rusqlite::Result<()> {
+/// An identifier for a new store.
+pub(super) fn random_identifier(db: &Connection) -> Result<i64, Fault> {
+    Ok(db.query_row("SELECT random()", (), |row| row.get(0))?)
+}
+
+/// Makes the tables of an empty store.
+pub(super) fn create(db: &mut Connection, store: i64) -> Result<(), Fault> {
     let txn = db.transaction()?;
-    txn.execute_batch(&format!("{SCHEMA} PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT};"))?;
-    txn.commit()
+    schema::create_tables(&txn, store)?;
+    Ok(txn.commit()?)
 }
 
-/// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read.
-fn check_length(db: &Connection, path: &Path) -> Result<()> {
-    // Moves what the last run left in the log file into the main file; a few megabytes at most.
-    match checkpoint(db).map_err(failed(path)) {
+/// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read. The log
+/// file is moved into the main file and emptied: what is not there cannot be damaged.
+pub(super) fn check_length(db: &Connection, path: &Path) -> Result<()> {
+    match empty_log(db).map_err(failed(path)) {
         Ok(true) => {}
         // The disk is full: the main file is rightly shorter than it will be, and reads work all the same.
         Ok(false) | Err(Error::NoSpace) => return Ok(()),
@@ -146,33 +165,6 @@ fn check_length(db: &Connection, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn read_state(db: &Connection) -> rusqlite::Result<Recovered> {
-    let newest: Option<i64> = db.query_row("SELECT max(id) FROM log", (), |row| row.get(0))?;
-    let oldest = meta(db, "oldest")?.unwrap_or(0).cast_unsigned();
-    let leases = db
-        .prepare("SELECT id, ttl FROM lease")?
-        .query_map((), |row| {
-            Ok((LeaseId(row.get::<_, i64>(0)?.cast_unsigned()), row.get::<_, i64>(1)?.cast_unsigned()))
-        })?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    // Two indexes answer, without the rows: the newest row of a key that has a lease is the key's newest.
-    const LEASED: &str = "SELECT key, lease FROM
-        (SELECT key, lease, max(id) AS id FROM log INDEXED BY log_by_lease WHERE lease IS NOT NULL GROUP BY lease, key) AS own
-        WHERE id = (SELECT max(id) FROM log INDEXED BY log_by_key WHERE key = own.key)";
-    let leased = db
-        .prepare(LEASED)?
-        .query_map((), |row| Ok((row.get::<_, Vec<u8>>(0)?.into(), LeaseId(row.get::<_, i64>(1)?.cast_unsigned()))))?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    Ok(Recovered {
-        revision: newest.map_or(1, revision_of).max(oldest).max(1),
-        oldest,
-        swept: meta(db, "swept")?.unwrap_or(0),
-        last_lease: meta(db, "lease")?.unwrap_or(0).cast_unsigned(),
-        leases,
-        leased,
-    })
-}
-
 /// The first row identifier after all of `revision`'s.
 fn after(revision: Revision) -> i64 {
     // 47 bits of revisions are 4,000 years at a thousand writes per second.
@@ -185,75 +177,158 @@ pub(super) fn last_row(revision: Revision) -> i64 {
     after(revision) - 1
 }
 
-pub(super) fn revision_of(id: i64) -> Revision {
-    (id >> PLACE_BITS).cast_unsigned()
-}
+pub(super) const INSERT: &str = "INSERT INTO change(id, key, create_revision, lease, digest, checksum, value)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
-pub(super) fn meta(db: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
-    db.prepare_cached("SELECT value FROM meta WHERE name = ?1")?.query_row((name,), |row| row.get(0)).optional()
-}
-
-pub(super) fn set_meta(db: &Connection, name: &str, value: i64) -> rusqlite::Result<()> {
-    db.prepare_cached("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value")?
-        .execute((name, value))
-        .map(drop)
-}
-
-/// Appends the changes of one revision.
-pub(super) fn append(db: &Connection, revision: Revision, changes: &[Change]) -> rusqlite::Result<()> {
-    let mut insert = db.prepare_cached("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5)")?;
+/// Appends the changes of one revision, and adds them to the digest of all rows.
+pub(super) fn append(
+    db: &Connection,
+    revision: Revision,
+    changes: &[Change],
+    digest: &mut u64,
+) -> rusqlite::Result<()> {
+    let mut insert = db.prepare_cached(INSERT)?;
     for (id, change) in (revision.cast_signed() << PLACE_BITS..).zip(changes) {
-        match change {
+        let (entry, value) = match change {
             Change::Put { current: kv, .. } => {
                 let lease = kv.lease.map(|lease| lease.0.cast_signed());
-                insert.execute((id, &kv.key[..], kv.create_revision.cast_signed(), lease, &kv.value[..]))?
+                let create_revision = kv.create_revision.cast_signed();
+                (Entry { id, key: &kv.key, create_revision, lease }, Some(&kv.value[..]))
             }
-            Change::Delete { previous } => insert.execute((id, &previous.key[..], 0, None::<i64>, None::<&[u8]>))?,
+            Change::Delete { previous } => (Entry { id, key: &previous.key, create_revision: 0, lease: None }, None),
         };
+        let checksum = entry.checksum(*digest, value);
+        insert.execute((id, entry.key, entry.create_revision, entry.lease, digest.cast_signed(), checksum, value))?;
+        *digest = digest.wrapping_add(entry.digest());
     }
     Ok(())
 }
 
+/// A row that is as it was written.
+pub(super) struct Stored {
+    pub id: i64,
+    pub key: Bytes,
+    create_revision: i64,
+    lease: Option<i64>,
+    /// The digest of all rows before it.
+    pub before: u64,
+    value: Option<Bytes>,
+}
+
+impl Stored {
+    pub fn entry(&self) -> Entry<'_> {
+        Entry { id: self.id, key: &self.key, create_revision: self.create_revision, lease: self.lease }
+    }
+
+    /// `None` for a deletion.
+    fn into_key_value(self) -> Option<KeyValue> {
+        Some(KeyValue {
+            key: self.key,
+            create_revision: self.create_revision.cast_unsigned(),
+            mod_revision: revision_of(self.id),
+            lease: self.lease.map(|id| LeaseId(id.cast_unsigned())),
+            value: self.value.filter(|_| self.create_revision != 0)?,
+        })
+    }
+}
+
+/// The columns that [`read`] takes.
+macro_rules! columns {
+    ($rest:literal) => {
+        concat!("SELECT id, create_revision, lease, digest, checksum, value, key FROM change ", $rest)
+    };
+}
+
+/// Reads a row and verifies it. `key`: what the index calls it; otherwise the row's own key counts.
+fn read(row: &Row<'_>, key: Option<Bytes>) -> Result<Stored, Fault> {
+    let id: i64 = row.get(0)?;
+    let columns = || -> rusqlite::Result<(Stored, i64)> {
+        let key = match &key {
+            Some(key) => key.clone(),
+            None => Bytes::copy_from_slice(row.get_ref(6)?.as_blob()?),
+        };
+        let value = row.get::<_, Option<Vec<u8>>>(5)?.map(Bytes::from);
+        let before = row.get::<_, i64>(3)?.cast_unsigned();
+        Ok((Stored { id, key, create_revision: row.get(1)?, lease: row.get(2)?, before, value }, row.get(4)?))
+    };
+    let damaged = |why: &str| Fault::Damaged(damage(id, key.as_ref(), why));
+    let (stored, checksum) = columns().map_err(|error| damaged(&error.to_string()))?;
+    let whole = (stored.create_revision == 0) == stored.value.is_none();
+    if whole && stored.entry().checksum(stored.before, stored.value.as_deref()) == checksum {
+        Ok(stored)
+    } else {
+        Err(damaged("the checksum does not match"))
+    }
+}
+
+fn damage(id: i64, key: Option<&Bytes>, why: &str) -> Damage {
+    Damage { key: key.cloned().unwrap_or_default(), place: format!("{}: {why}", row_name(id)).into() }
+}
+
+/// A damaged page shows as an error of SQLite's at whatever is read through it.
+fn corrupt(fault: Fault, key: &Bytes, id: Option<i64>) -> Fault {
+    let named = |why: &str| match id {
+        Some(id) => damage(id, Some(key), why),
+        None => Damage { key: key.clone(), place: why.into() },
+    };
+    match fault {
+        Fault::Sql(error) => match error.sqlite_error_code() {
+            Some(ffi::ErrorCode::DatabaseCorrupt) => Fault::Damaged(named(&error.to_string())),
+            _ if matches!(error, rusqlite::Error::QueryReturnedNoRows) => Fault::Damaged(named("the row is missing")),
+            _ => Fault::Sql(error),
+        },
+        other => other,
+    }
+}
+
+/// The row of this identifier.
+pub(super) fn row(db: &Connection, id: i64) -> Result<Stored, Fault> {
+    let mut statement = db.prepare_cached(columns!("WHERE id = ?1"))?;
+    let mut rows = statement.query((id,))?;
+    match rows.next()? {
+        Some(row) => read(row, None).map_err(|fault| named(db, id, fault)),
+        None => Err(Fault::Broken(format!("{} is missing", row_name(id)))),
+    }
+}
+
 /// The key as of `revision`.
-pub(super) fn get(db: &Connection, key: &Bytes, revision: Revision) -> rusqlite::Result<Option<KeyValue>> {
+pub(super) fn get(db: &Connection, key: &Bytes, revision: Revision) -> Result<Option<KeyValue>, Fault> {
     before(db, key, after(revision))
 }
 
 /// The key as of the row before `id`.
-fn before(db: &Connection, key: &Bytes, id: i64) -> rusqlite::Result<Option<KeyValue>> {
-    const QUERY: &str =
-        "SELECT id, create_revision, lease, value FROM log WHERE key = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1";
-    let found = db.prepare_cached(QUERY)?.query_row((&key[..], id), |row| read(row, key.clone())).optional()?;
-    Ok(found.flatten())
+fn before(db: &Connection, key: &Bytes, id: i64) -> Result<Option<KeyValue>, Fault> {
+    const QUERY: &str = columns!("INDEXED BY change_by_key WHERE key = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1");
+    let attempt = || -> Result<Option<KeyValue>, Fault> {
+        let mut statement = db.prepare_cached(QUERY)?;
+        let mut rows = statement.query((&key[..], id))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        Ok(read(row, Some(key.clone()))?.into_key_value())
+    };
+    attempt().map_err(|fault| corrupt(fault, key, None))
 }
 
-/// Columns id, create_revision, lease, value; `None` for a deletion.
-fn read(row: &Row<'_>, key: Bytes) -> rusqlite::Result<Option<KeyValue>> {
-    let create_revision = row.get::<_, i64>(1)?.cast_unsigned();
-    if create_revision == 0 {
-        return Ok(None);
-    }
-    Ok(Some(KeyValue {
-        key,
-        value: row.get::<_, Vec<u8>>(3)?.into(),
-        create_revision,
-        mod_revision: revision_of(row.get(0)?),
-        lease: row.get::<_, Option<i64>>(2)?.map(|id| LeaseId(id.cast_unsigned())),
-    }))
+/// What a range read finds.
+#[derive(Debug, Default)]
+pub(super) struct Ranged {
+    pub items: Vec<KeyValue>,
+    /// Keys in the range, the ones beyond the limit included.
+    pub count: usize,
+    pub damaged: Vec<Damage>,
 }
 
-/// The keys in the range as of `revision`, `limit` of them (0: all), and how many there are.
+/// The keys in the range as of `revision`, `limit` of them (0: all).
 pub(super) fn range(
     db: &Connection,
     range: &KeyRange,
     revision: Revision,
     limit: usize,
-) -> rusqlite::Result<(Vec<KeyValue>, usize)> {
+) -> Result<Ranged, Fault> {
     // The index alone answers which row is the key's newest and whether it is a deletion: SQLite takes bare columns
     // from the row that has the maximum.
-    const BOUNDED: &str = "SELECT key, max(id), create_revision FROM log INDEXED BY log_by_key
+    const BOUNDED: &str = "SELECT key, max(id), create_revision FROM change INDEXED BY change_by_key
         WHERE key >= ?1 AND id < ?2 AND key < ?3 GROUP BY key ORDER BY key";
-    const UNBOUNDED: &str = "SELECT key, max(id), create_revision FROM log INDEXED BY log_by_key
+    const UNBOUNDED: &str = "SELECT key, max(id), create_revision FROM change INDEXED BY change_by_key
         WHERE key >= ?1 AND id < ?2 GROUP BY key ORDER BY key";
     let mut statement = db.prepare_cached(if range.end.is_empty() { UNBOUNDED } else { BOUNDED })?;
     let mut rows = if range.end.is_empty() {
@@ -261,19 +336,29 @@ pub(super) fn range(
     } else {
         statement.query((&range.start[..], after(revision), &range.end[..]))?
     };
-    let mut value = db.prepare_cached("SELECT id, create_revision, lease, value FROM log WHERE id = ?1")?;
-    let (mut items, mut count) = (Vec::new(), 0);
+    let mut value = db.prepare_cached(columns!("WHERE id = ?1"))?;
+    let mut found = Ranged::default();
     while let Some(row) = rows.next()? {
         if row.get::<_, i64>(2)? == 0 {
             continue;
         }
-        count += 1;
-        if limit == 0 || count <= limit {
+        found.count += 1;
+        if limit == 0 || found.count <= limit {
             let key = Bytes::from(row.get::<_, Vec<u8>>(0)?);
-            items.extend(value.query_row((row.get::<_, i64>(1)?,), |row| read(row, key))?);
+            let id: i64 = row.get(1)?;
+            let mut attempt = || -> Result<Option<KeyValue>, Fault> {
+                let mut rows = value.query((id,))?;
+                let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+                Ok(read(row, Some(key.clone()))?.into_key_value())
+            };
+            match attempt().map_err(|fault| corrupt(fault, &key, Some(id))) {
+                Ok(item) => found.items.extend(item),
+                Err(Fault::Damaged(damage)) => found.damaged.push(damage),
+                Err(fault) => return Err(fault),
+            }
         }
     }
-    Ok((items, count))
+    Ok(found)
 }
 
 /// Rows looked at to learn how the keys of a range are spread, for each part.
@@ -283,10 +368,10 @@ const WORTH_DIVIDING: i64 = 4096;
 
 /// Keys within the range, in order, that divide it into at most `parts` of about equal size: the quantiles of keys that
 /// were written at evenly spread moments.
-pub(super) fn bounds(db: &Connection, range: &KeyRange, parts: usize) -> rusqlite::Result<Vec<Bytes>> {
+pub(super) fn bounds(db: &Connection, range: &KeyRange, parts: usize) -> Result<Vec<Bytes>, Fault> {
     let rows: i64 =
-        db.query_row("SELECT count(*) FROM (SELECT 1 FROM log LIMIT ?1)", (WORTH_DIVIDING,), |row| row.get(0))?;
-    let first_and_last = db.query_row("SELECT min(id), max(id) FROM log", (), |row| {
+        db.query_row("SELECT count(*) FROM (SELECT 1 FROM change LIMIT ?1)", (WORTH_DIVIDING,), |row| row.get(0))?;
+    let first_and_last = db.query_row("SELECT min(id), max(id) FROM change", (), |row| {
         Ok((row.get::<_, Option<i64>>(0)?.unwrap_or(0), row.get::<_, Option<i64>>(1)?.unwrap_or(0)))
     })?;
     if parts < 2 || rows < WORTH_DIVIDING {
@@ -294,7 +379,7 @@ pub(super) fn bounds(db: &Connection, range: &KeyRange, parts: usize) -> rusqlit
     }
     let (first, last) = first_and_last;
     let samples = SAMPLES * i64::try_from(parts).unwrap_or(i64::MAX / SAMPLES);
-    let mut row = db.prepare_cached("SELECT key FROM log WHERE id >= ?1 ORDER BY id LIMIT 1")?;
+    let mut row = db.prepare_cached("SELECT key FROM change WHERE id >= ?1 ORDER BY id LIMIT 1")?;
     let mut keys = Vec::new();
     for n in 0..samples {
         let at = first + (last - first) / samples * n;
@@ -315,12 +400,10 @@ pub(super) fn changes(
     range: &KeyRange,
     (from, to): (Revision, Revision),
     limit: usize,
-) -> rusqlite::Result<(Vec<(Revision, Change)>, Revision)> {
+) -> Result<(Vec<(Revision, Change)>, Revision), Fault> {
     // Rows of other ranges are skipped quickly, but not endlessly while holding a snapshot of the file.
     let mut patience = 20 * limit;
-    let mut statement = db.prepare_cached(
-        "SELECT id, create_revision, lease, value, key FROM log WHERE id >= ?1 AND id < ?2 ORDER BY id",
-    )?;
+    let mut statement = db.prepare_cached(columns!("WHERE id >= ?1 AND id < ?2 ORDER BY id"))?;
     let mut rows = statement.query((after(from), after(to)))?;
     let (mut found, mut complete) = (Vec::new(), from);
     while let Some(row) = rows.next()? {
@@ -329,38 +412,66 @@ pub(super) fn changes(
         if (found.len() >= limit || patience == 0) && revision > complete {
             return Ok((found, complete));
         }
+        if revision > complete + 1 {
+            return Err(Fault::Broken(format!("revision {} is missing", complete + 1)));
+        }
         complete = revision;
         patience = patience.saturating_sub(1);
-        let key = row.get_ref(4)?.as_blob()?;
-        if range.contains(key) {
-            let key = Bytes::copy_from_slice(key);
+        let stored = read(row, None).map_err(|fault| named(db, id, fault))?;
+        if range.contains(&stored.key) {
+            let key = stored.key.clone();
             let previous = before(db, &key, id)?;
-            found.extend(match read(row, key)? {
+            found.extend(match stored.into_key_value() {
                 Some(current) => Some((revision, Change::Put { current, previous })),
                 None => previous.map(|previous| (revision, Change::Delete { previous })),
             });
         }
     }
+    if complete < to {
+        return Err(Fault::Broken(format!("revision {} is missing", complete + 1)));
+    }
     Ok((found, to))
 }
 
-/// Deletes what the next `limit` rows up to `oldest` supersede; returns the row up to which it is done.
-pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize) -> rusqlite::Result<i64> {
+/// What a piece of the sweep did.
+pub(super) struct Swept {
+    /// The row up to which it is done.
+    pub row: i64,
+    /// The digest of the rows it removed.
+    pub removed: u64,
+}
+
+/// Deletes what the next `limit` rows up to `oldest` supersede.
+pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize) -> Result<Swept, Fault> {
     let end = last_row(oldest);
     let rows = db
-        .prepare_cached("SELECT id, key, create_revision FROM log WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3")?
+        .prepare_cached("SELECT id, key, create_revision FROM change WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3")?
         .query_map((swept, end, i64::try_from(limit).unwrap_or(i64::MAX)), |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)? == 0))
+            Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, i64>(2)?))
         })?
         .collect::<rusqlite::Result<Vec<_>>>()?;
-    for (id, key, deletion) in &rows {
+    // A damaged key would name rows of another: the index must know it.
+    let mut known = db.prepare_cached(
+        "SELECT 1 FROM change INDEXED BY change_by_key WHERE key = ?1 AND id = ?2 AND create_revision = ?3",
+    )?;
+    let mut delete = db.prepare_cached("DELETE FROM change WHERE key = ?1 AND id < ?2 RETURNING id, create_revision, lease")?;
+    let mut removed = 0_u64;
+    for (id, key, create_revision) in &rows {
+        if known.query_row((key, id, create_revision), |_| Ok(())).optional()?.is_none() {
+            let why = "the row and the index of keys disagree";
+            return Err(Fault::Damaged(damage(*id, Some(&Bytes::copy_from_slice(key)), why)));
+        }
         // A deletion supersedes itself: without older rows, its absence says the same.
-        let bound = if *deletion { id + 1 } else { *id };
-        db.prepare_cached("DELETE FROM log WHERE key = ?1 AND id < ?2")?.execute((key, bound))?;
+        let bound = if *create_revision == 0 { id + 1 } else { *id };
+        let mut gone = delete.query((key, bound))?;
+        while let Some(row) = gone.next()? {
+            let entry = Entry { id: row.get(0)?, key, create_revision: row.get(1)?, lease: row.get(2)? };
+            removed = removed.wrapping_add(entry.digest());
+        }
     }
-    let done = rows.last().filter(|_| rows.len() == limit).map_or(end, |(id, ..)| *id);
-    set_meta(db, "swept", done)?;
-    Ok(done)
+    let row = rows.last().filter(|_| rows.len() == limit).map_or(end, |(id, ..)| *id);
+    Number::Swept.set(db, row)?;
+    Ok(Swept { row, removed })
 }
 
 /// Whether each commit syncs the log file. With `unsynced` commits in it the format number is written again: the sync of
@@ -380,24 +491,42 @@ pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
     })
 }
 
-/// SQLite's own check of the file, then ours of the rows; names the first thing that is wrong.
-pub(super) fn verify(db: &Connection, revision: Revision, oldest: Revision) -> rusqlite::Result<Option<String>> {
+/// Moves the log file's content into the main file and cuts it to nothing. Returns whether that was possible.
+pub(super) fn empty_log(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| Ok(row.get::<_, i64>(0)? == 0))
+}
+
+/// SQLite's own check of the file; names the first thing that is wrong.
+pub(super) fn check_pages(db: &Connection) -> Result<(), Fault> {
     let report: String = db.query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))?;
-    if report != "ok" {
-        return Ok(Some(report));
+    if report == "ok" { Ok(()) } else { Err(Fault::Broken(report)) }
+}
+
+/// Verifies the next `limit` rows after `id`; returns the last of them, `None` at the end, and what is damaged.
+pub(super) fn verify_rows(db: &Connection, id: i64, limit: usize) -> Result<(Option<i64>, Vec<Damage>), Fault> {
+    let mut statement = db.prepare_cached(columns!("WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
+    let mut rows = statement.query((id, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let (mut last, mut damaged) = (None, Vec::new());
+    while let Some(row) = rows.next()? {
+        let id = row.get(0)?;
+        last = Some(id);
+        match read(row, None).map_err(|fault| named(db, id, fault)) {
+            Ok(_) => {}
+            Err(Fault::Damaged(damage)) => damaged.push(damage),
+            Err(fault) => return Err(fault),
+        }
     }
-    let bounds = (after(oldest), after(revision));
-    let present: i64 =
-        db.query_row("SELECT count(DISTINCT id >> 16) FROM log WHERE id >= ?1 AND id < ?2", bounds, |row| row.get(0))?;
-    if present.cast_unsigned() != revision.saturating_sub(oldest.max(1)) {
-        return Ok(Some(format!("{present} revisions are present between {oldest} and {revision}")));
+    Ok((last, damaged))
+}
+
+/// Adds the key to a damaged row: the index knows it. Reads the whole index, once for a damaged row.
+fn named(db: &Connection, id: i64, fault: Fault) -> Fault {
+    const KEY: &str = "SELECT key FROM change INDEXED BY change_by_key WHERE +id = ?1";
+    match fault {
+        Fault::Damaged(damage) if damage.key.is_empty() => {
+            let key = db.query_row(KEY, (id,), |row| row.get::<_, Vec<u8>>(0)).unwrap_or_default();
+            Fault::Damaged(Damage { key: key.into(), ..damage })
+        }
+        other => other,
     }
-    let disordered = db
-        .query_row(
-            "SELECT id FROM log WHERE create_revision > id >> 16 OR create_revision > 0 AND value IS NULL LIMIT 1",
-            (),
-            |row| row.get::<_, i64>(0),
-        )
-        .optional()?;
-    Ok(disordered.map(|id| format!("row {id} has a create revision after its own, or no value")))
 }

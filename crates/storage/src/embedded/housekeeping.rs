@@ -1,5 +1,5 @@
-//! What happens by itself: leases end, old history is compacted, the log file is moved into the main file. One task per
-//! store; it ends with the store.
+//! What happens by itself: leases end, old history is compacted, the log file is moved into the main file, the mark of what
+//! was acknowledged is synced. One task per store; it ends with the store.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
@@ -12,6 +12,8 @@ use super::Inner;
 use super::committer::Request;
 use crate::{Error, Revision};
 
+/// A power failure may take the notes of this long: acknowledged commits that the log has lost are then not missed.
+const MARK_LAG: Duration = Duration::from_secs(1);
 /// After a failure (a full disk, usually) to end a lease or compact.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -20,8 +22,9 @@ pub(super) async fn run(store: Weak<Inner>, wake: Arc<Notify>) {
         Some(store) => History::new(&store),
         None => return,
     };
+    let mut mark_due = None;
     loop {
-        let Some(deadline) = turn(&store, &mut history).await else { return };
+        let Some(deadline) = turn(&store, &mut history, &mut mark_due).await else { return };
         tokio::select! {
             biased;
             () = sleep_until(deadline) => {}
@@ -31,7 +34,7 @@ pub(super) async fn run(store: Weak<Inner>, wake: Arc<Notify>) {
 }
 
 /// Does what is due and says when to look again; `None` when the store is gone.
-async fn turn(store: &Weak<Inner>, history: &mut History) -> Option<Instant> {
+async fn turn(store: &Weak<Inner>, history: &mut History, mark_due: &mut Option<Instant>) -> Option<Instant> {
     let store = store.upgrade()?;
     if store.closed.load(Relaxed) {
         return None;
@@ -39,6 +42,7 @@ async fn turn(store: &Weak<Inner>, history: &mut History) -> Option<Instant> {
     if store.checkpoint_wanted.load(Relaxed) {
         checkpoint(&store).await;
     }
+    sync_mark(&store, mark_due).await;
     let done = async {
         end_leases(&store).await?;
         history.compact(&store).await
@@ -52,7 +56,39 @@ async fn turn(store: &Weak<Inner>, history: &mut History) -> Option<Instant> {
         }
     };
     let lease = store.shared.lock().leases.next_deadline();
-    Some(retry.unwrap_or_else(|| lease.map_or(history.due, |lease| lease.min(history.due))))
+    let next = retry.unwrap_or_else(|| lease.map_or(history.due, |lease| lease.min(history.due)));
+    Some(mark_due.map_or(next, |due| due.min(next)))
+}
+
+/// Syncs the mark a while after the first commit that it does not hold durably.
+async fn sync_mark(store: &Arc<Inner>, due: &mut Option<Instant>) {
+    match *due {
+        None if store.mark_unsynced.load(Relaxed) => *due = Some(Instant::now() + MARK_LAG),
+        Some(at) if at <= Instant::now() => {
+            *due = None;
+            let synced = |store: &Inner| {
+                store.sync_mark();
+                Ok(())
+            };
+            // Fails only when the runtime ends, and the store with it.
+            drop(store.read(synced).await);
+        }
+        _ => {}
+    }
+}
+
+impl Inner {
+    /// Failure is no harm to the data: the next commit has the mark synced again.
+    pub(super) fn sync_mark(&self) {
+        if !self.mark_unsynced.swap(false, Relaxed) {
+            return;
+        }
+        let synced = self.mark.lock().as_ref().map_or(Ok(()), std::fs::File::sync_data);
+        self.counters.mark_syncs.fetch_add(1, Relaxed);
+        if let Err(error) = synced {
+            tracing::warn!(path = %self.path.display(), %error, "cannot sync the mark of what was acknowledged");
+        }
+    }
 }
 
 async fn end_leases(store: &Arc<Inner>) -> crate::Result<()> {

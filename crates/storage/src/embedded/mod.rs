@@ -1,15 +1,27 @@
 //! The store in a SQLite file: durable, in this process, no server. `docs/dependencies.md` has the figures by which
 //! SQLite was chosen. Writes go through `committer`, reads run on connections of their own, recent changes wait in
 //! memory for watchers and older ones are read from the file.
+//!
+//! Nothing that is damaged is taken for absent. `wal` and `mark` find acknowledged commits that the log has lost, `schema`
+//! proves the index of keys when the store opens, `database` verifies each row that it reads, and `scrub` verifies
+//! everything in the background. docs/data-integrity.md describes what a damaged store does.
 
+mod checksum;
 mod committer;
 mod database;
+mod directory;
 mod housekeeping;
+mod mark;
+mod opening;
 mod read;
 mod recent;
+mod schema;
+mod scrub;
+mod upgrade;
+mod wal;
 
-use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -24,14 +36,14 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use committer::{Queue, Request, Writer};
-use database::Role;
-use recent::Recent;
+use directory::{Claim, Opened};
+use scrub::Found;
 
 use crate::feed::{Feed, Limits};
 use crate::lease::Leases;
 use crate::plan::check_size;
 use crate::{
-    Error, KeyRange, KeyValue, LeaseId, RangeRequest, RangeResponse, Result, Revision, Store, Txn, TxnOutcome,
+    Damage, Error, KeyRange, KeyValue, LeaseId, RangeRequest, RangeResponse, Result, Revision, Store, Txn, TxnOutcome,
     WatchStream,
 };
 
@@ -50,6 +62,8 @@ pub struct Options {
     pub keep_history: Duration,
     /// ...but not more than about this many revisions.
     pub keep_revisions: u64,
+    /// There was a store in the directory: a missing one is refused, not created.
+    pub must_exist: bool,
 }
 
 impl Default for Options {
@@ -60,6 +74,7 @@ impl Default for Options {
             keep_history: Duration::from_secs(300),
             // 100,000 x 2 KiB: 200 MiB of file.
             keep_revisions: 100_000,
+            must_exist: false,
         }
     }
 }
@@ -71,12 +86,16 @@ pub struct Stats {
     pub revisions: u64,
     /// Durable engine transactions; each carries one or more revisions, or the store's own bookkeeping.
     pub batches: u64,
-    /// Times the disk was told to sync: once per batch, twice per checkpoint.
+    /// Syncs of the database and its log: one per batch, two per checkpoint.
     pub syncs: u64,
+    /// Syncs of the mark of what was acknowledged: at most one a second.
+    pub mark_syncs: u64,
     /// Keys and values written.
     pub bytes: u64,
     /// Revisions in the largest batch.
     pub largest_batch: u64,
+    /// Damaged places that were found.
+    pub damaged: u64,
 }
 
 /// The store in a file. Clones share it. Call [`EmbeddedStore::close`] before opening the directory again.
@@ -96,11 +115,18 @@ struct Inner {
     counters: Counters,
     /// Wakes the housekeeping task: a lease is new, a checkpoint is wanted, or the store is gone.
     housekeeping: Arc<Notify>,
+    /// Wakes the scrubbing task: the store is gone.
+    scrubbing: Arc<Notify>,
     checkpoint_wanted: AtomicBool,
     /// The background checkpoint has run since the committer last looked.
     checkpointed: AtomicBool,
     closed: AtomicBool,
-    directory_lock: Mutex<Option<File>>,
+    /// The mark holds what is not synced yet.
+    mark_unsynced: AtomicBool,
+    mark: Mutex<Option<File>>,
+    opened: Opened,
+    found: Found,
+    claim: Mutex<Option<Claim>>,
 }
 
 /// What readers and the committer share. Changed by the committer only, after the change is durable.
@@ -117,6 +143,7 @@ struct Counters {
     revisions: AtomicU64,
     batches: AtomicU64,
     syncs: AtomicU64,
+    mark_syncs: AtomicU64,
     bytes: AtomicU64,
     largest_batch: AtomicU64,
 }
@@ -125,12 +152,14 @@ impl EmbeddedStore {
     /// Opens the store in `dir`, creating it if need be. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// `Failed` if another process has it open, or the file is damaged or of an unknown format; the message names it.
+    /// `Failed` if another process has it open, if something that was acknowledged is missing or damaged, or if the file is of
+    /// an unknown format. The message names the file, the place and the next step.
     pub async fn open(dir: impl Into<PathBuf>, options: Options) -> Result<Self> {
         let dir = dir.into();
         let opened = tokio::task::spawn_blocking(move || Inner::open(&dir, options)).await;
         let inner = Arc::new(opened.map_err(|error| Error::Failed(error.to_string().into()))??);
         tokio::spawn(housekeeping::run(Arc::downgrade(&inner), Arc::clone(&inner.housekeeping)));
+        tokio::spawn(scrub::run(Arc::downgrade(&inner), Arc::clone(&inner.scrubbing)));
         Ok(Self(inner))
     }
 
@@ -151,6 +180,24 @@ impl EmbeddedStore {
         self.0.ask(|reply| Request::SyncCommits(true, reply)).await
     }
 
+    /// The damaged values that were found since the store was opened.
+    pub fn damages(&self) -> Vec<Damage> {
+        self.0.found.all()
+    }
+
+    /// Waits until something damaged is found.
+    pub async fn damage_found(&self) {
+        self.0.found.some().await;
+    }
+
+    /// Verifies everything in the file, as happens in the background a minute after the store is opened and then daily.
+    ///
+    /// # Errors
+    /// The first damage, if any.
+    pub async fn scrub(&self) -> Result<()> {
+        scrub::scrub(&self.0).await
+    }
+
     pub fn stats(&self) -> Stats {
         let counters = &self.0.counters;
         Stats {
@@ -159,57 +206,24 @@ impl EmbeddedStore {
             syncs: counters.syncs.load(Relaxed),
             bytes: counters.bytes.load(Relaxed),
             largest_batch: counters.largest_batch.load(Relaxed),
+            mark_syncs: counters.mark_syncs.load(Relaxed),
+            damaged: self.0.found.count(),
         }
     }
 }
 
 impl Inner {
-    fn open(dir: &Path, mut options: Options) -> Result<Self> {
-        options.max_txn_bytes = options.max_txn_bytes.min(crate::DEFAULT_MAX_TXN_BYTES);
-        let lock = lock_directory(dir)?;
-        let path = dir.join("store.sqlite");
-        database::create_file(&path)?;
-        let mut db = database::connect(&path, Role::Writer, options.quota_bytes)?;
-        let found = database::recover(&mut db, &path)?;
-        let mut leases = Leases::after(found.last_lease);
-        // The time a lease had left is not recorded: as with etcd, a restart gives it its whole time again.
-        found.leases.iter().for_each(|(id, ttl)| leases.insert(*id, *ttl, Instant::now()));
-        found.leased.into_iter().for_each(|(key, lease)| leases.attach(key, lease));
-        let checkpointer = database::connect(&path, Role::Checkpointer, options.quota_bytes)?;
-        Ok(Self {
-            options,
-            queue: Mutex::default(),
-            writer: Mutex::new(Some(Writer {
-                db,
-                recent: Recent::default(),
-                swept: found.swept,
-                sweep_failed: None,
-                unmoved_bytes: 0,
-                syncs: true,
-                unsynced: false,
-            })),
-            readers: Mutex::default(),
-            checkpointer: Mutex::new(Some(checkpointer)),
-            shared: Mutex::new(Shared { revision: found.revision, oldest: found.oldest, leases }),
-            feed: Arc::new(Feed::new(found.revision, FEED)),
-            counters: Counters::default(),
-            housekeeping: Arc::default(),
-            checkpoint_wanted: AtomicBool::new(false),
-            checkpointed: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
-            directory_lock: Mutex::new(Some(lock)),
-            path,
-        })
-    }
-
     /// Lets go of the file and the directory.
     fn release(&self) {
         self.closed.store(true, Relaxed);
         self.feed.close(Error::Closed);
         self.readers.lock().clear();
         *self.checkpointer.lock() = None;
-        *self.directory_lock.lock() = None;
+        self.sync_mark();
+        *self.mark.lock() = None;
+        *self.claim.lock() = None;
         self.housekeeping.notify_one();
+        self.scrubbing.notify_one();
     }
 }
 
@@ -217,21 +231,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.feed.close(Error::Closed);
         self.housekeeping.notify_one();
-    }
-}
-
-/// Two processes writing one store would each acknowledge what the other does not know.
-fn lock_directory(dir: &Path) -> Result<File> {
-    let path = dir.join("store.lock");
-    let failed = |error: std::io::Error| Error::Failed(format!("cannot open {}: {error}", path.display()).into());
-    fs::create_dir_all(dir).map_err(failed)?;
-    let file = fs::OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(Error::Failed(
-            format!("{} is in use by another process: {} is locked", dir.display(), path.display()).into(),
-        )),
-        Err(TryLockError::Error(error)) => Err(failed(error)),
+        self.scrubbing.notify_one();
     }
 }
 
@@ -246,6 +246,10 @@ impl Store for EmbeddedStore {
 
     fn range(&self, request: RangeRequest) -> BoxFuture<'_, Result<RangeResponse>> {
         async move { self.0.read(move |store| store.range(&request)).await }.boxed()
+    }
+
+    fn salvage(&self, request: RangeRequest) -> BoxFuture<'_, Result<(RangeResponse, Vec<Damage>)>> {
+        async move { self.0.read(move |store| store.salvage(&request)).await }.boxed()
     }
 
     fn shares(&self, range: KeyRange, parts: usize) -> BoxFuture<'_, Result<Vec<KeyRange>>> {

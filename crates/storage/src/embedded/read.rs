@@ -7,15 +7,17 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use super::database::{self, Role};
-use super::{Inner, Shared};
+use super::database::{self, Fault, Ranged, Role};
+use super::{Inner, Shared, schema};
 use crate::feed::{BATCH_CHANGES, Cursor, Next};
 use crate::{
-    Change, Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Result, Revision, WatchBatch, WatchStream,
+    Change, Damage, Error, KeyRange, KeyValue, RangeRequest, RangeResponse, Result, Revision, WatchBatch, WatchStream,
 };
 
 /// Connections kept for the next reads, at half a megabyte of cache each.
 const IDLE_READERS: usize = 2;
+/// Rows that are verified on one snapshot.
+const VERIFIED: usize = 4096;
 
 impl Inner {
     /// Runs a read on a blocking thread.
@@ -31,15 +33,42 @@ impl Inner {
         if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(look(&mut self.shared.lock())) }
     }
 
-    fn with_reader<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    fn with_reader<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T> {
         let idle = self.open_shared(|_| self.readers.lock().pop())?;
-        let db = idle.map_or_else(|| database::connect(&self.path, Role::Reader, None), Ok)?;
-        let result = read(&db).map_err(database::failed(&self.path));
+        let db = match idle {
+            Some(db) => db,
+            None => {
+                self.opened.check()?;
+                database::connect(&self.path, Role::Reader, None)?
+            }
+        };
+        let result = read(&db).map_err(|fault| self.noted(database::failed(&self.path)(fault)));
         let mut readers = self.readers.lock();
         if readers.len() < IDLE_READERS && !self.closed.load(Relaxed) {
             readers.push(db);
         }
         result
+    }
+
+    /// Remembers damage that an error reports.
+    pub(super) fn noted(&self, error: Error) -> Error {
+        if let Error::Damaged(damage) = &error {
+            self.found.note(damage);
+        }
+        error
+    }
+
+    /// Runs a check on one snapshot of the file; what it finds wrong with the file as a whole is remembered as damage.
+    pub(super) fn scan<T>(&self, check: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T> {
+        self.with_reader(|db| {
+            let snapshot = db.unchecked_transaction()?;
+            check(&snapshot).inspect_err(|fault| {
+                if let Fault::Broken(why) = fault {
+                    let place = format!("{}: {why}", self.path.display());
+                    self.found.note(&Damage { key: Bytes::new(), place: place.into() });
+                }
+            })
+        })
     }
 
     /// The revision that a read of `requested` means, if it is readable.
@@ -58,7 +87,7 @@ impl Inner {
     fn read_at<T>(
         &self,
         requested: Option<Revision>,
-        read: impl Fn(&Connection, Revision) -> rusqlite::Result<T>,
+        read: impl Fn(&Connection, Revision) -> Result<T, Fault>,
     ) -> Result<T> {
         loop {
             let revision = self.readable(requested)?;
@@ -75,13 +104,20 @@ impl Inner {
     }
 
     pub(super) fn range(&self, request: &RangeRequest) -> Result<RangeResponse> {
+        let (response, damaged) = self.salvage(request)?;
+        damaged.into_iter().next().map_or(Ok(response), |damage| Err(Error::Damaged(damage)))
+    }
+
+    pub(super) fn salvage(&self, request: &RangeRequest) -> Result<(RangeResponse, Vec<Damage>)> {
         self.read_at(request.revision, |db, revision| {
             // One snapshot for the index and the values.
             let snapshot = db.unchecked_transaction()?;
-            let (items, count) = database::range(&snapshot, &request.range, revision, request.limit)?;
+            let Ranged { items, count, damaged } =
+                database::range(&snapshot, &request.range, revision, request.limit)?;
+            damaged.iter().for_each(|damage| self.found.note(damage));
             // The state read is the newest one's, even if more has been written meanwhile.
             let now = if request.revision.is_none() { revision } else { self.shared.lock().revision };
-            Ok(RangeResponse { items, count, revision: now })
+            Ok((RangeResponse { items, count, revision: now }, damaged))
         })
     }
 
@@ -98,17 +134,32 @@ impl Inner {
         let found = self.with_reader(|db| {
             let snapshot = db.unchecked_transaction()?;
             database::changes(&snapshot, range, (position, newest), BATCH_CHANGES)
-        })?;
-        if position < self.open_shared(|shared| shared.oldest)? { Err(Error::SlowWatcher) } else { Ok(found) }
+        });
+        // What was compacted meanwhile looks like a gap.
+        if position < self.open_shared(|shared| shared.oldest)? { Err(Error::SlowWatcher) } else { found }
     }
 
+    /// Everything that a scrub verifies, at one moment.
     pub(super) fn verify(&self) -> Result<()> {
         self.feed.verify().map_err(|message| Error::Failed(message.into()))?;
-        let (revision, oldest) = self.open_shared(|shared| (shared.revision, shared.oldest))?;
-        match self.with_reader(|db| database::verify(db, revision, oldest))? {
-            None => Ok(()),
-            Some(message) => Err(Error::Failed(format!("{}: {message}", self.path.display()).into())),
+        let mut position = Some(i64::MIN);
+        while let Some(after) = position {
+            let (next, damaged) = self.scan(|db| database::verify_rows(db, after, VERIFIED))?;
+            if let Some(damage) = damaged.into_iter().next() {
+                return Err(Error::Damaged(damage));
+            }
+            position = next;
         }
+        let revision = self.open_shared(|shared| shared.revision)?;
+        let proved = self.scan(|db| {
+            database::check_pages(db)?;
+            schema::prove(db)
+        })?;
+        if proved.revision < revision {
+            let why = format!("{}: revision {} is the newest, not {revision}", self.path.display(), proved.revision);
+            return Err(Error::Failed(why.into()));
+        }
+        Ok(())
     }
 }
 

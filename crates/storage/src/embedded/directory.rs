@@ -1,0 +1,186 @@
+//! The directory of a store: who may open it, and whether the files in it are the ones that belong there.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::mark::{self, Found};
+use crate::{Error, Result};
+
+/// A file that a person creates to have a store begin empty where one is missing. It counts once.
+const START_EMPTY: &str = "start-empty";
+/// A file that a person creates to have a store open although acknowledged writes are missing. It counts once.
+const ACCEPT_LOSS: &str = "accept-loss";
+
+/// The files of a store.
+#[derive(Clone, Debug)]
+pub(super) struct Files {
+    dir: PathBuf,
+}
+
+impl Files {
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    pub fn database(&self) -> PathBuf {
+        self.dir.join("store.sqlite")
+    }
+
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("store.sqlite-wal")
+    }
+
+    pub fn mark(&self) -> PathBuf {
+        self.dir.join("store.mark")
+    }
+
+    fn all(&self) -> [PathBuf; 3] {
+        [self.database(), self.log(), self.mark()]
+    }
+
+    /// What to do about lost writes.
+    pub fn how_to_accept_loss(&self) -> String {
+        format!(
+            "restore {} from a backup, or create the file {} to go on with what is left (the acknowledged writes are lost)",
+            self.dir.display(),
+            self.dir.join(ACCEPT_LOSS).display()
+        )
+    }
+
+    pub fn loss_is_accepted(&self) -> bool {
+        self.dir.join(ACCEPT_LOSS).exists()
+    }
+
+    /// The request to accept a loss has been met.
+    pub fn forget_acceptance(&self) -> io::Result<()> {
+        fs::remove_file(self.dir.join(ACCEPT_LOSS))?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.dir
+    }
+
+    fn missing(&self) -> Error {
+        let (database, start_empty) = (self.database(), self.dir.join(START_EMPTY));
+        let why = format!(
+            "{} is missing or empty, although there was a store here: restore {} from a backup, or create the file {} to begin \
+             with an empty store",
+            database.display(),
+            self.dir.display(),
+            start_empty.display()
+        );
+        Error::Failed(why.into())
+    }
+}
+
+/// A directory that this process alone may use, until this is dropped.
+#[derive(Debug)]
+pub(super) struct Claim {
+    /// Locked. The directory itself holds even if the lock file is removed; the lock file holds off older versions of
+    /// this program, which lock nothing else.
+    _locks: [File; 2],
+}
+
+/// Makes the directory if need be, readable by its owner alone: it holds secrets.
+fn make(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    if fs::metadata(dir)?.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(dir, Permissions::from_mode(0o700))?;
+    }
+    Ok(())
+}
+
+/// Two processes writing one store would each acknowledge what the other does not know.
+pub(super) fn claim(dir: &Path) -> Result<Claim> {
+    let failed = |path: &Path, error: io::Error| Error::Failed(format!("cannot open {}: {error}", path.display()).into());
+    make(dir).map_err(|error| failed(dir, error))?;
+    let lock_file = dir.join("store.lock");
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_file);
+    let locks = [
+        File::open(dir).map_err(|error| failed(dir, error))?,
+        opened.map_err(|error| failed(&lock_file, error))?,
+    ];
+    for (lock, path) in locks.iter().zip([dir, &lock_file]) {
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let why = format!("{} is in use by another process: {} is locked", dir.display(), path.display());
+                return Err(Error::Failed(why.into()));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(path, error)),
+        }
+    }
+    Ok(Claim { _locks: locks })
+}
+
+/// Whether the database may be created, given what is in the directory. `must_exist`: there was a store before.
+pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Result<bool> {
+    let length = |path: &Path| fs::metadata(path).ok().map(|data| data.len());
+    let database = length(&files.database());
+    if database.is_some_and(|length| length > 0) {
+        return Ok(false);
+    }
+    let start_empty = files.dir.join(START_EMPTY);
+    if start_empty.exists() {
+        begin_empty(files, &start_empty)
+            .map_err(|error| Error::Failed(format!("cannot clear {}: {error}", files.dir.display()).into()))?;
+        tracing::warn!(directory = %files.dir.display(), "the store begins empty, as requested by the file start-empty");
+        return Ok(true);
+    }
+    match found {
+        // The process ended while it made the store for the first time.
+        Found::Readable(content) if content.creating => Ok(true),
+        // Older versions created the file before anything else, and wrote no mark.
+        Found::Missing if !must_exist && (database.is_some() || length(&files.log()).is_none()) => Ok(true),
+        _ => Err(files.missing()),
+    }
+}
+
+/// Removes what is left of a store whose database is gone.
+fn begin_empty(files: &Files, request: &Path) -> io::Result<()> {
+    let index = files.dir.join("store.sqlite-shm");
+    for path in files.all().iter().chain([&index]) {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    fs::remove_file(request)?;
+    File::open(&files.dir)?.sync_all()
+}
+
+/// Which files are open, to notice that others lie in their place.
+#[derive(Debug)]
+pub(super) struct Opened(Vec<(PathBuf, Option<(u64, u64)>)>);
+
+impl Opened {
+    pub fn note(files: &Files) -> Self {
+        Self(files.all().into_iter().map(|path| (path.clone(), identity(&path))).collect())
+    }
+
+    /// Fails if a file was removed or replaced: what is written to it would be lost with the process.
+    pub fn check(&self) -> Result<()> {
+        let Some((path, _)) = self.0.iter().find(|(path, opened)| opened.is_some() && identity(path) != *opened) else {
+            return Ok(());
+        };
+        let why = format!(
+            "{} was removed or replaced while the store is open: stop the process, put the files back together or restore \
+             them from a backup, and start it again",
+            path.display()
+        );
+        Err(Error::Failed(why.into()))
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|data: Metadata| (data.dev(), data.ino()))
+}
+
+/// Reads the mark.
+pub(super) fn read_mark(files: &Files) -> Result<Found> {
+    mark::read(&files.mark())
+        .map_err(|error| Error::Failed(format!("cannot read {}: {error}", files.mark().display()).into()))
+}

@@ -1,0 +1,194 @@
+//! The mark of what was acknowledged (`store.mark`), beside the database and its log.
+//!
+//! The log alone cannot tell a commit that was acknowledged and then lost from one that never was. The mark can: it is
+//! written after each commit is on the disk and before it is acknowledged, without a sync of its own, which follows
+//! within a second. After a crash of the process it therefore names the last acknowledged commit; after a power failure
+//! one that is at most a second older. It also names the store, so that a file of another store is not taken for it.
+//!
+//! Two slots are written in turn, so that a write torn by a power failure leaves the one before it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::Revision;
+
+const MAGIC: &[u8; 4] = b"kmrk";
+const SLOT: usize = 56;
+/// Slots lie in different pages, so that no write touches both.
+const SLOTS: [u64; 2] = [0, 4096];
+const LENGTH: u64 = 4096 + SLOT as u64;
+
+/// Commits are not synced at present: the end of the log may be torn over several of them.
+const UNSYNCED: u64 = 1;
+/// The database is being created: it may be missing.
+const CREATING: u64 = 2;
+
+/// What was acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    pub revision: Revision,
+    /// The digest of all changes up to and including that revision.
+    pub digest: u64,
+    /// Commits of the store's own bookkeeping.
+    pub asides: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    pub store: i64,
+    pub acknowledged: Acknowledged,
+    pub unsynced: bool,
+    pub creating: bool,
+}
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct Mark {
+    file: File,
+    sequence: u64,
+    content: Content,
+}
+
+/// What is found in place of a mark.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Missing,
+    Unreadable,
+    Readable(Content),
+}
+
+pub(super) fn read(path: &Path) -> io::Result<Found> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(newest(&bytes).map_or(Found::Unreadable, |(_, content)| Found::Readable(content))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Missing),
+        Err(error) => Err(error),
+    }
+}
+
+impl Mark {
+    /// Writes and syncs `content`; makes the file if there is none.
+    pub fn write(path: &Path, content: Content) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let mut bytes = vec![0; LENGTH as usize];
+        let length = file.metadata()?.len();
+        if length == LENGTH {
+            file.read_exact_at(&mut bytes, 0)?;
+        } else {
+            file.set_len(0)?;
+            // Written, not only extended: later writes need no space.
+            file.write_all_at(&bytes, 0)?;
+        }
+        let sequence = newest(&bytes).map_or(0, |(sequence, _)| sequence);
+        let mut mark = Self { file, sequence, content };
+        mark.put()?;
+        mark.file.sync_all()?;
+        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
+        Ok(mark)
+    }
+
+    pub fn content(&self) -> Content {
+        self.content
+    }
+
+    /// Notes what is acknowledged next. A sync follows later.
+    pub fn acknowledge(&mut self, acknowledged: Acknowledged) -> io::Result<()> {
+        self.content.acknowledged = acknowledged;
+        self.put()
+    }
+
+    /// Notes, durably, whether commits are synced from now on.
+    pub fn set_unsynced(&mut self, unsynced: bool) -> io::Result<()> {
+        self.content.unsynced = unsynced;
+        self.put()?;
+        self.file.sync_data()
+    }
+
+    /// Notes, durably, that the database exists.
+    pub fn created(&mut self) -> io::Result<()> {
+        self.content.creating = false;
+        self.put()?;
+        self.file.sync_data()
+    }
+
+    /// Another handle of the file, to sync it while it is written.
+    pub fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
+    fn put(&mut self) -> io::Result<()> {
+        self.sequence += 1;
+        let slot = SLOTS[usize::from(self.sequence % 2 == 1)];
+        self.file.write_all_at(&encode(self.sequence, &self.content), slot)
+    }
+}
+
+fn encode(sequence: u64, content: &Content) -> [u8; SLOT] {
+    let Acknowledged { revision, digest, asides } = content.acknowledged;
+    let flags = if content.unsynced { UNSYNCED } else { 0 } | if content.creating { CREATING } else { 0 };
+    let mut slot = [0; SLOT];
+    slot[..4].copy_from_slice(MAGIC);
+    let words = [sequence, content.store.cast_unsigned(), revision, digest, asides, flags];
+    for (place, word) in slot[8..].chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    let sum = crc32fast::hash(&slot[8..]);
+    slot[4..8].copy_from_slice(&sum.to_le_bytes());
+    slot
+}
+
+fn newest(bytes: &[u8]) -> Option<(u64, Content)> {
+    let slots = SLOTS.iter().filter_map(|at| decode(bytes.get(*at as usize..*at as usize + SLOT)?));
+    slots.max_by_key(|(sequence, _)| *sequence)
+}
+
+fn decode(slot: &[u8]) -> Option<(u64, Content)> {
+    let (head, body) = slot.split_at_checked(8)?;
+    if head[..4] != MAGIC[..] || head[4..] != crc32fast::hash(body).to_le_bytes() {
+        return None;
+    }
+    let mut words = body.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+    let mut next = || words.next();
+    let (sequence, store) = (next()?, next()?.cast_signed());
+    let acknowledged = Acknowledged { revision: next()?, digest: next()?, asides: next()? };
+    let flags = next()?;
+    let content = Content { store, acknowledged, unsynced: flags & UNSYNCED != 0, creating: flags & CREATING != 0 };
+    Some((sequence, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn content(revision: Revision) -> Content {
+        let acknowledged = Acknowledged { revision, digest: 77, asides: 3 };
+        Content { store: -9, acknowledged, unsynced: false, creating: false }
+    }
+
+    #[test]
+    fn a_torn_slot_leaves_the_one_before_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.mark");
+        assert_eq!(read(&path).unwrap(), Found::Missing);
+        let mut mark = Mark::write(&path, content(1)).unwrap();
+        mark.acknowledge(content(2).acknowledged).unwrap();
+        mark.acknowledge(content(3).acknowledged).unwrap();
+        assert_eq!(read(&path).unwrap(), Found::Readable(content(3)));
+        let whole = fs::read(&path).unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut damaged = whole.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let (_, found) = newest(&damaged).unwrap();
+            assert!([content(2), content(3)].contains(&found), "bit {bit}: {found:?}");
+        }
+        for damaged in [vec![], vec![0; whole.len()], whole[..10].to_vec()] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(read(&path).unwrap(), Found::Unreadable);
+        }
+        fs::write(&path, &whole).unwrap();
+        let mut mark = Mark::write(&path, content(9)).unwrap();
+        mark.set_unsynced(true).unwrap();
+        assert_eq!(read(&path).unwrap(), Found::Readable(Content { unsynced: true, ..content(9) }));
+    }
+}

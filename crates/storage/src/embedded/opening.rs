@@ -1,0 +1,285 @@
+//! How a store opens: what must be true of its files before the first read is answered.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use parking_lot::Mutex;
+use rusqlite::Connection;
+use tokio::time::Instant;
+
+use super::committer::{Ledger, Queue, Writer};
+use super::database::{self, Kind, Recovered, Role};
+use super::directory::{self, Files, Opened};
+use super::mark::{Acknowledged, Content, Found, Mark};
+use super::recent::Recent;
+use super::wal::{self, Broken, Log};
+use super::{Counters, FEED, Inner, Options, Shared, schema, scrub, upgrade};
+use crate::feed::Feed;
+use crate::lease::Leases;
+use crate::{Error, Result, Revision};
+
+/// Revisions that are passed over when a loss is accepted: none that a client may have seen is used for something else. A
+/// power failure takes at most a second's worth of marks.
+const SKIPPED: Revision = 1_000_000;
+
+impl Inner {
+    pub(super) fn open(dir: &Path, mut options: Options) -> Result<Self> {
+        options.max_txn_bytes = options.max_txn_bytes.min(crate::DEFAULT_MAX_TXN_BYTES);
+        let claim = directory::claim(dir)?;
+        let files = Files::new(dir);
+        let path = files.database();
+        let marked = directory::read_mark(&files)?;
+        let new = directory::may_create(&files, &marked, options.must_exist)?;
+        let log = wal::read(&files.log())
+            .map_err(|error| Error::Failed(format!("cannot read {}: {error}", files.log().display()).into()))?;
+        if !files.loss_is_accepted() {
+            check_log(&files, &marked, log.as_ref())?;
+        }
+        database::create_file(&path)?;
+        let mut db = database::connect(&path, Role::Writer, options.quota_bytes)?;
+        let (found, mark) = recover(&mut db, &files, (&marked, log.as_ref()), new)?;
+        database::check_length(&db, &path)?;
+        let checkpointer = database::connect(&path, Role::Checkpointer, options.quota_bytes)?;
+        let mut leases = Leases::after(found.last_lease);
+        // The time a lease had left is not recorded: as with etcd, a restart gives it its whole time again.
+        found.leases.iter().for_each(|(id, ttl)| leases.insert(*id, *ttl, Instant::now()));
+        found.leased.into_iter().for_each(|(key, lease)| leases.attach(key, lease));
+        let handle = mark.handle().map_err(cannot_write(&files))?;
+        let ledger = Ledger {
+            digest: found.digest,
+            removed: found.removed,
+            leases: found.leases_digest,
+            asides: found.asides,
+        };
+        Ok(Self {
+            options,
+            queue: Mutex::new(Queue::default()),
+            writer: Mutex::new(Some(Writer {
+                db,
+                recent: Recent::default(),
+                ledger,
+                mark,
+                swept: found.swept,
+                sweep_failed: None,
+                unmoved_bytes: 0,
+                syncs: true,
+                unsynced: false,
+            })),
+            readers: Mutex::default(),
+            checkpointer: Mutex::new(Some(checkpointer)),
+            shared: Mutex::new(Shared { revision: found.revision, oldest: found.oldest, leases }),
+            feed: Arc::new(Feed::new(found.revision, FEED)),
+            counters: Counters::default(),
+            housekeeping: Arc::default(),
+            scrubbing: Arc::default(),
+            checkpoint_wanted: AtomicBool::new(false),
+            checkpointed: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+            mark_unsynced: AtomicBool::new(false),
+            mark: Mutex::new(Some(handle)),
+            opened: Opened::note(&files),
+            found: scrub::Found::default(),
+            claim: Mutex::new(Some(claim)),
+            path,
+        })
+    }
+}
+
+fn cannot_write(files: &Files) -> impl Fn(io::Error) -> Error {
+    let path = files.mark();
+    move |error| match error.kind() {
+        io::ErrorKind::StorageFull => Error::NoSpace,
+        _ => Error::Failed(format!("cannot write {}: {error}", path.display()).into()),
+    }
+}
+
+/// Refuses a log in which acknowledged commits lie behind damage, before SQLite reads it and takes the damage for the end.
+fn check_log(files: &Files, marked: &Found, log: Option<&Log>) -> Result<()> {
+    // Commits that are not synced may be torn in any order; none of them was acknowledged.
+    let unsynced = matches!(marked, Found::Readable(content) if content.unsynced || content.creating);
+    match log {
+        Some(Log { broken: Some(broken), acknowledged_beyond: true, .. }) if !unsynced => {
+            let place = place_in_log(files, broken);
+            let why = format!("{place}, and commits that were acknowledged follow it: {}", files.how_to_accept_loss());
+            Err(Error::Failed(why.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn place_in_log(files: &Files, broken: &Broken) -> String {
+    let what = if broken.frame == 0 { "the header".to_owned() } else { format!("frame {}", broken.frame) };
+    format!("{}: {what} (at byte {}) is damaged", files.log().display(), broken.offset)
+}
+
+/// Creates the tables of a new store, upgrades those of an old one, proves those of any other, and compares them with what
+/// was acknowledged.
+fn recover(
+    db: &mut Connection,
+    files: &Files,
+    (marked, log): (&Found, Option<&Log>),
+    new: bool,
+) -> Result<(Recovered, Mark)> {
+    let path = files.database();
+    let kind = database::kind(db).map_err(database::failed(&path))?;
+    let accepted = files.loss_is_accepted();
+    let mut mark = match kind {
+        Kind::Present => None,
+        Kind::Empty if !new => {
+            let why = format!("{}: the file has no tables: {}", path.display(), files.how_to_accept_loss());
+            return Err(Error::Failed(why.into()));
+        }
+        Kind::Empty | Kind::Old => Some(make(db, files, kind)?),
+    };
+    let mut found = schema::prove(db).map_err(|fault| refused(files, log, database::failed(&path)(fault)))?;
+    if mark.is_none() && !accepted {
+        check_mark(files, marked, log, &found)?;
+    }
+    if accepted {
+        skip_revisions(db, marked, &mut found).map_err(database::failed(&path))?;
+        tracing::warn!(path = %path.display(), revision = found.revision, "the store opens with what is left, as requested");
+        files.forget_acceptance().map_err(cannot_write(files))?;
+    }
+    let content = Content {
+        store: found.store,
+        acknowledged: Acknowledged { revision: found.revision, digest: found.digest, asides: found.asides },
+        unsynced: false,
+        creating: false,
+    };
+    if mark.is_none() {
+        mark = Some(Mark::write(&files.mark(), content).map_err(cannot_write(files))?);
+    }
+    let mut mark = mark.ok_or(Error::Closed)?;
+    if mark.content() != content {
+        mark.acknowledge(content.acknowledged).and_then(|()| mark.created()).map_err(cannot_write(files))?;
+    }
+    Ok((found, mark))
+}
+
+/// Adds the place where the log stops to why a store is refused, and the next step.
+fn refused(files: &Files, log: Option<&Log>, error: Error) -> Error {
+    let why = match &error {
+        Error::Failed(why) => why.to_string(),
+        Error::Damaged(damage) => damage.to_string(),
+        _ => return error,
+    };
+    let log = match log.and_then(|log| log.broken.as_ref()) {
+        Some(broken) => format!("; {}", place_in_log(files, broken)),
+        None => String::new(),
+    };
+    Error::Failed(format!("{why}{log}: restore {} from a backup", files.directory().display()).into())
+}
+
+/// A new or an old store becomes one of the present format. The mark comes first: a store of this format without one has
+/// lost it.
+fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
+    let path = files.database();
+    let failed = database::failed(&path);
+    let store = database::random_identifier(db).map_err(&failed)?;
+    let revision = if kind == Kind::Old { upgrade::revision(db).map_err(&failed)? } else { 1 };
+    let content = Content {
+        store,
+        acknowledged: Acknowledged { revision, ..Acknowledged::default() },
+        unsynced: false,
+        creating: kind == Kind::Empty,
+    };
+    let mark = Mark::write(&files.mark(), content).map_err(cannot_write(files))?;
+    match kind {
+        Kind::Old => {
+            tracing::info!(path = %files.database().display(), "upgrading the store to the format with checksums");
+            upgrade::run(db, store)
+        }
+        Kind::Empty | Kind::Present => database::create(db, store),
+    }
+    .map_err(&failed)?;
+    Ok(mark)
+}
+
+/// Refuses a store that lacks what was acknowledged.
+fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found: &Recovered) -> Result<()> {
+    let (mark, database) = (files.mark(), files.database());
+    let why = match marked {
+        Found::Missing => Some(format!("{} is missing: nothing tells which writes were acknowledged", mark.display())),
+        Found::Unreadable => Some(format!("{} is damaged: nothing tells which writes were acknowledged", mark.display())),
+        Found::Readable(content) => differs(content, found).map(|why| format!("{}: {why}", database.display())),
+    };
+    let Some(why) = why else { return Ok(()) };
+    let log = match log {
+        Some(Log { broken: Some(broken), .. }) => format!("; {}", place_in_log(files, broken)),
+        Some(log) => format!("; {} ends after frame {}", files.log().display(), log.committed),
+        None => format!("; {} is missing or empty", files.log().display()),
+    };
+    Err(Error::Failed(format!("{why}{log}: {}", files.how_to_accept_loss()).into()))
+}
+
+/// How what is found falls short of what was acknowledged, if it does.
+fn differs(content: &Content, found: &Recovered) -> Option<String> {
+    let Acknowledged { revision, digest, asides } = content.acknowledged;
+    if content.store != found.store {
+        Some("the file belongs to another store than store.mark beside it".into())
+    } else if found.revision < revision {
+        Some(format!("writes up to revision {revision} were acknowledged, and the newest that is left is {}", found.revision))
+    } else if found.revision == revision && digest != found.digest {
+        Some(format!("the changes up to revision {revision} are not the ones that were acknowledged"))
+    } else if found.asides < asides {
+        Some(format!("{} acknowledged changes of leases or of history are missing", asides - found.asides))
+    } else {
+        None
+    }
+}
+
+/// Goes on at a revision that was never used, with no history before it.
+fn skip_revisions(db: &mut Connection, marked: &Found, found: &mut Recovered) -> Result<(), database::Fault> {
+    let seen = match marked {
+        Found::Readable(content) => content.acknowledged.revision,
+        Found::Missing | Found::Unreadable => 0,
+    };
+    let next = found.revision.max(seen) + SKIPPED;
+    let txn = db.transaction()?;
+    schema::Number::Oldest.set(&txn, next.cast_signed())?;
+    txn.commit()?;
+    (found.revision, found.oldest) = (next, next);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_that_lacks_what_was_acknowledged_differs() {
+        let found = |revision, digest, asides| Recovered {
+            store: 7,
+            revision,
+            oldest: 0,
+            swept: 0,
+            last_lease: 0,
+            asides,
+            digest,
+            removed: 0,
+            leases_digest: 0,
+            leases: Vec::new(),
+            leased: Vec::new(),
+        };
+        let marked = |store| Content {
+            store,
+            acknowledged: Acknowledged { revision: 10, digest: 3, asides: 2 },
+            unsynced: false,
+            creating: false,
+        };
+        for (what, marked, found, expected) in [
+            ("the same", marked(7), found(10, 3, 2), None),
+            ("written after the mark", marked(7), found(11, 4, 2), None),
+            ("older", marked(7), found(9, 4, 2), Some("up to revision 10 were acknowledged")),
+            ("another past", marked(7), found(10, 4, 2), Some("not the ones")),
+            ("another store", marked(8), found(10, 3, 2), Some("another store")),
+            ("a lease is missing", marked(7), found(10, 3, 1), Some("1 acknowledged changes of leases")),
+        ] {
+            let why = differs(&marked, &found);
+            assert_eq!(why.is_some(), expected.is_some(), "{what}: {why:?}");
+            assert!(why.unwrap_or_default().contains(expected.unwrap_or_default()), "{what}");
+        }
+    }
+}
