@@ -10,6 +10,7 @@ mod install;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use apiextensions::{Compilation, Converter, CustomResourceDefinition, DefinitionStrategy, naming};
 use apimachinery::meta::Time;
@@ -26,6 +27,9 @@ use transport::ApiService;
 use crate::cache::{Event, Subscription};
 use crate::keys;
 use crate::server::Shared;
+
+/// Between attempts to read the definitions after one of them could not be read.
+const RETRY: Duration = Duration::from_secs(1);
 
 const GROUP: &str = "apiextensions.k8s.io";
 const PLURAL: &str = "customresourcedefinitions";
@@ -44,7 +48,7 @@ pub enum InstallError {
     Contended,
     #[error("the CustomResourceDefinitions could not be written")]
     Store(#[from] storage::Error),
-    #[error("the watch cache did not follow the installation")]
+    #[error("the CustomResourceDefinitions could not be read")]
     Cache(#[source] apimachinery::Status),
 }
 
@@ -108,7 +112,7 @@ impl Definitions {
     pub fn prepare<'a>(self: &'a Arc<Self>, crds: Vec<Value>) -> BoxFuture<'a, Result<Subscription, InstallError>> {
         Box::pin(async move {
             self.install(crds).await?;
-            let subscription = self.subscribe();
+            let subscription = self.subscribe().map_err(InstallError::Cache)?;
             for object in &subscription.initial {
                 self.reconcile(object).await;
             }
@@ -129,7 +133,14 @@ impl Definitions {
                     Some(event) => self.absorb(&event).await,
                     // Too slow for the feed: begin again with the state as it is.
                     None => {
-                        subscription = self.subscribe();
+                        subscription = match self.subscribe() {
+                            Ok(subscription) => subscription,
+                            Err(error) => {
+                                tracing::error!(%error, "the CustomResourceDefinitions cannot be read; those that are known stay");
+                                tokio::time::sleep(RETRY).await;
+                                continue;
+                            }
+                        };
                         self.forget_missing(&subscription.initial);
                         for object in &subscription.initial {
                             self.reconcile(object).await;
@@ -140,7 +151,7 @@ impl Definitions {
         })
     }
 
-    fn subscribe(&self) -> Subscription {
+    fn subscribe(&self) -> Result<Subscription, apimachinery::Status> {
         let cache = self.server.cache.resource(&keys::group_resource(GROUP, PLURAL));
         cache.subscribe(None, self.server.cache.revision())
     }
@@ -149,11 +160,11 @@ impl Definitions {
         match (&event.current, &event.previous) {
             (Some(object), _) => {
                 // Only the newest state counts; older events of the same definition are overtaken.
-                let newest = self.stored(object.name());
+                let newest = self.stored(object.name()).ok().flatten();
                 self.reconcile(newest.as_ref().unwrap_or(object)).await;
             }
             (None, Some(previous)) => {
-                if self.stored(previous.name()).is_none() {
+                if matches!(self.stored(previous.name()), Ok(None)) {
                     self.unregister(previous.name());
                 }
                 // Its names are free now; somebody may have waited for them.
@@ -165,12 +176,16 @@ impl Definitions {
         }
     }
 
-    fn stored(&self, name: &str) -> Option<Arc<Object>> {
+    fn stored(&self, name: &str) -> Result<Option<Arc<Object>>, apimachinery::Status> {
         self.server.cache.resource(&keys::group_resource(GROUP, PLURAL)).get(&ObjectKey::cluster(name))
     }
 
     fn all(&self) -> Vec<Arc<Object>> {
-        self.server.cache.resource(&keys::group_resource(GROUP, PLURAL)).list(None, None, 0, |_| true).0
+        self.server
+            .cache
+            .resource(&keys::group_resource(GROUP, PLURAL))
+            .list(None, None, 0, |_| true)
+            .map_or_else(|_| Vec::new(), |(all, ..)| all)
     }
 
     /// The names that definitions of a group hold. A definition's own name ends with its group, so others need not be read.

@@ -16,6 +16,7 @@ pub fn store(error: storage::Error) -> Status {
             StatusReason::ServiceUnavailable,
             "no space left on the store's device: nothing was written; free some space and try again",
         ),
+        storage::Error::Damaged(damage) => Status::internal(format!("{damage}; restore the store from a backup")),
         storage::Error::Closed => {
             Status::failure(StatusReason::ServiceUnavailable, "the server is shutting down; try again")
         }

@@ -41,6 +41,9 @@ pub const BOOTSTRAPPED: &[&str] = &[
     "autoregister-completion",
 ];
 
+/// Every stored object that was read since the server started could be read.
+pub const STORAGE_INTEGRITY: &str = "storage-integrity";
+
 /// One component's word on itself.
 #[derive(Clone, Debug)]
 pub struct Gate(Arc<AtomicBool>);

@@ -70,7 +70,7 @@ pub(crate) async fn open(server: &Shared, info: &ResourceInfo, key: &ObjectKey) 
     // It may have been created, or marked for deletion, a moment ago.
     server.cache.catch_up().await?;
     let namespace = ObjectKey::cluster(name);
-    match server.cache.resource(PLACE).get(&namespace) {
+    match server.cache.resource(PLACE).get(&namespace)? {
         None => Err(Status::not_found("", "namespaces", name)),
         Some(object) if object.is_deleting() => Err(terminating(info, &key.name, name)),
         Some(object) => {

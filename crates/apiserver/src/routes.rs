@@ -77,7 +77,7 @@ impl Tokens {
         let wanted = body::decode(&parts.headers, &body::read(content).await?)?;
         server.cache.catch_up().await?;
         let find = |plural: &str, key: ObjectKey| {
-            let found = server.cache.resource(&crate::keys::group_resource("", plural)).get(&key);
+            let found = server.cache.resource(&crate::keys::group_resource("", plural)).get(&key)?;
             found.ok_or_else(|| Status::not_found("", plural, &key.name))
         };
         let account = find("serviceaccounts", ObjectKey::namespaced(info.namespace.as_str(), info.name.as_str()))?;

@@ -142,6 +142,7 @@ impl ApiServer {
             health.passed(&["log"]);
             let store = health.live_gate("etcd");
             let ready = health.ready_gate("informer-sync");
+            health.ready_gate(crate::health::STORAGE_INTEGRITY).set(cache.is_sound());
             let stop = CancellationToken::new();
             let stopped = stop.clone().cancelled_owned();
             tokio::spawn(async move {
@@ -310,7 +311,7 @@ fn everything(server: &Shared, user: &Identity) -> Result<Response, Status> {
             ResourceAttributes { verb: verb.into(), group: "*".into(), resource: "*".into(), ..Default::default() };
         authz::check(server.authorizer.as_ref(), user, &Attributes::Resource(all))?;
     }
-    let (initial, mut receiver) = server.cache.follow();
+    let (initial, mut receiver) = server.cache.follow()?;
     let following = Box::pin(futures::stream::poll_fn(move |context| receiver.poll_recv(context)));
     let changes = transport::Changes { initial, following };
     let payload = transport::Payload::Everything(Arc::new(parking_lot::Mutex::new(Some(changes))));
@@ -383,7 +384,7 @@ impl Shared {
         let named = &request.info.resource;
         let place = crate::keys::group_resource(&named.group, &named.plural);
         request.operation == crate::admission::Operation::Create
-            && self.cache.resource(&place).get(request.key).is_some()
+            && matches!(self.cache.resource(&place).get(request.key), Ok(Some(_)))
     }
 
     /// What was validated is not stored.
@@ -420,7 +421,7 @@ impl Lookup for CacheLookup {
     ) -> BoxFuture<'_, Result<Option<Arc<apimachinery::Object>>, Status>> {
         Box::pin(async move {
             self.0.catch_up().await?;
-            Ok(self.0.resource(&crate::keys::group_resource("", resource)).get(&key))
+            self.0.resource(&crate::keys::group_resource("", resource)).get(&key)
         })
     }
 }

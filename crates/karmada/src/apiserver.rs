@@ -62,7 +62,13 @@ pub struct Running {
 
 /// Opens the store and makes the bootstrap objects. `connector` is the way to members of this process.
 pub async fn open(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Opened> {
-    let (data, engine, served) = futures::try_join!(open_data(options, world), open_engine(options), served(options))?;
+    let (data, engine, served) = if DataDir::is_used(&options.data_dir) {
+        futures::try_join!(open_data(options, world), open_engine(options, true), served(options))?
+    } else {
+        // The store first: certificates tell the next start that there is one.
+        let (engine, served) = futures::try_join!(open_engine(options, false), served(options))?;
+        (open_data(options, world).await?, engine, served)
+    };
     let rules = Rules::new(world.clone(), options.admission);
     let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
     let proxy = Arc::new(ClusterProxy::new(connector));
@@ -79,6 +85,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         let server = ApiServer::start(config).await.context("reading the store")?;
         proxy.serve(server.service());
         engine.count_in(&server.shared().metrics);
+        engine.report_damage_to(&server.shared().health);
         crate::metrics::of_process(&server.shared().metrics);
         rules.connect(client_of(&server, "karmada-webhook"));
         crate::bootstrap::run(&client_of(&server, "apiserver"), &own).await?;
@@ -98,8 +105,8 @@ async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> 
         .context("opening the data directory")?
 }
 
-async fn open_engine(options: &Options) -> anyhow::Result<Engine> {
-    Engine::open(options.store, &DataDir::store(&options.data_dir)).await
+async fn open_engine(options: &Options, must_exist: bool) -> anyhow::Result<Engine> {
+    Engine::open(options.store, &DataDir::store(&options.data_dir), must_exist).await
 }
 
 /// What is served, and what of it are definitions of the store.

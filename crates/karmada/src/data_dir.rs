@@ -20,9 +20,9 @@ pub struct DataDir {
 
 impl DataDir {
     /// Makes what is missing and takes up what is there. `names` are further DNS names and addresses by which
-    /// clients reach the server.
+    /// clients reach the server. What is made is readable by its owner alone.
     pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(root).with_context(|| format!("creating the data directory {}", root.display()))?;
+        make(root).with_context(|| format!("creating the data directory {}", root.display()))?;
         let server_names = ServerNames::api_server("karmada-apiserver", names);
         let pki = Directory::open(&root.join("pki"), &server_names, world)
             .with_context(|| format!("opening the certificates under {}", root.join("pki").display()))?;
@@ -52,7 +52,13 @@ impl DataDir {
         server.rsplit_once(':')?.1.parse().ok()
     }
 
-    /// Writes the administrator's kubeconfig; the URL may differ from one start to the next.
+    /// Whether a server has run here before. Its store is made before its certificates: where these are, that must be.
+    pub fn is_used(root: &Path) -> bool {
+        root.join("pki").join("ca.crt").exists()
+    }
+
+    /// Writes the administrator's kubeconfig; the URL may differ from one start to the next. A file with the same content
+    /// stays: a start needs no space on the disk for it.
     pub fn write_kubeconfig(&self, listen: &Listen) -> anyhow::Result<PathBuf> {
         let user = User::with_certificate(&self.pki.admin);
         let cluster = &listen.cluster;
@@ -62,8 +68,46 @@ impl DataDir {
         }
         let path = self.root.join(&listen.kubeconfig);
         let text = config.to_yaml().context("encoding the kubeconfig")?;
+        if pki::files::read(&path).is_ok_and(|present| present.as_deref() == Some(&text)) {
+            return Ok(path);
+        }
         pki::files::replace(&path, text.as_bytes(), pki::files::Access::Private)
             .with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
+    }
+}
+
+fn make(root: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_private_and_an_equal_kubeconfig_stays() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        let dir = tempfile::tempdir().expect("a directory");
+        let root = dir.path().join("data");
+        let world = World::system();
+        assert!(!DataDir::is_used(&root));
+        let data = DataDir::open(&root, &[], &world).expect("a data directory");
+        assert!(DataDir::is_used(&root));
+        for path in [root.clone(), root.join("pki")] {
+            let mode = std::fs::metadata(&path).expect("it exists").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{}", path.display());
+        }
+        let write = |port: u16| {
+            let listen = Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), port, "karmada");
+            let path = data.write_kubeconfig(&listen).expect("a kubeconfig");
+            std::fs::metadata(path).expect("it exists").ino()
+        };
+        let first = write(1);
+        assert_eq!(write(1), first, "not written again");
+        assert_ne!(write(2), first);
     }
 }

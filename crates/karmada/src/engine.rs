@@ -24,11 +24,11 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// `path` is where the embedded store is kept.
-    pub async fn open(kind: Kind, path: &Path) -> anyhow::Result<Self> {
+    /// `path` is where the embedded store is kept; `must_exist`: it was there before, and a missing one is not created.
+    pub async fn open(kind: Kind, path: &Path, must_exist: bool) -> anyhow::Result<Self> {
         match kind {
             Kind::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
-            Kind::Embedded => EmbeddedStore::open(path, Options::default())
+            Kind::Embedded => EmbeddedStore::open(path, Options { must_exist, ..Options::default() })
                 .await
                 .map(Self::Embedded)
                 .with_context(|| format!("opening the store in {}", path.display())),
@@ -47,6 +47,17 @@ impl Engine {
         if let Self::Embedded(store) = self {
             crate::metrics::of_store(registry, store.clone());
         }
+    }
+
+    /// Closes the gate `storage-integrity` when the store finds something damaged.
+    pub fn report_damage_to(&self, health: &apiserver::health::Health) {
+        let Self::Embedded(store) = self else { return };
+        let (found, gate) = (store.damage_found(), health.ready_gate(apiserver::health::STORAGE_INTEGRITY));
+        tokio::spawn(async move {
+            if found.await {
+                gate.set(false);
+            }
+        });
     }
 
     /// Carries out `writes` without waiting for the disk at each, then waits once. Nobody may hear of them before.

@@ -6,9 +6,19 @@ use storage::embedded::{EmbeddedStore, Stats};
 const REVISIONS: Description = Description::counter("karmada_store_revisions_total", &[], "Revisions written.");
 const BATCHES: Description =
     Description::counter("karmada_store_batches_total", &[], "Durable transactions of the engine.");
-const SYNCS: Description = Description::counter("karmada_store_syncs_total", &[], "Times the disk was told to sync.");
+const SYNCS: Description = Description::counter("karmada_store_syncs_total", &[], "Syncs of the database and its log.");
+const MARK_SYNCS: Description = Description::counter(
+    "karmada_store_mark_syncs_total",
+    &[],
+    "Syncs of the mark of what was acknowledged, at most one a second.",
+);
+const DAMAGED: Description = Description::gauge(
+    "karmada_store_damaged",
+    &[],
+    "Damaged places found in the store since it was opened; 0 unless the disk or a copy of it failed.",
+);
 const BYTES: Description = Description::counter("karmada_store_bytes_total", &[], "Bytes of keys and values written.");
-pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES];
+pub const ALL: &[Description] = &[REVISIONS, BATCHES, SYNCS, BYTES, MARK_SYNCS, DAMAGED];
 
 /// Counts what an embedded store does since it was opened.
 pub fn of_store(registry: &Registry, store: EmbeddedStore) {
@@ -19,9 +29,11 @@ pub fn of_store(registry: &Registry, store: EmbeddedStore) {
 }
 
 fn count(samples: &mut Samples, stats: &Stats) {
-    for (family, value) in ALL.iter().zip([stats.revisions, stats.batches, stats.syncs, stats.bytes]) {
+    let values = [stats.revisions, stats.batches, stats.syncs, stats.bytes, stats.mark_syncs];
+    for (family, value) in ALL.iter().zip(values) {
         samples.counter(family, &[], value);
     }
+    samples.gauge(&DAMAGED, &[], f64::from(u32::try_from(stats.damaged).unwrap_or(u32::MAX)));
 }
 
 pub const BUILD: Description = Description::gauge(
@@ -131,6 +143,6 @@ mod tests {
         });
         let text = registry.text();
         assert!(text.contains("# TYPE karmada_store_syncs_total counter\nkarmada_store_syncs_total 7\n"), "{text}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), 4);
+        assert_eq!(text.lines().filter(|line| line.starts_with("# TYPE")).count(), 6);
     }
 }

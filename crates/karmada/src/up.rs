@@ -116,7 +116,11 @@ impl ControlPlane {
         self.ready.clone().wait_for(|ready| *ready).await.is_ok()
     }
 
-    /// The API server, for callers in this process.
+    pub fn server(&self) -> &::apiserver::ApiServer {
+        &self.opened.server
+    }
+
+    /// The API server as a service, for callers in this process.
     pub fn service(&self) -> ApiService {
         self.opened.server.service()
     }

@@ -38,7 +38,7 @@ impl Directory {
     /// Takes up what is in the directory and makes what is missing. Fails, without changing anything, when a half of
     /// a pair is missing or unreadable.
     pub fn open(path: &Path, names: &ServerNames, world: &World) -> Result<Self, Error> {
-        std::fs::create_dir_all(path).map_err(|error| files::failed("create the directory", path, error))?;
+        files::private_directory(path)?;
         let authority = Arc::new(authority(path, "ca", "karmada-ca", world)?);
         let front_proxy_authority = authority_named(path, world)?;
         let server = server(path, &authority, names, world)?;

@@ -24,6 +24,25 @@ impl Access {
     }
 }
 
+/// Makes the directory if need be, and sees to it that only its owner can look into it (0700).
+pub fn private_directory(path: &Path) -> Result<(), Error> {
+    let make = || -> std::io::Result<()> {
+        let mut builder = fs::DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.recursive(true).create(path)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            if fs::metadata(path)?.permissions().mode() & 0o077 != 0 {
+                fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
+            }
+        }
+        Ok(())
+    };
+    make().map_err(|error| failed("create the directory", path, error))
+}
+
 /// `None` when the file does not exist. Every other failure is an error, so that a key which cannot be read is never
 /// mistaken for one that must be made.
 pub fn read(path: &Path) -> Result<Option<String>, Error> {

@@ -5,9 +5,12 @@
 
 mod load;
 mod resource;
+mod unreadable;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use apimachinery::{Status, StatusReason};
@@ -19,6 +22,7 @@ use transport::Change;
 use world::Level;
 
 use crate::keys;
+use load::{Loaded, Lost};
 use resource::LAG;
 pub use resource::{Event, ResourceCache, Subscription};
 
@@ -44,6 +48,8 @@ pub struct Cache {
     observers: Vec<Observer>,
     /// Those who follow every resource. Held while a change is taken in, so that nobody begins in the middle of one.
     followers: Mutex<Vec<mpsc::Sender<Change>>>,
+    /// Some stored value could not be read.
+    unreadable: AtomicBool,
 }
 
 impl Cache {
@@ -58,17 +64,19 @@ impl Cache {
             progress: Arc::default(),
             observers,
             followers: Mutex::default(),
+            unreadable: AtomicBool::new(false),
         });
         let range = KeyRange::prefix(keys::ROOT);
-        let (loaded, revision) = load::load(&*store, &range).await?;
+        let (Loaded { resources, lost }, revision) = load::load(&*store, &range).await?;
         let stream = store.watch(range, revision).await?;
-        for (place, objects) in loaded {
+        for (place, objects) in resources {
             for (_, object) in &objects {
                 let event = Event { revision: object.revision(), current: Some(Arc::clone(object)), previous: None };
                 cache.observers.iter().for_each(|observer| observer(&place, &event));
             }
             cache.resource(&place).load(objects.into_iter(), revision);
         }
+        lost.into_iter().for_each(|lost| cache.lose(lost));
         cache.progress.set(revision);
         Ok((Arc::clone(&cache), Follower { cache, stream }))
     }
@@ -80,7 +88,7 @@ impl Cache {
         let event = match resource.absorb(key, revision, &change) {
             Ok(event) => event,
             Err(error) => {
-                tracing::error!(key = %String::from_utf8_lossy(change.key()), %error, "the store holds a value that is no object");
+                self.lose(Lost { key: change.key().clone(), why: load::not_an_object(&error) });
                 return;
             }
         };
@@ -98,18 +106,36 @@ impl Cache {
         resource.deliver(event);
     }
 
+    /// Notes that a stored value cannot be read: until it is written again or deleted, nothing is known of its object.
+    fn lose(&self, lost: Lost) {
+        let Lost { key, why } = lost;
+        tracing::error!(key = %String::from_utf8_lossy(&key), %why, "a stored object cannot be read");
+        if let Some((place, key)) = keys::split(&key) {
+            self.unreadable.store(true, Relaxed);
+            self.resource(place).lose(key, why);
+        }
+    }
+
+    /// Whether every stored value could be read since the server started.
+    pub fn is_sound(&self) -> bool {
+        !self.unreadable.load(Relaxed)
+    }
+
     /// Every object there is, and from there on every change.
-    pub fn follow(&self) -> (Vec<Change>, mpsc::Receiver<Change>) {
+    ///
+    /// # Errors
+    /// If the stored value of an object cannot be read.
+    pub fn follow(&self) -> Result<(Vec<Change>, mpsc::Receiver<Change>), Status> {
         let (sender, receiver) = mpsc::channel(LAG);
         let mut followers = self.followers.lock();
         let mut initial = Vec::new();
         for (place, resource) in self.resources.read().iter() {
-            let (objects, ..) = resource.list(None, None, 0, |_| true);
+            let (objects, ..) = resource.list(None, None, 0, |_| true)?;
             let known = |object| Change { resource: Arc::clone(place), current: Some(object), previous: None };
             initial.extend(objects.into_iter().map(known));
         }
         followers.push(sender);
-        (initial, receiver)
+        Ok((initial, receiver))
     }
 
     /// The cache of `GROUP/PLURAL`, empty if nothing of it was ever stored.
@@ -118,8 +144,9 @@ impl Cache {
             return Arc::clone(found);
         }
         let mut resources = self.resources.write();
-        let fresh = || Arc::new(ResourceCache::new(self.progress.get()));
-        Arc::clone(resources.entry(place.into()).or_insert_with(fresh))
+        let place: Arc<str> = place.into();
+        let fresh = || Arc::new(ResourceCache::new(Arc::clone(&place), self.progress.get()));
+        Arc::clone(resources.entry(Arc::clone(&place)).or_insert_with(fresh))
     }
 
     /// The revision up to which everything has been absorbed.
@@ -286,8 +313,7 @@ impl Cache {
     async fn pack(&self) {
         let resources: Vec<_> = self.resources.read().values().cloned().collect();
         for resource in resources {
-            let (objects, ..) = resource.list(None, None, 0, |_| true);
-            for some in objects.chunks(PACKED_TOGETHER) {
+            for some in resource.readable().chunks(PACKED_TOGETHER) {
                 resource.pack(some);
                 tokio::task::yield_now().await;
             }
@@ -304,7 +330,8 @@ impl Cache {
 
     async fn read_again(&self) -> Result<storage::WatchStream, storage::Error> {
         let range = KeyRange::prefix(keys::ROOT);
-        let mut loaded = self.store.range(RangeRequest { range: range.clone(), revision: None, limit: 0 }).await?;
+        let everything = RangeRequest { range: range.clone(), revision: None, limit: 0 };
+        let (mut loaded, damaged) = self.store.salvage(everything).await?;
         // Watchers and their history expect revisions to grow.
         loaded.items.sort_by_key(|item| item.mod_revision);
         let stream = self.store.watch(range, loaded.revision).await?;
@@ -315,6 +342,10 @@ impl Cache {
             for (key, revision) in cache.revisions() {
                 known.insert(keys::place_key(&place, &key), revision);
             }
+        }
+        for damage in damaged {
+            known.remove(&damage.key);
+            self.lose(damage.into());
         }
         for current in loaded.items {
             let revision = current.mod_revision;
@@ -360,7 +391,11 @@ mod tests {
         }
         let (cache, follower) = Cache::start(store, Vec::new()).await.expect("a cache");
         tokio::spawn(follower.run());
-        let all = || (0..40).filter_map(|n| cache.resource("core/xs").get(&ObjectKey::cluster(format!("n{n}"))));
+        let all = || {
+            (0..40).filter_map(|n| {
+                cache.resource("core/xs").get(&ObjectKey::cluster(format!("n{n}"))).expect("it can be read")
+            })
+        };
         let seen: Vec<_> = all().map(|object| object.json()).collect();
         assert_eq!((seen.len(), all().filter(|object| object.is_packed()).count()), (40, 0));
         tokio::time::sleep(2 * SETTLED).await;

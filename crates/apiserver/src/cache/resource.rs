@@ -5,11 +5,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use apimachinery::object::Packer;
-use apimachinery::{Object, ObjectKey};
+use apimachinery::{Object, ObjectKey, Status};
 use parking_lot::{Mutex, RwLock};
 use storage::{Change, Revision};
 use tokio::sync::mpsc;
 
+use super::unreadable::Unreadable;
 use crate::keys;
 
 /// Changes remembered for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500
@@ -46,12 +47,15 @@ pub struct Subscription {
 }
 
 pub struct ResourceCache {
+    /// `GROUP/PLURAL`.
+    place: Arc<str>,
     state: RwLock<State>,
     packer: Mutex<Packer>,
 }
 
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
+    unreadable: Unreadable,
     history: VecDeque<Arc<Event>>,
     /// The weights of all in `history`.
     history_bytes: usize,
@@ -63,16 +67,17 @@ struct State {
 }
 
 impl ResourceCache {
-    pub(super) fn new(revision: Revision) -> Self {
+    pub(super) fn new(place: Arc<str>, revision: Revision) -> Self {
         let state = State {
             objects: BTreeMap::new(),
+            unreadable: Unreadable::default(),
             history: VecDeque::new(),
             history_bytes: 0,
             newest: revision,
             history_from: revision,
             watchers: Vec::new(),
         };
-        Self { state: RwLock::new(state), packer: Mutex::default() }
+        Self { place, state: RwLock::new(state), packer: Mutex::default() }
     }
 
     /// Takes in what there is when the server starts.
@@ -94,6 +99,7 @@ impl ResourceCache {
             Change::Delete { .. } => None,
         };
         let mut state = self.state.write();
+        state.unreadable.remove(&key);
         state.newest = state.newest.max(revision);
         let previous = match &current {
             Some(object) => state.objects.insert(key, Arc::clone(object)),
@@ -119,48 +125,72 @@ impl ResourceCache {
         objects.iter().for_each(|object| packer.pack(object));
     }
 
-    pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
-        self.state.read().objects.get(key).cloned()
+    /// The stored value of this object cannot be read. Watchers begin again, and learn that they cannot.
+    pub(super) fn lose(&self, key: ObjectKey, why: Arc<str>) {
+        let mut state = self.state.write();
+        state.objects.remove(&key);
+        state.unreadable.insert(key, why);
+        state.watchers.clear();
+    }
+
+    /// The object; `None` if there is none.
+    ///
+    /// # Errors
+    /// If its stored value cannot be read: then nothing is known of it.
+    pub fn get(&self, key: &ObjectKey) -> Result<Option<Arc<Object>>, Status> {
+        let state = self.state.read();
+        match state.objects.get(key) {
+            Some(object) => Ok(Some(Arc::clone(object))),
+            None => state.unreadable.check(&self.place, key).map(|()| None),
+        }
     }
 
     /// Up to `limit` (0: all) objects of a namespace (`None`: all) after a key, in storage order, that `keep` accepts;
     /// how many accepted ones remain; and the newest change among all objects. A list is the state at that revision or at
     /// the one the caller has waited for, whichever is newer.
+    ///
+    /// # Errors
+    /// If the stored value of one of them cannot be read.
     pub fn list(
         &self,
         namespace: Option<&str>,
         after: Option<&ObjectKey>,
         limit: usize,
         keep: impl Fn(&Object) -> bool,
-    ) -> (Vec<Arc<Object>>, usize, Revision) {
+    ) -> Result<(Vec<Arc<Object>>, usize, Revision), Status> {
         let state = self.state.read();
+        state.unreadable.check_scope(&self.place, namespace)?;
         // A token from elsewhere: nothing of this namespace comes after it.
         let foreign = after.is_some_and(|key| namespace.is_some_and(|ns| key.namespace() != Some(ns)));
         if foreign {
-            return (Vec::new(), 0, state.newest);
+            return Ok((Vec::new(), 0, state.newest));
         }
         let (first, end) = bounds(namespace);
         let start = after.map_or(first, |key| Bound::Excluded(key.clone()));
         let in_scope = state.objects.range((start, end));
         let mut kept = in_scope.map(|(_, object)| object).filter(|object| keep(object));
         if limit == 0 {
-            return (kept.cloned().collect(), 0, state.newest);
+            return Ok((kept.cloned().collect(), 0, state.newest));
         }
         let page = kept.by_ref().take(limit).cloned().collect();
-        (page, kept.count(), state.newest)
+        Ok((page, kept.count(), state.newest))
     }
 
     /// Begins a watch of what comes after the present state, with that state (of one namespace or all) first.
-    pub fn subscribe(&self, namespace: Option<&str>, now: Revision) -> Subscription {
+    ///
+    /// # Errors
+    /// If the stored value of an object in it cannot be read.
+    pub fn subscribe(&self, namespace: Option<&str>, now: Revision) -> Result<Subscription, Status> {
         let (sender, events) = mpsc::channel(LAG);
         let mut state = self.state.write();
+        state.unreadable.check_scope(&self.place, namespace)?;
         state.watchers.push(sender);
         let revision = state.newest.max(now);
-        Subscription {
+        Ok(Subscription {
             initial: state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect(),
             revision,
             events,
-        }
+        })
     }
 
     /// Begins a watch of what comes after `from`. Without the changes since then the subscription begins at the
@@ -178,6 +208,11 @@ impl ResourceCache {
         }
         state.watchers.push(sender);
         Subscription { initial: Vec::new(), revision: from, events }
+    }
+
+    /// Every readable object, for what may miss some.
+    pub(super) fn readable(&self) -> Vec<Arc<Object>> {
+        self.state.read().objects.values().cloned().collect()
     }
 
     /// Every object with the revision of its last write.
@@ -226,12 +261,12 @@ mod tests {
 
     #[test]
     fn pages_stay_in_their_namespace_whatever_the_token_says() {
-        let cache = ResourceCache::new(1);
+        let cache = ResourceCache::new("core/xs".into(), 1);
         let object = || Object::parse("{}").expect("an object").shared();
         let keys = ["a", "a-b", "b", "c"].map(|ns| ["x", "y", "z"].map(|name| ObjectKey::namespaced(ns, name)));
         cache.load(keys.iter().flatten().map(|key| (key.clone(), object())), 1);
         let page = |ns: Option<&str>, after: Option<&ObjectKey>| {
-            let (items, rest, _) = cache.list(ns, after, 2, |_| true);
+            let (items, rest, _) = cache.list(ns, after, 2, |_| true).expect("all can be read");
             (items.len(), rest)
         };
         assert_eq!(page(None, None), (2, 10));
@@ -242,8 +277,8 @@ mod tests {
         for foreign in [&keys[1][0], &keys[3][2], &ObjectKey::cluster("x"), &ObjectKey::namespaced("a\0", "")] {
             assert_eq!(page(Some("a"), Some(foreign)), (0, 0), "{foreign}");
         }
-        assert_eq!(cache.subscribe(Some("a"), 1).initial.len(), 3);
-        assert_eq!(cache.subscribe(None, 1).initial.len(), 12);
+        assert_eq!(cache.subscribe(Some("a"), 1).expect("all can be read").initial.len(), 3);
+        assert_eq!(cache.subscribe(None, 1).expect("all can be read").initial.len(), 12);
     }
 
     fn change(cache: &ResourceCache, revision: Revision, size: usize) {
@@ -263,8 +298,8 @@ mod tests {
 
     #[test]
     fn a_watcher_that_reads_nothing_is_cut_off_and_holds_up_nobody() {
-        let cache = ResourceCache::new(1);
-        let (mut slow, mut quick) = (cache.subscribe(None, 1), cache.subscribe(None, 1));
+        let cache = ResourceCache::new("core/xs".into(), 1);
+        let [mut slow, mut quick] = [(); 2].map(|()| cache.subscribe(None, 1).expect("all can be read"));
         for revision in 2..LAG as u64 + 100 {
             change(&cache, revision, 1);
             assert_eq!(quick.events.try_recv().map(|event| event.revision), Ok(revision));
@@ -281,7 +316,7 @@ mod tests {
     #[test]
     fn history_is_bounded_in_number_and_in_bytes() {
         for (size, at_most) in [(1, HISTORY), (HISTORY_BYTES / 10, 10)] {
-            let cache = ResourceCache::new(1);
+            let cache = ResourceCache::new("core/xs".into(), 1);
             let last = at_most as u64 + 100;
             (2..=last).for_each(|revision| change(&cache, revision, size));
             let state = cache.state.read();

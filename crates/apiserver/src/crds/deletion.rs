@@ -20,6 +20,9 @@ const CONCURRENT: usize = 32;
 /// How often is looked whether instances that wait for finalizers are gone.
 const RECHECK: Duration = Duration::from_millis(500);
 
+/// The same, where instances cannot be read: that changes when somebody restores or deletes them.
+const UNREADABLE: Duration = Duration::from_secs(30);
+
 impl Definitions {
     /// Begins the clean-up unless it is under way. It runs beside the other definitions' work, one task each.
     pub(super) fn start_deletion(self: &Arc<Self>, crd: &CustomResourceDefinition) {
@@ -40,12 +43,18 @@ impl Definitions {
 
     async fn delete_instances(self: Arc<Self>, name: String) {
         loop {
-            let Some(object) = self.stored(&name).filter(|object| object.is_deleting()) else { return };
+            let Ok(Some(object)) = self.stored(&name).map(|found| found.filter(|object| object.is_deleting())) else {
+                return;
+            };
             let Ok(crd) = object.decode::<CustomResourceDefinition>() else { return };
             if !crd.metadata.finalizers.iter().any(|finalizer| finalizer == CLEANUP_FINALIZER) {
                 return;
             }
-            let instances = self.instances(&crd);
+            let Ok(instances) = self.instances(&crd) else {
+                // One that cannot be read is not gone.
+                tokio::time::sleep(UNREADABLE).await;
+                continue;
+            };
             if instances.is_empty() {
                 if self.finish(&crd, &object).await {
                     return;
@@ -59,9 +68,9 @@ impl Definitions {
         }
     }
 
-    fn instances(&self, crd: &CustomResourceDefinition) -> Vec<Arc<Object>> {
+    fn instances(&self, crd: &CustomResourceDefinition) -> Result<Vec<Arc<Object>>, apimachinery::Status> {
         let place = keys::group_resource(&crd.spec.group, &crd.spec.names.plural);
-        self.server.cache.resource(&place).list(None, None, 0, |_| true).0
+        self.server.cache.resource(&place).list(None, None, 0, |_| true).map(|(instances, ..)| instances)
     }
 
     /// Says in the status what is going on; whether there was something to say.
@@ -106,7 +115,9 @@ impl Definitions {
     /// Takes the resource out of service, looks a last time, and lets the definition go. `false`: not yet.
     async fn finish(&self, crd: &CustomResourceDefinition, object: &Arc<Object>) -> bool {
         self.unregister(&crd.metadata.name);
-        if self.server.cache.catch_up().await.is_err() || !self.instances(crd).is_empty() {
+        if self.server.cache.catch_up().await.is_err()
+            || !self.instances(crd).is_ok_and(|instances| instances.is_empty())
+        {
             self.register(crd, object);
             return false;
         }

@@ -107,7 +107,7 @@ impl Definitions {
     /// Empty for a definition that is stored.
     fn uid_for(&self, crd: &Value) -> String {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default();
-        if self.stored(name).is_some() { String::new() } else { self.server.world.uuid() }
+        if matches!(self.stored(name), Ok(Some(_))) { String::new() } else { self.server.world.uuid() }
     }
 
     /// `None` when the stored definition has this spec already.
@@ -115,7 +115,7 @@ impl Definitions {
         let name = crd["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let mut tree = crd.clone();
         default_definition(&mut tree);
-        let stored = self.stored(&name);
+        let stored = self.stored(&name).map_err(InstallError::Cache)?;
         let old = match &stored {
             Some(object) => {
                 let mut old =

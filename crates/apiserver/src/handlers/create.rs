@@ -134,7 +134,7 @@ impl Call<'_> {
         strategy.to_stored(&mut object)?;
         let encoded = keys::encode_with(&object, &owners).map_err(Status::internal)?;
         if dry_run {
-            if self.cache().get(&key).is_some() {
+            if self.cache().get(&key)?.is_some() {
                 return Err(self.exists(&key));
             }
             let object = Object::parse(encoded).map_err(errors::document)?;
@@ -159,7 +159,7 @@ impl Call<'_> {
         let definition = ObjectKey::cluster(format!("{}.{}", named.plural, named.group));
         let place = keys::group_resource("apiextensions.k8s.io", "customresourcedefinitions");
         let stored = || self.server.cache.resource(&place).get(&definition);
-        if !info.custom || !stored().is_some_and(|definition| definition.is_deleting()) {
+        if !info.custom || !stored()?.is_some_and(|definition| definition.is_deleting()) {
             return Ok(());
         }
         let message = "create not allowed while custom resource definition is terminating";
@@ -208,7 +208,7 @@ impl Call<'_> {
     fn exists(&self, key: &ObjectKey) -> Status {
         let named = &self.resource.info.resource;
         let mut status = Status::already_exists(&named.group, &named.plural, &key.name);
-        if self.cache().get(key).is_some_and(|object| object.is_deleting()) {
+        if self.cache().get(key).is_ok_and(|found| found.is_some_and(|object| object.is_deleting())) {
             status.message = format!("object is being deleted: {}", status.message);
         }
         status

@@ -26,7 +26,7 @@ impl Call<'_> {
         }
         self.server.cache.catch_up().await?;
         let key = self.key();
-        let Some(stored) = self.cache().get(&key) else { return Ok(None) };
+        let Some(stored) = self.cache().get(&key)? else { return Ok(None) };
         if !self.resource.strategy.leaves_metadata_alone(&stored) {
             return Ok(None);
         }

@@ -66,7 +66,7 @@ impl Call<'_> {
             ("create", "eviction") => self.evict(body).await,
             (_, name @ ("log" | "exec" | "attach" | "portforward" | "proxy")) => {
                 self.server.cache.catch_up().await?;
-                let pod = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+                let pod = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
                 Err(pods::unreachable(&pod.to_value().map_err(errors::document)?, name))
             }
             ("get", _) => self.get().await,
@@ -101,7 +101,7 @@ impl Call<'_> {
         let options = self.delete_options(if eviction["deleteOptions"].is_null() { &[] } else { &asked })?;
         for _ in 0..TRIES {
             self.server.cache.catch_up().await?;
-            let pod = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+            let pod = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
             let pod = pod.to_value().map_err(errors::document)?;
             let budgets = self.budgets()?;
             let trees = budgets.iter().map(|(_, tree)| tree);
@@ -128,7 +128,7 @@ impl Call<'_> {
 
     fn budgets(&self) -> Result<Vec<(Arc<Object>, Value)>, Status> {
         let cache = self.server.cache.resource("policy/poddisruptionbudgets");
-        let (found, ..) = cache.list(self.namespace(), None, 0, |_| true);
+        let (found, ..) = cache.list(self.namespace(), None, 0, |_| true)?;
         found
             .into_iter()
             .map(|budget| Ok((Arc::clone(&budget), budget.to_value().map_err(errors::document)?)))

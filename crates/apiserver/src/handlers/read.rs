@@ -179,7 +179,7 @@ impl Call<'_> {
             Some(0) => {}
             Some(revision) => drop(self.server.cache.not_older_than(revision).await?),
         }
-        let stored = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+        let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
         self.reply(StatusCode::OK, &self.served(stored)?)
     }
 
@@ -209,7 +209,7 @@ impl Call<'_> {
         // From the cache, `resourceVersion=0` ignores the limit, as kube-apiserver does.
         let limit = if revision == Some(0) { 0 } else { limit };
         let (items, remaining, newest) =
-            self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object));
+            self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object))?;
         Ok(Page { items, remaining, revision: at.max(newest) })
     }
 
@@ -225,12 +225,12 @@ impl Call<'_> {
         let Ok(revision) = u64::try_from(from.rv) else {
             let at = self.server.cache.catch_up().await?;
             let (items, remaining, newest) =
-                self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
+                self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object))?;
             return Ok(Page { items, remaining, revision: at.max(newest) });
         };
         self.server.cache.not_older_than(revision).await?;
         let (items, remaining, newest) =
-            self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object));
+            self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object))?;
         if newest <= revision {
             return Ok(Page { items, remaining, revision });
         }

@@ -44,7 +44,7 @@ impl Call<'_> {
         let scale = self.facade(described);
         if self.info.verb == "get" {
             self.server.cache.catch_up().await?;
-            let stored = self.cache().get(&self.key()).ok_or_else(|| self.not_found(&self.info.name))?;
+            let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
             let served = self.served(stored)?;
             let shown = self.scale_of(&served)?;
             if shown["spec"]["replicas"].is_null() {

@@ -34,7 +34,7 @@ impl Call<'_> {
         self.check_name(&mut object)?;
         self.check_namespace(&mut object)?;
         self.server.cache.catch_up().await?;
-        if self.cache().get(&self.key()).is_none() {
+        if self.cache().get(&self.key())?.is_none() {
             if !self.resource.strategy.allows_create_on_update() || !self.info.subresource.is_empty() {
                 return Err(self.not_found(&self.info.name));
             }
@@ -117,7 +117,7 @@ impl Call<'_> {
         // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
         // make a change look like none, and the newest resourceVersion like a conflict.
         self.server.cache.catch_up().await?;
-        let mut stored = self.cache().get(key).ok_or_else(|| self.not_found(&key.name))?;
+        let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
             let served = self.served(Arc::clone(&stored))?;
             let json = served.json();

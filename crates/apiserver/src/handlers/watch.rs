@@ -54,7 +54,7 @@ impl Call<'_> {
         let bookmarks = options.allow_bookmarks;
         let now = self.server.cache.revision();
         let subscription = match from {
-            None => self.cache().subscribe(self.namespace(), now),
+            None => self.cache().subscribe(self.namespace(), now)?,
             Some(from) => self.cache().subscribe_after(from, now),
         };
         let mut replay = None;

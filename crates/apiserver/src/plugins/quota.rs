@@ -89,7 +89,7 @@ impl ResourceQuotas {
         used: impl Fn(&Value) -> Result<Option<Map<String, Value>>, Status>,
     ) -> Result<(), Status> {
         let server = request.server;
-        let mut stored = server.cache.resource(&keys::group_resource("", "resourcequotas")).get(key);
+        let mut stored = server.cache.resource(&keys::group_resource("", "resourcequotas")).get(key)?;
         let place = bytes::Bytes::from(format!("{}core/resourcequotas/{key}", keys::ROOT));
         for _ in 0..TRIES {
             let Some(current) = stored.take() else { return Ok(()) };

@@ -3,6 +3,7 @@
 mod authn;
 mod authz;
 mod crds;
+mod damaged;
 mod hostile;
 mod objects;
 mod parity;

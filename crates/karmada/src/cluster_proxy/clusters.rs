@@ -18,22 +18,23 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Object>> {
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Arc<Object>>, Status> {
         let key = ObjectKey::cluster(name);
         match &self.far {
             None => self.own.resource("cluster.karmada.io/clusters").get(&key),
-            Some(far) => far.cache().get(&key),
+            Some(far) => Ok(far.cache().get(&key)),
         }
     }
 
     /// All of them, by name.
-    pub(crate) fn all(&self) -> Vec<Arc<Object>> {
+    pub(crate) fn all(&self) -> Result<Vec<Arc<Object>>, Status> {
         let Some(far) = &self.far else {
-            return self.own.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true).0;
+            let (clusters, ..) = self.own.resource("cluster.karmada.io/clusters").list(None, None, 0, |_| true)?;
+            return Ok(clusters);
         };
         let mut clusters = far.cache().list(None);
         clusters.sort_by_key(|cluster| cluster.key());
-        clusters
+        Ok(clusters)
     }
 }
 

@@ -88,7 +88,7 @@ impl ClusterProxy {
 
     /// Answers 200 by cluster, in the order of their names.
     async fn ask(&self, server: &Shared, user: &Identity, path: &str) -> Result<Vec<(String, Response)>, Status> {
-        let clusters = self.known(server).await?.all();
+        let clusters = self.known(server).await?.all()?;
         let mut asked: Vec<BoxFuture<'_, Option<(String, Response)>>> = Vec::new();
         for ObjectKey { name, .. } in clusters.iter().map(|cluster| cluster.key()) {
             let mut request = Request::new(transport::empty());

@@ -150,7 +150,7 @@ impl ClusterProxy {
     /// The connection to a member, made anew when its Cluster or its secrets say something else than before.
     async fn member(&self, server: &Shared, name: &str) -> Result<Client, Status> {
         let known = self.known(server).await?;
-        let Some(cluster) = known.get(name) else {
+        let Some(cluster) = known.get(name)? else {
             self.connected.lock().remove(name);
             return Err(Status::not_found(GROUP, "clusters", name));
         };
@@ -168,7 +168,7 @@ impl ClusterProxy {
         };
         let mut connected = self.connected.lock();
         // Clusters that are gone would keep their connections for ever.
-        connected.retain(|other, _| known.get(other).is_some());
+        connected.retain(|other, _| !matches!(known.get(other), Ok(None)));
         connected.insert(name.to_owned(), (endpoint, client.clone()));
         Ok(client)
     }
@@ -215,7 +215,9 @@ impl ClusterProxy {
         let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
         let missing = || format!("secrets \"{}\" not found in namespace {}", reference.name, reference.namespace);
         let secret = match self.control.get() {
-            None => server.cache.resource("core/secrets").get(&key).ok_or_else(missing)?,
+            None => {
+                server.cache.resource("core/secrets").get(&key).map_err(|error| error.message)?.ok_or_else(missing)?
+            }
             Some(control) => {
                 let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
                 control.get(&secrets, &key).await.map_err(|error| error.to_string())?

@@ -42,7 +42,7 @@ impl Behind {
         mut routes: Vec<Arc<dyn Route>>,
         world: &World,
     ) -> anyhow::Result<Self> {
-        let engine = Engine::open(store.0, store.1).await?;
+        let engine = Engine::open(store.0, store.1, false).await?;
         let version = VersionInfo::default();
         routes.insert(0, Arc::new(Documents::new(version.clone())));
         let config = ServerConfig {
@@ -64,6 +64,7 @@ impl Behind {
         };
         let server = ApiServer::start(config).await.context("reading the store")?;
         engine.count_in(&server.shared().metrics);
+        engine.report_damage_to(&server.shared().health);
         crate::metrics::of_process(&server.shared().metrics);
         Ok(Self { server, engine })
     }

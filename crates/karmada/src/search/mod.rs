@@ -390,7 +390,7 @@ fn not_supported(verb: &str, resource: &ApiResource) -> Status {
 }
 
 fn registries(cache: &Cache) -> Result<Vec<ResourceRegistry>, Status> {
-    let (objects, _, _) = cache.resource("search.karmada.io/resourceregistries").list(None, None, 0, |_| true);
+    let (objects, _, _) = cache.resource("search.karmada.io/resourceregistries").list(None, None, 0, |_| true)?;
     objects.iter().map(|object| object.decode().map_err(Status::internal)).collect()
 }
 
@@ -408,7 +408,7 @@ async fn is_registered(server: &Shared, resource: &ApiResource) -> Result<bool, 
 fn targets(cache: &Cache, clusters: &Clusters, resource: &ApiResource) -> Result<Vec<Target>, Status> {
     let registries = registries(cache)?;
     let mut targets = Vec::new();
-    for cluster in clusters.all() {
+    for cluster in clusters.all()? {
         let cluster: Cluster = cluster.decode().map_err(Status::internal)?;
         let serves = cluster.api_enablement(&resource.api_version(), &resource.kind) != ApiEnablementStatus::Disabled;
         if !serves || !cluster.is_ready() {

@@ -8,6 +8,7 @@ mod components;
 mod crash;
 mod docs;
 mod demo;
+mod damaged;
 mod explain;
 mod explain_placement;
 mod fleet;

@@ -1,6 +1,7 @@
 //! A whole control plane with three members in this process: no socket, no disk, virtual time.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
@@ -11,6 +12,33 @@ use karmada::up::{ControlPlane, Options};
 use serde_json::{Value, json};
 use simulator::MemberOptions;
 use world::World;
+
+/// A control plane with members `member1` to `member3`, all of it in memory.
+pub fn options(data_dir: &Path) -> Options {
+    let listen = Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada-apiserver");
+    let server = karmada::apiserver::Options {
+        data_dir: data_dir.to_owned(),
+        store: Kind::Memory,
+        listen,
+        token_auth_file: None,
+        services: Default::default(),
+        plugins: Default::default(),
+        admission: Default::default(),
+        resource_models: true,
+    };
+    Options {
+        server,
+        controllers: vec!["*".into()],
+        kube_controllers: vec!["*".into()],
+        members: (1..=3).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
+        member_store: Kind::Memory,
+        settings: Default::default(),
+        scheduler: Default::default(),
+        switches: Default::default(),
+        estimators: None,
+        descheduler: None,
+    }
+}
 
 /// The harness of tests that need every component.
 pub struct Plane {
@@ -28,29 +56,7 @@ impl Plane {
     pub async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let listen = Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), 0, "karmada-apiserver");
-        let server = karmada::apiserver::Options {
-            data_dir: directory.path().to_owned(),
-            store: Kind::Memory,
-            listen,
-            token_auth_file: None,
-            services: Default::default(),
-            plugins: Default::default(),
-            admission: Default::default(),
-            resource_models: true,
-        };
-        let mut options = Options {
-            server,
-            controllers: vec!["*".into()],
-            kube_controllers: vec!["*".into()],
-            members: (1..=3).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
-            member_store: Kind::Memory,
-            settings: Default::default(),
-            scheduler: Default::default(),
-            switches: Default::default(),
-            estimators: None,
-            descheduler: None,
-        };
+        let mut options = options(directory.path());
         change(&mut options);
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await);
@@ -94,7 +100,7 @@ impl Plane {
         replicas
     }
 
-    async fn until(&self, expected: &[(&str, i64)]) {
+    pub async fn until(&self, expected: &[(&str, i64)]) {
         let expected: BTreeMap<String, i64> = expected.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
         // Virtual seconds: far more than any back-off on the way.
         let waited = tokio::time::timeout(Duration::from_secs(600), async {
@@ -108,21 +114,21 @@ impl Plane {
     }
 }
 
-async fn nginx(client: &Client) -> Option<Value> {
+pub async fn nginx(client: &Client) -> Option<Value> {
     let key = ObjectKey::namespaced("default", "nginx");
     let object = client.get_opt(&deployments(), &key).await.expect("the server answers")?;
     Some(object.to_value().expect("an object of the server"))
 }
 
-fn deployments() -> ApiResource {
+pub fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
-fn policies() -> ApiResource {
+pub fn policies() -> ApiResource {
     ApiResource::namespaced("policy.karmada.io", "v1alpha1", "PropagationPolicy", "propagationpolicies")
 }
 
-fn deployment(replicas: u32) -> Value {
+pub fn deployment(replicas: u32) -> Value {
     let labels = json!({"app": "nginx"});
     json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": "nginx", "namespace": "default", "labels": labels},
@@ -130,7 +136,7 @@ fn deployment(replicas: u32) -> Value {
             "spec": {"containers": [{"name": "nginx", "image": "nginx"}]}}}})
 }
 
-fn policy(placement: Value) -> Value {
+pub fn policy(placement: Value) -> Value {
     json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
         "metadata": {"name": "nginx", "namespace": "default"},
         "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}],

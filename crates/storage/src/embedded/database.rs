@@ -318,12 +318,7 @@ pub(super) struct Ranged {
 }
 
 /// The keys in the range as of `revision`, `limit` of them (0: all).
-pub(super) fn range(
-    db: &Connection,
-    range: &KeyRange,
-    revision: Revision,
-    limit: usize,
-) -> Result<Ranged, Fault> {
+pub(super) fn range(db: &Connection, range: &KeyRange, revision: Revision, limit: usize) -> Result<Ranged, Fault> {
     // The index alone answers which row is the key's newest and whether it is a deletion: SQLite takes bare columns
     // from the row that has the maximum.
     const BOUNDED: &str = "SELECT key, max(id), create_revision FROM change INDEXED BY change_by_key
@@ -454,7 +449,8 @@ pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize)
     let mut known = db.prepare_cached(
         "SELECT 1 FROM change INDEXED BY change_by_key WHERE key = ?1 AND id = ?2 AND create_revision = ?3",
     )?;
-    let mut delete = db.prepare_cached("DELETE FROM change WHERE key = ?1 AND id < ?2 RETURNING id, create_revision, lease")?;
+    let mut delete =
+        db.prepare_cached("DELETE FROM change WHERE key = ?1 AND id < ?2 RETURNING id, create_revision, lease")?;
     let mut removed = 0_u64;
     for (id, key, create_revision) in &rows {
         if known.query_row((key, id, create_revision), |_| Ok(())).optional()?.is_none() {

@@ -95,14 +95,13 @@ fn make(dir: &Path) -> io::Result<()> {
 
 /// Two processes writing one store would each acknowledge what the other does not know.
 pub(super) fn claim(dir: &Path) -> Result<Claim> {
-    let failed = |path: &Path, error: io::Error| Error::Failed(format!("cannot open {}: {error}", path.display()).into());
+    let failed =
+        |path: &Path, error: io::Error| Error::Failed(format!("cannot open {}: {error}", path.display()).into());
     make(dir).map_err(|error| failed(dir, error))?;
     let lock_file = dir.join("store.lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_file);
-    let locks = [
-        File::open(dir).map_err(|error| failed(dir, error))?,
-        opened.map_err(|error| failed(&lock_file, error))?,
-    ];
+    let locks =
+        [File::open(dir).map_err(|error| failed(dir, error))?, opened.map_err(|error| failed(&lock_file, error))?];
     for (lock, path) in locks.iter().zip([dir, &lock_file]) {
         match lock.try_lock() {
             Ok(()) => {}
@@ -116,12 +115,18 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
     Ok(Claim { _locks: locks })
 }
 
-/// Whether the database may be created, given what is in the directory. `must_exist`: there was a store before.
+/// Whether the database may be created if it has no tables, given what is in the directory. `must_exist`: there was a store before.
 pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Result<bool> {
     let length = |path: &Path| fs::metadata(path).ok().map(|data| data.len());
     let database = length(&files.database());
+    // The process ended while it made the store for the first time; the mark comes before the tables.
+    let begun = match found {
+        Found::Readable(content) => content.creating,
+        Found::Missing => !must_exist,
+        Found::Unreadable => false,
+    };
     if database.is_some_and(|length| length > 0) {
-        return Ok(false);
+        return Ok(begun);
     }
     let start_empty = files.dir.join(START_EMPTY);
     if start_empty.exists() {
@@ -130,13 +135,9 @@ pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Resu
         tracing::warn!(directory = %files.dir.display(), "the store begins empty, as requested by the file start-empty");
         return Ok(true);
     }
-    match found {
-        // The process ended while it made the store for the first time.
-        Found::Readable(content) if content.creating => Ok(true),
-        // Older versions created the file before anything else, and wrote no mark.
-        Found::Missing if !must_exist && (database.is_some() || length(&files.log()).is_none()) => Ok(true),
-        _ => Err(files.missing()),
-    }
+    // A log without a database was a store.
+    let log_alone = *found == Found::Missing && database.is_none() && length(&files.log()).is_some();
+    if begun && !log_alone { Ok(true) } else { Err(files.missing()) }
 }
 
 /// Removes what is left of a store whose database is gone.

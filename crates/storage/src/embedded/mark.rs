@@ -70,20 +70,22 @@ pub(super) fn read(path: &Path) -> io::Result<Found> {
 impl Mark {
     /// Writes and syncs `content`; makes the file if there is none.
     pub fn write(path: &Path, content: Content) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        let mut bytes = vec![0; LENGTH as usize];
-        let length = file.metadata()?.len();
-        if length == LENGTH {
-            file.read_exact_at(&mut bytes, 0)?;
-        } else {
-            file.set_len(0)?;
-            // Written, not only extended: later writes need no space.
-            file.write_all_at(&bytes, 0)?;
+        if let Some((sequence, _)) = fs::read(path).ok().as_deref().and_then(newest) {
+            let file = OpenOptions::new().read(true).write(true).open(path)?;
+            let mut mark = Self { file, sequence, content };
+            mark.put()?;
+            mark.file.sync_data()?;
+            return Ok(mark);
         }
-        let sequence = newest(&bytes).map_or(0, |(sequence, _)| sequence);
-        let mut mark = Self { file, sequence, content };
+        // Whole or not at all.
+        let staged = path.with_extension("mark.new");
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&staged)?;
+        // Written, not only extended: later writes need no space.
+        file.write_all_at(&vec![0; LENGTH as usize], 0)?;
+        let mut mark = Self { file, sequence: 0, content };
         mark.put()?;
         mark.file.sync_all()?;
+        fs::rename(&staged, path)?;
         path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())?;
         Ok(mark)
     }

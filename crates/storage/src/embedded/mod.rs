@@ -125,7 +125,7 @@ struct Inner {
     mark_unsynced: AtomicBool,
     mark: Mutex<Option<File>>,
     opened: Opened,
-    found: Found,
+    found: Arc<Found>,
     claim: Mutex<Option<Claim>>,
 }
 
@@ -185,9 +185,10 @@ impl EmbeddedStore {
         self.0.found.all()
     }
 
-    /// Waits until something damaged is found.
-    pub async fn damage_found(&self) {
-        self.0.found.some().await;
+    /// Waits until something damaged is found; false when the store was closed before.
+    pub fn damage_found(&self) -> impl Future<Output = bool> + Send + use<> {
+        let found = Arc::clone(&self.0.found);
+        async move { found.some().await }
     }
 
     /// Verifies everything in the file, as happens in the background a minute after the store is opened and then daily.
@@ -217,6 +218,7 @@ impl Inner {
     fn release(&self) {
         self.closed.store(true, Relaxed);
         self.feed.close(Error::Closed);
+        self.found.close();
         self.readers.lock().clear();
         *self.checkpointer.lock() = None;
         self.sync_mark();
@@ -230,6 +232,7 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.feed.close(Error::Closed);
+        self.found.close();
         self.housekeeping.notify_one();
         self.scrubbing.notify_one();
     }

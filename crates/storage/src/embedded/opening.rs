@@ -47,12 +47,8 @@ impl Inner {
         found.leases.iter().for_each(|(id, ttl)| leases.insert(*id, *ttl, Instant::now()));
         found.leased.into_iter().for_each(|(key, lease)| leases.attach(key, lease));
         let handle = mark.handle().map_err(cannot_write(&files))?;
-        let ledger = Ledger {
-            digest: found.digest,
-            removed: found.removed,
-            leases: found.leases_digest,
-            asides: found.asides,
-        };
+        let ledger =
+            Ledger { digest: found.digest, removed: found.removed, leases: found.leases_digest, asides: found.asides };
         Ok(Self {
             options,
             queue: Mutex::new(Queue::default()),
@@ -80,7 +76,7 @@ impl Inner {
             mark_unsynced: AtomicBool::new(false),
             mark: Mutex::new(Some(handle)),
             opened: Opened::note(&files),
-            found: scrub::Found::default(),
+            found: Arc::new(scrub::Found::default()),
             claim: Mutex::new(Some(claim)),
             path,
         })
@@ -202,7 +198,9 @@ fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found: &Recovere
     let (mark, database) = (files.mark(), files.database());
     let why = match marked {
         Found::Missing => Some(format!("{} is missing: nothing tells which writes were acknowledged", mark.display())),
-        Found::Unreadable => Some(format!("{} is damaged: nothing tells which writes were acknowledged", mark.display())),
+        Found::Unreadable => {
+            Some(format!("{} is damaged: nothing tells which writes were acknowledged", mark.display()))
+        }
         Found::Readable(content) => differs(content, found).map(|why| format!("{}: {why}", database.display())),
     };
     let Some(why) = why else { return Ok(()) };
@@ -220,7 +218,10 @@ fn differs(content: &Content, found: &Recovered) -> Option<String> {
     if content.store != found.store {
         Some("the file belongs to another store than store.mark beside it".into())
     } else if found.revision < revision {
-        Some(format!("writes up to revision {revision} were acknowledged, and the newest that is left is {}", found.revision))
+        Some(format!(
+            "writes up to revision {revision} were acknowledged, and the newest that is left is {}",
+            found.revision
+        ))
     } else if found.revision == revision && digest != found.digest {
         Some(format!("the changes up to revision {revision} are not the ones that were acknowledged"))
     } else if found.asides < asides {

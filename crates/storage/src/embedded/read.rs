@@ -112,8 +112,7 @@ impl Inner {
         self.read_at(request.revision, |db, revision| {
             // One snapshot for the index and the values.
             let snapshot = db.unchecked_transaction()?;
-            let Ranged { items, count, damaged } =
-                database::range(&snapshot, &request.range, revision, request.limit)?;
+            let Ranged { items, count, damaged } = database::range(&snapshot, &request.range, revision, request.limit)?;
             damaged.iter().for_each(|damage| self.found.note(damage));
             // The state read is the newest one's, even if more has been written meanwhile.
             let now = if request.revision.is_none() { revision } else { self.shared.lock().revision };

@@ -143,8 +143,7 @@ struct Index {
 
 /// Reads the whole index: its order, its digest, and the keys that hang on leases.
 fn read_index(db: &Connection) -> Result<Index, Fault> {
-    const ALL: &str =
-        "SELECT key, id, create_revision, lease FROM change INDEXED BY change_by_key ORDER BY key, id";
+    const ALL: &str = "SELECT key, id, create_revision, lease FROM change INDEXED BY change_by_key ORDER BY key, id";
     let mut index = Index { digest: 0, newest: None, leased: Vec::new() };
     let (mut last_key, mut last_id, mut last_lease) = (Vec::new(), i64::MIN, None);
     let mut statement = db.prepare(ALL)?;
@@ -188,9 +187,9 @@ pub(super) fn prove(db: &Connection) -> Result<Recovered, Fault> {
     }
     let leases = leases(db)?;
     let leases_digest = Number::Leases.get(db)?.cast_unsigned();
-    let found = leases.iter().fold(0, |sum: u64, (id, ttl)| {
-        sum.wrapping_add(lease_digest(id.0.cast_signed(), ttl.cast_signed()))
-    });
+    let found = leases
+        .iter()
+        .fold(0, |sum: u64, (id, ttl)| sum.wrapping_add(lease_digest(id.0.cast_signed(), ttl.cast_signed())));
     if found != leases_digest {
         return Err(Fault::Broken("the table of leases is damaged".into()));
     }

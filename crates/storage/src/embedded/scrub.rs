@@ -5,6 +5,7 @@
 //! file is not emptied.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -30,6 +31,7 @@ const REMEMBERED: usize = 1000;
 pub(super) struct Found {
     places: Mutex<BTreeSet<Damage>>,
     changed: Notify,
+    closed: AtomicBool,
 }
 
 impl Found {
@@ -49,15 +51,21 @@ impl Found {
         self.places.lock().len() as u64
     }
 
-    /// Waits until there is some.
-    pub async fn some(&self) {
+    /// Waits until there is some; false when the store was closed before.
+    pub async fn some(&self) -> bool {
         loop {
             let changed = self.changed.notified();
-            if self.count() > 0 {
-                return;
+            if self.count() > 0 || self.closed.load(Relaxed) {
+                return self.count() > 0;
             }
             changed.await;
         }
+    }
+
+    /// Nothing more will be found.
+    pub fn close(&self) {
+        self.closed.store(true, Relaxed);
+        self.changed.notify_waiters();
     }
 }
 

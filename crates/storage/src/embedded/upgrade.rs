@@ -64,7 +64,15 @@ fn copy_changes(txn: &Transaction<'_>) -> rusqlite::Result<u64> {
         };
         let value = row.get_ref(4)?.as_blob_or_null()?;
         let checksum = entry.checksum(digest, value);
-        insert.execute((entry.id, entry.key, entry.create_revision, entry.lease, digest.cast_signed(), checksum, value))?;
+        insert.execute((
+            entry.id,
+            entry.key,
+            entry.create_revision,
+            entry.lease,
+            digest.cast_signed(),
+            checksum,
+            value,
+        ))?;
         digest = digest.wrapping_add(entry.digest());
     }
     Ok(digest)

@@ -172,8 +172,7 @@ mod tests {
         header[..4].copy_from_slice(&0x377f_0682_u32.to_be_bytes());
         header[8..12].copy_from_slice(&512_u32.to_be_bytes());
         header[16..24].copy_from_slice(b"salt1234");
-        let mut chain =
-            Chain { big_endian: false, page_size: 512, salt: *b"salt1234", sums: (0, 0) };
+        let mut chain = Chain { big_endian: false, page_size: 512, salt: *b"salt1234", sums: (0, 0) };
         chain.add(&header[..24]);
         let mut file = header;
         put_sums(&mut file, 24, chain.sums);

@@ -3,5 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 
 mod conformance;
+mod damage;
 mod embedded;
+mod image;
 mod kill;
+mod limited;
+mod upgrade;

@@ -1,0 +1,78 @@
+//! Objects whose stored value cannot be read. They are unknown, not absent: whatever depends on one fails.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use apimachinery::status::StatusDetails;
+use apimachinery::{ObjectKey, Status};
+
+/// The unreadable objects of one resource, each with the reason.
+#[derive(Debug, Default)]
+pub(super) struct Unreadable(BTreeMap<ObjectKey, Arc<str>>);
+
+impl Unreadable {
+    pub fn insert(&mut self, key: ObjectKey, why: Arc<str>) {
+        self.0.insert(key, why);
+    }
+
+    pub fn remove(&mut self, key: &ObjectKey) {
+        self.0.remove(key);
+    }
+
+    /// Fails if this object is unreadable. `place` is the resource, as `GROUP/PLURAL`.
+    pub fn check(&self, place: &str, key: &ObjectKey) -> Result<(), Status> {
+        self.0.get(key).map_or(Ok(()), |why| Err(status(place, key, why)))
+    }
+
+    /// Fails if an object of the namespace (`None`: any) is unreadable: a list without it would be wrong.
+    pub fn check_scope(&self, place: &str, namespace: Option<&str>) -> Result<(), Status> {
+        let in_scope = |key: &&ObjectKey| namespace.is_none_or(|namespace| key.namespace() == Some(namespace));
+        self.0.keys().find(in_scope).map_or(Ok(()), |key| self.check(place, key))
+    }
+}
+
+/// What a client gets instead of the object.
+fn status(place: &str, key: &ObjectKey, why: &str) -> Status {
+    let (group, plural) = place.split_once('/').unwrap_or(("", place));
+    let group = if group == "core" { "" } else { group };
+    let resource = if group.is_empty() { plural.to_owned() } else { format!("{plural}.{group}") };
+    let scope = key.namespace().map(|namespace| format!(" in namespace \"{namespace}\"")).unwrap_or_default();
+    let details = StatusDetails {
+        name: key.name.to_string(),
+        group: group.to_owned(),
+        kind: plural.to_owned(),
+        ..StatusDetails::default()
+    };
+    Status::internal(format!(
+        "{resource} \"{}\"{scope} cannot be read: {why}; restore the store from a backup",
+        key.name
+    ))
+    .with_details(details)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_names_the_object() {
+        let mut unreadable = Unreadable::default();
+        let key = ObjectKey::namespaced("ns", "a");
+        unreadable.insert(key.clone(), "it is damaged".into());
+        let status = unreadable.check("core/configmaps", &key).unwrap_err();
+        assert_eq!(
+            (status.code, status.message.as_str()),
+            (
+                500,
+                "Internal error occurred: configmaps \"a\" in namespace \"ns\" cannot be read: it is damaged; restore the store \
+                 from a backup"
+            )
+        );
+        for (scope, readable) in [(None, false), (Some("ns"), false), (Some("other"), true)] {
+            assert_eq!(unreadable.check_scope("apps/deployments", scope).is_ok(), readable, "{scope:?}");
+        }
+        assert!(unreadable.check("core/configmaps", &ObjectKey::namespaced("ns", "b")).is_ok());
+        unreadable.remove(&key);
+        assert!(unreadable.check_scope("core/configmaps", None).is_ok());
+    }
+}

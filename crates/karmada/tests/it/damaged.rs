@@ -1,0 +1,110 @@
+//! What a control plane does whose store is damaged: nothing is deleted or overwritten in a member because an object of the
+//! control plane cannot be read.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use karmada::engine::Kind;
+use karmada::up::{ControlPlane, Options};
+use serde_json::json;
+use world::World;
+
+use crate::plane::{Plane, deployment, deployments, nginx, options, policies, policy};
+
+/// Flips a bit at the beginning of each stored object of a kind.
+fn damage(store: &Path, api_version: &str, kind: &str) {
+    let path = store.join("store.sqlite");
+    let mut file = std::fs::read(&path).expect("the file");
+    let text = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"{kind}\",\"metadata\"");
+    let found = file.windows(text.len()).enumerate().filter(|(_, at)| *at == text.as_bytes());
+    let places: Vec<usize> = found.map(|(place, _)| place + 3).collect();
+    assert!(!places.is_empty(), "no {kind} is in the file");
+    places.into_iter().for_each(|place| file[place] ^= 1);
+    std::fs::write(path, file).expect("the file");
+}
+
+fn on_disk(options: &mut Options, data_dir: &Path) {
+    options.server.data_dir = data_dir.to_owned();
+    options.server.store = Kind::Embedded;
+    options.member_store = Kind::Embedded;
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            drop(std::fs::copy(entry.path(), target).expect("a file"))
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
+    let root = tempfile::tempdir().expect("a directory");
+    let whole: PathBuf = root.path().join("whole");
+    let plane = Plane::start_with(|options| on_disk(options, &whole)).await;
+    plane.client().create(&policies(), &policy(json!({"clusterAffinity": {}}))).await.expect("a policy");
+    plane.client().create(&deployments(), &deployment(2)).await.expect("a template");
+    plane.until(&[("member1", 2), ("member2", 2), ("member3", 2)]).await;
+    let mut before = Vec::new();
+    for member in plane.plane.members().iter() {
+        before.push(nginx(member.client()).await.expect("it is there")["metadata"].clone());
+    }
+    plane.plane.stop().await.expect("it stops");
+
+    for (api_version, kind) in [
+        ("work.karmada.io/v1alpha1", "Work"),
+        ("work.karmada.io/v1alpha2", "ResourceBinding"),
+        ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+        ("apps/v1", "Deployment"),
+        ("cluster.karmada.io/v1alpha1", "Cluster"),
+    ] {
+        let data_dir = root.path().join(kind);
+        copy(&whole, &data_dir);
+        damage(&data_dir.join("store"), api_version, kind);
+        let mut options = options(&data_dir);
+        on_disk(&mut options, &data_dir);
+        let world = World::simulated("2026-11-22T00:00:00Z".parse().expect("a time"), 8);
+        let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
+        // Members listen on other ports than before. The Clusters may be among what cannot be read.
+        let joined = plane.members().join(plane.client()).await;
+        assert!(joined.is_ok() || kind == "Cluster", "{kind}: {joined:?}");
+        tokio::time::sleep(Duration::from_secs(900)).await;
+        for (member, before) in plane.members().iter().zip(&before) {
+            let after = nginx(member.client()).await.unwrap_or_else(|| panic!("{kind}: deleted in {}", member.name()));
+            for field in ["uid", "generation", "deletionTimestamp"] {
+                assert_eq!(after["metadata"][field], before[field], "{kind}: {field} in {}", member.name());
+            }
+        }
+        let key = ObjectKey::namespaced("default", "nginx");
+        let read = plane.client().get_opt(&deployments(), &key).await;
+        assert_eq!(read.is_err(), kind == "Deployment", "{kind}: a template is there, or unknown: {read:?}");
+        let answer = plane.server().shared().health.answer("/readyz/storage-integrity", "").expect("a health path");
+        assert_eq!(answer.status(), 500, "{kind}");
+        let metrics = plane.server().shared().metrics.text();
+        let damaged = metrics.lines().find_map(|line| line.strip_prefix("karmada_store_damaged "));
+        assert!(damaged.is_some_and(|count| count != "0"), "{kind}: {damaged:?}");
+        plane.stop().await.expect("it stops");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_store_is_not_begun_again() {
+    let root = tempfile::tempdir().expect("a directory");
+    let plane = Plane::start_with(|options| on_disk(options, root.path())).await;
+    plane.plane.stop().await.expect("it stops");
+    std::fs::remove_dir_all(root.path().join("store")).expect("the store");
+    let mut options = options(root.path());
+    on_disk(&mut options, root.path());
+    let world = World::simulated("2026-11-22T00:00:00Z".parse().expect("a time"), 8);
+    let Err(error) = ControlPlane::start_inside(&options, &world).await else { panic!("it started") };
+    let message = format!("{error:#}");
+    for part in ["store.sqlite is missing", "restore", "start-empty"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
