@@ -88,6 +88,7 @@ impl Cache {
         let event = match resource.absorb(key, revision, &change) {
             Ok(event) => event,
             Err(error) => {
+                followers.clear();
                 self.lose(Lost { key: change.key().clone(), why: load::not_an_object(&error) });
                 return;
             }
@@ -106,7 +107,8 @@ impl Cache {
         resource.deliver(event);
     }
 
-    /// Notes that a stored value cannot be read: until it is written again or deleted, nothing is known of its object.
+    /// Notes that a stored value cannot be read: until it is written again or deleted, nothing is known of its object. Those
+    /// who follow every resource have to begin again.
     fn lose(&self, lost: Lost) {
         let Lost { key, why } = lost;
         tracing::error!(key = %String::from_utf8_lossy(&key), %why, "a stored object cannot be read");
@@ -342,6 +344,9 @@ impl Cache {
             for (key, revision) in cache.revisions() {
                 known.insert(keys::place_key(&place, &key), revision);
             }
+        }
+        if !damaged.is_empty() {
+            self.followers.lock().clear();
         }
         for damage in damaged {
             known.remove(&damage.key);

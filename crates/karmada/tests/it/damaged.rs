@@ -33,12 +33,11 @@ fn on_disk(options: &mut Options, data_dir: &Path) {
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target)
+        let (from, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).expect("an entry");
+        if from.is_dir() {
+            copy(&from, &to);
         } else {
-            drop(std::fs::copy(entry.path(), target).expect("a file"))
+            std::fs::copy(from, to).expect("a file");
         }
     }
 }

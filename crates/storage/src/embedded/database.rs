@@ -206,17 +206,17 @@ pub(super) fn append(
 
 /// A row that is as it was written.
 pub(super) struct Stored {
-    pub id: i64,
-    pub key: Bytes,
+    id: i64,
+    key: Bytes,
     create_revision: i64,
     lease: Option<i64>,
     /// The digest of all rows before it.
-    pub before: u64,
+    before: u64,
     value: Option<Bytes>,
 }
 
 impl Stored {
-    pub fn entry(&self) -> Entry<'_> {
+    fn entry(&self) -> Entry<'_> {
         Entry { id: self.id, key: &self.key, create_revision: self.create_revision, lease: self.lease }
     }
 
@@ -278,16 +278,6 @@ fn corrupt(fault: Fault, key: &Bytes, id: Option<i64>) -> Fault {
             _ => Fault::Sql(error),
         },
         other => other,
-    }
-}
-
-/// The row of this identifier.
-pub(super) fn row(db: &Connection, id: i64) -> Result<Stored, Fault> {
-    let mut statement = db.prepare_cached(columns!("WHERE id = ?1"))?;
-    let mut rows = statement.query((id,))?;
-    match rows.next()? {
-        Some(row) => read(row, None).map_err(|fault| named(db, id, fault)),
-        None => Err(Fault::Broken(format!("{} is missing", row_name(id)))),
     }
 }
 

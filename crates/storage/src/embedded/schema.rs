@@ -125,19 +125,20 @@ pub(super) fn check_tables(db: &Connection) -> Result<(), Fault> {
     if same { Ok(()) } else { Err(Fault::Broken("the definitions of the tables are damaged".into())) }
 }
 
-/// The digest of all rows that were ever appended, and the revision up to which.
-fn appended(db: &Connection) -> Result<(u64, Revision), Fault> {
+/// The digest of all rows that were ever appended, and the revision up to which. The newest row carries it on from where
+/// it was noted; whether that is true shows when it is compared with the index.
+fn appended(db: &Connection, newest: Option<(i64, u64)>) -> Result<(u64, Revision), Fault> {
     let noted = (Number::Appended.get(db)?.cast_unsigned(), Number::AppendedAt.get(db)?.cast_unsigned());
-    let newest: Option<i64> = db.query_row("SELECT max(id) FROM change", (), |row| row.get(0))?;
-    let Some(id) = newest.filter(|id| revision_of(*id) > noted.1) else { return Ok(noted) };
-    let row = super::database::row(db, id)?;
-    Ok((row.before.wrapping_add(row.entry().digest()), revision_of(id)))
+    let Some((id, term)) = newest.filter(|(id, _)| revision_of(*id) > noted.1) else { return Ok(noted) };
+    let before: i64 = db.query_row("SELECT digest FROM change WHERE id = ?1", (id,), |row| row.get(0))?;
+    Ok((before.cast_unsigned().wrapping_add(term), revision_of(id)))
 }
 
 /// What the index of all keys holds.
 struct Index {
     digest: u64,
-    newest: Option<i64>,
+    /// The newest row, and its term in the digest.
+    newest: Option<(i64, u64)>,
     leased: Vec<(bytes::Bytes, LeaseId)>,
 }
 
@@ -152,8 +153,9 @@ fn read_index(db: &Connection) -> Result<Index, Fault> {
         let unreadable = |error| Fault::Broken(format!("an entry of the index of keys is unreadable: {error}"));
         let key = row.get_ref(0)?.as_blob().map_err(|error| unreadable(error.to_string()))?;
         let entry = Entry { key, id: row.get(1)?, create_revision: row.get(2)?, lease: row.get(3)? };
-        index.digest = index.digest.wrapping_add(entry.digest());
-        index.newest = index.newest.max(Some(entry.id));
+        let term = entry.digest();
+        index.digest = index.digest.wrapping_add(term);
+        index.newest = index.newest.max(Some((entry.id, term)));
         if (key, entry.id) <= (&last_key[..], last_id) && last_id > i64::MIN {
             let key = String::from_utf8_lossy(key).into_owned();
             return Err(Fault::Broken(format!("the index of keys is out of order at {key:?}")));
@@ -175,15 +177,19 @@ fn read_index(db: &Connection) -> Result<Index, Fault> {
 /// read.
 pub(super) fn prove(db: &Connection) -> Result<Recovered, Fault> {
     check_tables(db)?;
-    let (digest, appended_at) = appended(db)?;
-    let removed = Number::Removed.get(db)?.cast_unsigned();
     let index = read_index(db)?;
     let newest: Option<i64> = db.query_row("SELECT max(id) FROM change", (), |row| row.get(0))?;
-    if index.digest != digest.wrapping_sub(removed) || index.newest != newest {
-        return Err(Fault::Broken(
-            "the index of keys does not have the entries that were written: pages of the file are damaged, lost or stale"
-                .into(),
-        ));
+    let damaged = || {
+        let why = "the index of keys does not have the entries that were written: pages of the file are damaged, lost or stale";
+        Fault::Broken(why.into())
+    };
+    if index.newest.map(|(id, _)| id) != newest {
+        return Err(damaged());
+    }
+    let (digest, appended_at) = appended(db, index.newest)?;
+    let removed = Number::Removed.get(db)?.cast_unsigned();
+    if index.digest != digest.wrapping_sub(removed) {
+        return Err(damaged());
     }
     let leases = leases(db)?;
     let leases_digest = Number::Leases.get(db)?.cast_unsigned();

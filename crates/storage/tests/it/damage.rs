@@ -256,6 +256,43 @@ async fn a_torn_commit_is_dropped_and_no_other() {
     }
 }
 
+/// While a new control plane's own objects are written nothing is acknowledged; a power failure tears that in any order.
+#[tokio::test]
+async fn commits_that_were_not_synced_may_be_lost_in_any_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = opened(dir.path()).await.unwrap();
+    let mut written = Acknowledged::default();
+    for n in 0..3 {
+        written.commit(&store, vec![put(&format!("/synced/{n}"), 500)]).await;
+    }
+    let (from, durable) = (Image::of(dir.path()).file("store.sqlite-wal").len(), written.clone());
+    store.postpone_syncs().await.unwrap();
+    for n in 0..5 {
+        written.commit(&store, vec![put(&format!("/unsynced/{n}"), 500)]).await;
+    }
+    let unsynced = Image::of(dir.path());
+    let sectors = (from.next_multiple_of(512)..unsynced.file("store.sqlite-wal").len() - 512).step_by(512);
+    for at in sectors.clone() {
+        let mut image = unsynced.clone();
+        image.file_mut("store.sqlite-wal")[at..at + 512].fill(0xee);
+        let copy = tempfile::tempdir().unwrap();
+        image.write(copy.path());
+        let store = opened(copy.path()).await.unwrap_or_else(|error| panic!("torn at {at}: {error}"));
+        store.verify().await.unwrap();
+        for key in durable.keys.keys() {
+            assert!(store.get(key.clone().into(), None).await.unwrap().is_some(), "torn at {at}: {key}");
+        }
+        store.close().await.unwrap();
+    }
+    store.sync().await.unwrap();
+    let synced = Image::of(dir.path());
+    for at in sectors {
+        let mut image = synced.clone();
+        image.file_mut("store.sqlite-wal")[at] ^= 1;
+        assert_eq!(outcome(&image, &written, &format!("synced, byte {at}")).await, Outcome::Refused);
+    }
+}
+
 #[tokio::test]
 async fn a_loss_can_be_accepted_and_no_revision_is_used_twice() {
     let (image, written) = killed().await;
