@@ -1,4 +1,4 @@
-//! What the flags that upstream's programs have say to the components.
+//! From the flags of upstream's programs to the settings of the components.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admiss
     })
 }
 
-/// What the controllers beside a control plane are told.
+/// The settings of the controllers of a control plane.
 pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     let period = positive(given, "cluster-monitor-period")?;
     let graces = controllers::Graces {
@@ -37,7 +37,7 @@ pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Setting
     })
 }
 
-/// What an agent is told.
+/// The settings of an agent.
 pub(super) fn agent_settings(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     let duration = positive(given, "cluster-lease-duration")?;
     let fraction: f64 = given.parsed("cluster-lease-renew-interval-fraction")?;
@@ -48,7 +48,7 @@ pub(super) fn agent_settings(given: &Given<'_>) -> anyhow::Result<controllers::S
     Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, ..of_members(given)? })
 }
 
-/// What both are told.
+/// The settings of both.
 fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     let mut settings = controllers::Settings {
         status_frequency: positive(given, "cluster-status-update-frequency")?,
@@ -102,7 +102,7 @@ pub(super) fn webhook_options(given: &Given<'_>) -> anyhow::Result<webhook::Opti
         "1.3" => true,
         "1.2" => false,
         "1.0" | "1.1" => anyhow::bail!("--tls-min-version: TLS 1.0 and 1.1 are not offered; 1.2 and 1.3 are"),
-        other => anyhow::bail!("--tls-min-version: {other:?} is none of 1.2 and 1.3"),
+        other => anyhow::bail!("--tls-min-version: {other:?} is neither 1.2 nor 1.3"),
     };
     Ok(webhook::Options {
         listen: SocketAddr::new(address, given.parsed("secure-port")?),

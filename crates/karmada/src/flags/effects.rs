@@ -1,11 +1,11 @@
-//! What is carried out of the flags and gates of upstream's components, where, and why the rest changes nothing.
+//! Which flags and gates of upstream's components have an effect, in which command, and why the others have none.
 
 use karmada_api::gates;
 
 /// What `karmada up` takes the flags of.
 pub(super) const UP: &[&str] = &["controller-manager", "scheduler", "webhook", "descheduler"];
 
-/// Flags of upstream's components that `karmada up` carries out, besides those it declares itself.
+/// Flags of upstream's components that have an effect in `karmada up`, besides those it declares itself.
 pub const EFFECTIVE_IN_UP: &[&str] = &[
     "allow-no-execute-taint-policy",
     "cluster-api-burst",
@@ -37,7 +37,7 @@ pub const EFFECTIVE_IN_UP: &[&str] = &[
     "unschedulable-threshold",
 ];
 
-/// Those `karmada scheduler` carries out.
+/// Those that have an effect in `karmada scheduler`.
 pub const EFFECTIVE_IN_SCHEDULER: &[&str] = &[
     "disable-scheduler-estimator-in-pull-mode",
     "enable-empty-workload-propagation",
@@ -71,7 +71,7 @@ pub const EFFECTIVE_IN_SCHEDULER: &[&str] = &[
     "scheduler-name",
 ];
 
-/// Those `karmada scheduler-estimator` carries out.
+/// Those that have an effect in `karmada scheduler-estimator`.
 pub const EFFECTIVE_IN_SCHEDULER_ESTIMATOR: &[&str] = &[
     "cluster-name",
     "feature-gates",
@@ -88,7 +88,7 @@ pub const EFFECTIVE_IN_SCHEDULER_ESTIMATOR: &[&str] = &[
     "server-port",
 ];
 
-/// Those `karmada descheduler` carries out.
+/// Those that have an effect in `karmada descheduler`.
 pub const EFFECTIVE_IN_DESCHEDULER: &[&str] = &[
     "descheduling-interval",
     "health-probe-bind-address",
@@ -113,7 +113,7 @@ pub const EFFECTIVE_IN_DESCHEDULER: &[&str] = &[
     "unschedulable-threshold",
 ];
 
-/// Those `karmada controller-manager` carries out.
+/// Those that have an effect in `karmada controller-manager`.
 pub const EFFECTIVE_IN_CONTROLLER_MANAGER: &[&str] = &[
     "cluster-api-burst",
     "cluster-api-qps",
@@ -140,7 +140,7 @@ pub const EFFECTIVE_IN_CONTROLLER_MANAGER: &[&str] = &[
     "skipped-propagating-namespaces",
 ];
 
-/// Those `karmada aggregated-apiserver` carries out.
+/// Those that have an effect in `karmada aggregated-apiserver`.
 pub const EFFECTIVE_IN_AGGREGATED_APISERVER: &[&str] = &[
     "bind-address",
     "feature-gates",
@@ -159,7 +159,7 @@ pub const EFFECTIVE_IN_AGGREGATED_APISERVER: &[&str] = &[
     "tls-private-key-file",
 ];
 
-/// Those `karmada agent` carries out.
+/// Those that have an effect in `karmada agent`.
 pub const EFFECTIVE_IN_AGENT: &[&str] = &[
     "cluster-api-burst",
     "cluster-api-endpoint",
@@ -193,7 +193,7 @@ pub const EFFECTIVE_IN_AGENT: &[&str] = &[
     "report-secrets",
 ];
 
-/// Those `karmada search` carries out.
+/// Those that have an effect in `karmada search`.
 pub const EFFECTIVE_IN_SEARCH: &[&str] = &[
     "bind-address",
     "cluster-api-burst",
@@ -228,7 +228,7 @@ pub const ALONE: &[(&str, &[&str])] = &[
     ("metrics-adapter", &[]),
 ];
 
-/// Those `karmada webhook` carries out.
+/// Those that have an effect in `karmada webhook`.
 pub const EFFECTIVE_IN_WEBHOOK: &[&str] = &[
     "allow-no-execute-taint-policy",
     "bind-address",
@@ -268,13 +268,16 @@ pub const LOGGING: &[&str] = &[
 pub(super) const LOGGING_SHOWN: &[&str] = &["logging-format", "v", "vmodule"];
 
 /// Defaults that differ from upstream's: a flag, upstream's default, and ours. Metrics and health are for this machine
-/// unless a flag opens them to others.
-pub const LOCAL_DEFAULTS: &[(&str, &str, &str)] = &[
+/// unless a flag opens them to others; requests are limited only where a flag limits them.
+pub const OWN_DEFAULTS: &[(&str, &str, &str)] = &[
     ("metrics-bind-address", ":8080", "127.0.0.1:8080"),
     ("health-probe-bind-address", ":10357", "127.0.0.1:10357"),
     ("health-probe-bind-address", ":10351", "127.0.0.1:10351"),
     ("health-probe-bind-address", ":10358", "127.0.0.1:10358"),
     ("health-probe-bind-address", ":8000", "127.0.0.1:8000"),
+    ("cluster-api-qps", "40", ""),
+    ("kube-api-qps", "40", ""),
+    ("kube-api-qps", "20", ""),
 ];
 
 /// Values that are not the default, but what happens anyway in these commands.
@@ -314,29 +317,29 @@ pub const EFFECTIVE_GATES: &[&str] = &[
     gates::WORKLOAD_AFFINITY,
 ];
 
-/// Flags by their beginnings that need no effect here, and why: they are accepted, and whoever changes them is told.
-/// All others are accepted with their default, and refused with anything else: to ignore them would change what the
-/// user relies on.
+/// Flags by their beginnings that need no effect here, and why: they are accepted, with a notice when they are changed.
+/// All others are accepted with their default and refused with another value: ignoring it would change what the user
+/// relies on.
 pub const NEEDLESS: &[(&str, &str)] = &[
     ("audit-log-", "nothing is audited without --audit-policy-file"),
-    ("authentication-", "only the API server in front is heard, which has asked who it is"),
-    ("authorization-", "only the API server in front is heard, which has asked what he may"),
+    ("authentication-", "only requests of the API server in front are accepted, and it has authenticated the user"),
+    ("authorization-", "only requests of the API server in front are accepted, and it has authorized the user"),
     ("cert-dir", "a certificate that is not given is in --data-dir"),
-    ("cluster-api-", "members are asked as often as they answer"),
-    ("cluster-cache-sync-timeout", "a pass waits for what it needs and is taken up again by itself"),
-    ("concurrent-", "passes are tasks, of which as many run as there is work for"),
+    ("cluster-api-", "requests to members are not rate-limited"),
+    ("cluster-cache-sync-timeout", "a reconciliation waits for the caches it needs"),
+    ("concurrent-", "reconciliations are tasks, and as many run as there is work"),
     ("contention-profiling", PROFILES),
-    ("kube-api-", "the API server is asked as often as it answers"),
+    ("kube-api-", "requests to the API server are not rate-limited"),
     ("leader-elect-", "one process holds the store, so there is no Lease to elect a leader with"),
     ("log-backtrace-at", LOGS),
     ("log-json-", LOGS),
     ("log-text-", LOGS),
     ("profiling", PROFILES),
-    ("rate-limiter-", "queues hold back failed keys only, each by itself"),
-    ("resync-period", "caches follow by watches and need no reading again"),
+    ("rate-limiter-", "queues delay failed keys only, each on its own"),
+    ("resync-period", "caches follow watches and need no resync"),
 ];
-const LOGS: &str = "a line of the log is written when it is made, to standard error";
-const PROFILES: &str = "there is no Go runtime to look into";
+const LOGS: &str = "log lines are written to standard error without a buffer";
+const PROFILES: &str = "there is no Go runtime to profile";
 
 /// Gates of Go's logging library, which may be set to anything.
 pub const NEEDLESS_GATES: &[&str] =

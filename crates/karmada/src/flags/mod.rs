@@ -43,10 +43,10 @@ pub struct Flag {
 }
 
 impl Flag {
-    /// The default in this program, which differs from upstream's for what would listen on every address.
+    /// The default in this program, which differs from upstream's for some; empty is none.
     pub fn default_here(&self, component: &str) -> Option<&'static str> {
         let upstream = self.default_of(component)?;
-        let local = LOCAL_DEFAULTS.iter().find(|(name, of_upstream, _)| *name == self.name && *of_upstream == upstream);
+        let local = OWN_DEFAULTS.iter().find(|(name, of_upstream, _)| *name == self.name && *of_upstream == upstream);
         Some(local.map_or(upstream, |(_, _, here)| here))
     }
 
@@ -168,12 +168,12 @@ pub fn extend(command: Command) -> Command {
 pub struct Given<'a> {
     matches: &'a ArgMatches,
     pub gates: Gates,
-    /// What was accepted without an effect, each with its reason.
+    /// Values that were accepted without an effect, each with the reason.
     pub notices: Vec<String>,
 }
 
 impl<'a> Given<'a> {
-    /// Checks what a command was given: nothing that would be ignored to somebody's harm.
+    /// Checks the flags of a command: a value that would be ignored is refused or announced.
     pub fn read(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyhow::Result<Self> {
         let works = |name: &str| [effective, LOGGING, INERT].iter().any(|list| list.contains(&name));
         let mut notices = Vec::new();
@@ -346,6 +346,17 @@ mod tests {
             let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).map_err(|error| error.to_string());
             assert_eq!(given.map(|given| given.notices), Ok(Vec::new()), "{args:?}");
         }
+    }
+
+    #[test]
+    fn what_needs_no_effect_is_announced() {
+        let command = with_flags(Command::new("up"), UP, EFFECTIVE_IN_UP);
+        let matches = command.try_get_matches_from(["up", "--leader-elect=false", "--leader-elect-lease-duration=1m"]);
+        let matches = matches.expect("known flags");
+        let given = Given::read(&matches, "up", EFFECTIVE_IN_UP).expect("accepted");
+        let expected = "--leader-elect-lease-duration=1m has no effect here: one process holds the store, so there is no \
+                        Lease to elect a leader with";
+        assert_eq!(given.notices, [expected]);
     }
 
     #[test]

@@ -17,10 +17,10 @@ fn is_alone(component: &str) -> bool {
 /// `docs/reference/flags.md`.
 pub fn flags_page() -> String {
     let mut page = format!(
-        "# Flags of upstream's components\n\n{MADE}\nNames and types are upstream's, and so are defaults where the table does not say otherwise. All are accepted. A flag works in \
-         `karmada up` or in the component's own command,\nsuch as `karmada scheduler`, where the last column says so. A flag \
-         that needs no effect there says why when it is changed; any other is refused\nwith another value than its default, \
-         never ignored. Log flags about files are taken: logs go to standard error, where upstream ignores them too.\n\n\
+        "# Flags of upstream's components\n\n{MADE}\nNames and types are upstream's, and so are defaults where the table does not say otherwise. All are accepted. The last \
+         column\nlists the commands in which a flag has an effect. Elsewhere another value than the default is accepted with a \
+         notice where it needs no effect, and refused otherwise;\nnone is ignored silently. Log flags about files are accepted: \
+         logs go to standard error, where upstream ignores them too.\n\n\
          `--help` of a command lists the flags that have an effect, `--help-all` lists all of them.\n"
     );
     page.push_str(&ports());
@@ -44,6 +44,7 @@ pub fn flags_page() -> String {
                 _ => works,
             };
             let default = match flag.default_here(component) {
+                Some("") if !default.is_empty() => format!("none (upstream `{default}`)"),
                 Some(here) if here != default => format!("`{here}` (upstream `{default}`)"),
                 _ if default.is_empty() => String::new(),
                 _ => format!("`{default}`"),

@@ -141,3 +141,21 @@ fn what_is_missing_is_named() {
         assert!(ran.status.code() == Some(1) && said.contains(expected), "{list:?}: {said}");
     }
 }
+
+/// Nothing is registered by an agent that cannot start.
+#[test]
+fn a_taken_port_is_found_before_the_control_plane_is_called() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound");
+    for flag in ["--metrics-bind-address", "--health-probe-bind-address"] {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_karmada"));
+        command.args(["agent", "--cluster-name=m1", "--karmada-kubeconfig=missing"]);
+        for probe in ["--metrics-bind-address", "--health-probe-bind-address"] {
+            command.arg(if probe == flag { format!("{probe}={address}") } else { format!("{probe}=127.0.0.1:0") });
+        }
+        let ran = command.env_remove("KUBECONFIG").output().expect("the binary starts");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        let expected = format!("{flag}: cannot listen on {address}");
+        assert!(ran.status.code() == Some(1) && said.contains(&expected), "{said}");
+    }
+}
