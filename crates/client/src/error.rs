@@ -1,5 +1,6 @@
 //! Why a request has no useful answer.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use apimachinery::Status;
@@ -13,9 +14,14 @@ pub enum Error {
     Status(#[from] Box<Status>),
     /// No answer, or one that broke off.
     #[error("{attempt}: {}", chain(source.as_ref()))]
-    Transport { attempt: String, source: BoxError },
+    Transport {
+        /// The server's name and port.
+        host: Arc<str>,
+        attempt: String,
+        source: BoxError,
+    },
     #[error("{attempt}: no answer within {} s", after.as_secs())]
-    Timeout { attempt: String, after: Duration },
+    Timeout { host: Arc<str>, attempt: String, after: Duration },
     /// The answer is not what the API prescribes.
     #[error("cannot understand the answer to {attempt}: {why}")]
     Decode { attempt: String, why: String },
@@ -28,8 +34,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn transport(attempt: &str, source: BoxError) -> Self {
-        Self::Transport { attempt: attempt.to_owned(), source }
+    pub(crate) fn transport(host: &Arc<str>, attempt: &str, source: BoxError) -> Self {
+        Self::Transport { host: host.clone(), attempt: attempt.to_owned(), source }
     }
 
     pub(crate) fn decode(attempt: &str, why: impl std::fmt::Display) -> Self {
@@ -85,6 +91,14 @@ impl Error {
             || self.status().is_some_and(|status| status.code == 410)
     }
 
+    /// The name and port of the server that did not answer.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Transport { host, .. } | Self::Timeout { host, .. } => Some(host),
+            _ => None,
+        }
+    }
+
     /// Whether the server did not answer at all (as opposed to refusing).
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Transport { .. } | Self::Timeout { .. })
@@ -98,7 +112,7 @@ impl From<Status> for Error {
 }
 
 /// An error with everything that caused it: the outer texts of HTTP libraries alone ("client error") say nothing.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

@@ -7,6 +7,8 @@
 mod codec;
 mod discovery;
 mod error;
+mod failure;
+pub mod kubeconfig;
 mod limits;
 mod mapper;
 pub mod metrics;
@@ -20,6 +22,7 @@ use std::time::Duration;
 
 pub use discovery::{DiscoveredResource, Discovery};
 pub use error::Error;
+pub use failure::Failure;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use http_body_util::{BodyExt, Limited};
@@ -245,7 +248,7 @@ impl Client {
                 }
                 Ok(call(service.clone(), request).await)
             }
-            Transport::Remote(service) => remote::send(service, request).await,
+            Transport::Remote(service) => remote::send(service, &self.0.host, request).await,
         }
     }
 
@@ -286,7 +289,7 @@ impl Client {
                 Ok(Ok(Answer::Bytes(bytes))) => Ok(bytes),
                 Ok(Ok(Answer::Payload(_))) => Err(Error::unexpected(&attempt, "shared objects")),
                 Ok(Err(error)) => Err(error),
-                Err(_) => Err(Error::Timeout { attempt, after: self.0.timeout }),
+                Err(_) => Err(Error::Timeout { host: self.0.host.clone(), attempt, after: self.0.timeout }),
             }
         })
     }
@@ -303,7 +306,8 @@ impl Client {
             if parts.status.is_success() {
                 return Ok(watch::lines(body).boxed());
             }
-            let bytes = read_body(body, MAX_OBJECT_BYTES).await.map_err(|e| Error::transport(&attempt, e))?;
+            let bytes =
+                read_body(body, MAX_OBJECT_BYTES).await.map_err(|e| Error::transport(&self.0.host, &attempt, e))?;
             Err(codec::refusal(parts.status, &bytes))
         })
     }
@@ -322,7 +326,7 @@ impl Client {
         }
         match tokio::time::timeout(self.0.timeout, self.read(request, limit, &attempt)).await {
             Ok(answer) => answer,
-            Err(_) => Err(Error::Timeout { attempt, after: self.0.timeout }),
+            Err(_) => Err(Error::Timeout { host: self.0.host.clone(), attempt, after: self.0.timeout }),
         }
     }
 
@@ -334,7 +338,7 @@ impl Client {
         {
             return Ok(Answer::Payload(payload));
         }
-        let bytes = read_body(body, limit).await.map_err(|e| Error::transport(attempt, e))?;
+        let bytes = read_body(body, limit).await.map_err(|e| Error::transport(&self.0.host, attempt, e))?;
         if parts.status.is_success() { Ok(Answer::Bytes(bytes)) } else { Err(codec::refusal(parts.status, &bytes)) }
     }
 }

@@ -6,6 +6,7 @@ mod hostile;
 mod verify;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use futures::TryFutureExt;
 use futures::future::BoxFuture;
@@ -16,6 +17,7 @@ use rustls_pki_types::pem::PemObject;
 use tower::ServiceExt;
 use transport::{BoxError, Request, Response};
 
+use crate::kubeconfig::Places;
 use crate::{Client, Error, Result, Transport};
 
 pub(crate) type Service = tower::util::BoxCloneSyncService<Request, Response, BoxError>;
@@ -51,32 +53,17 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] naming the file.
     pub fn from_kubeconfig<'a>(path: &'a Path, context: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
-        Box::pin(async move {
-            let config = config_in(path, context).await?;
-            Self::from_config(config).map_err(|e| Error::Config(format!("kubeconfig {}: {e}", path.display())))
-        })
+        Box::pin(async move { Ok(Places::file(path).connect(context).await?.client) })
     }
 
-    /// As `--kubeconfig` and `--master` of upstream's components say it: the file, with the other address in place of its
-    /// own; without a file that address alone, and without both what a pod is given. Must be called inside a tokio runtime.
+    /// As `--kubeconfig` and `--master` of upstream's components have it: the kubeconfig, with the other address in place
+    /// of its own; without a kubeconfig that address alone, and without both what a pod is given. Must be called inside a
+    /// tokio runtime.
     ///
     /// # Errors
     /// [`Error::Config`] naming the file or the address.
-    pub fn from_flags<'a>(kubeconfig: Option<&'a Path>, server: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
-        Box::pin(async move {
-            let at = server.map(|server| server.parse().map_err(|e| Error::Config(format!("server {server:?}: {e}"))));
-            let at: Option<http::Uri> = at.transpose()?;
-            let config = match (kubeconfig, at) {
-                (Some(path), at) => {
-                    let mut config = config_in(path, None).await?;
-                    config.cluster_url = at.unwrap_or(config.cluster_url);
-                    config
-                }
-                (None, Some(at)) => kube::Config::new(at),
-                (None, None) => kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?,
-            };
-            Self::from_config(config)
-        })
+    pub fn from_flags<'a>(places: &'a Places, server: Option<&'a str>) -> BoxFuture<'a, Result<Self>> {
+        Box::pin(async move { Self::from_config(crate::kubeconfig::of_flags(places, server).await?) })
     }
 
     /// From the text of a kubeconfig.
@@ -107,13 +94,6 @@ impl Client {
         let service = dial::service(&config, proxy_headers(&endpoint.proxy_headers)?)?;
         Ok(Self::over(Transport::Remote(service), &host_of(&config)))
     }
-}
-
-async fn config_in(path: &Path, context: Option<&str>) -> Result<kube::Config> {
-    let bad = |why: &dyn std::fmt::Display| Error::Config(format!("kubeconfig {}: {why}", path.display()));
-    let kubeconfig = Kubeconfig::read_from(path).map_err(|e| bad(&e))?;
-    let options = KubeConfigOptions { context: context.map(Into::into), ..KubeConfigOptions::default() };
-    kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|e| bad(&e))
 }
 
 /// The name and the port of the server.
@@ -160,7 +140,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Not an `async fn`: see [`Client::send`].
-pub(crate) fn send(service: &Service, request: Request) -> BoxFuture<'static, Result<Response>> {
-    let attempt = crate::codec::attempt(&request);
-    Box::pin(service.clone().oneshot(request).map_err(move |e| Error::transport(&attempt, e)))
+pub(crate) fn send(service: &Service, host: &Arc<str>, request: Request) -> BoxFuture<'static, Result<Response>> {
+    let (attempt, host) = (crate::codec::attempt(&request), host.clone());
+    Box::pin(service.clone().oneshot(request).map_err(move |e| Error::transport(&host, &attempt, e)))
 }

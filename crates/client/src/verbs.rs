@@ -89,11 +89,13 @@ impl Client {
             }
             let timeout = self.0.timeout;
             let start = tokio::time::timeout(timeout, self.send(request)).await;
-            let response = start.map_err(|_| Error::Timeout { attempt: attempt.clone(), after: timeout })??;
+            let host = &self.0.host;
+            let late = |_| Error::Timeout { host: host.clone(), attempt: attempt.clone(), after: timeout };
+            let response = start.map_err(late)??;
             let (mut parts, body) = response.into_parts();
             if !parts.status.is_success() {
                 let read = crate::read_body(body, MAX_OBJECT_BYTES).await;
-                let bytes = read.map_err(|e| Error::transport(&attempt, e))?;
+                let bytes = read.map_err(|e| Error::transport(host, &attempt, e))?;
                 return Err(codec::refusal(parts.status, &bytes));
             }
             match parts.extensions.remove::<Payload>() {

@@ -209,11 +209,9 @@ async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
 async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
     let options = webhook_options(given)?;
     let rules = Rules::new(World::system(), admission(given)?);
-    let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
-    let kubeconfig = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
-    let kubeconfig =
-        kubeconfig.context("--kubeconfig or KUBECONFIG must name the API server whose objects are judged")?;
-    rules.connect(Client::from_kubeconfig(std::path::Path::new(kubeconfig), None).await?);
+    let places = components::places(given);
+    anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the API server whose objects are validated");
+    rules.connect(Client::from_flags(&places, None).await?);
     let registry = metrics::Registry::default();
     crate::metrics::of_process(&registry);
     let running = webhook::start(rules, registry, &options).await?;

@@ -9,7 +9,6 @@ use client::{Client, ListOptions, Patch, PatchOptions};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-use crate::context::cluster_of;
 use crate::error::Error;
 use crate::join::{
     account_objects, account_secret, cluster_id, create_if_absent, decoded, goes_with, impersonator_objects,
@@ -52,11 +51,6 @@ pub fn register<'a>(
         let failed = |error: Error| Error::message(format!("failed to register with karmada control plane: {error}"));
         announce(control, wanted, &id, &secrets).await.map_err(failed)
     })
-}
-
-/// Whether a kubeconfig says that its server's certificate is not to be verified.
-pub fn skips_verification(kubeconfig: &str) -> bool {
-    cluster_of(kubeconfig, None).is_some_and(|cluster| cluster["insecure-skip-tls-verify"] == true)
 }
 
 async fn refuse_itself(control: &Client, wanted: &Registration, id: &str) -> Result<(), Error> {

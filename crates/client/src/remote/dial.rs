@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Uri};
 use http_body_util::BodyExt;
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::dns::GaiResolver;
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -20,6 +21,7 @@ use transport::{Body, BoxError};
 
 use super::Service;
 use super::verify::Verifier;
+use crate::failure::{NoConnection, Unresolved};
 use crate::{Error, Result};
 
 /// For TCP, the proxy and TLS together. A member further away than this is as good as gone.
@@ -32,7 +34,7 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Everything between a request with a path and its response. `proxy_headers` go to an HTTP proxy only.
 pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap) -> Result<Service> {
-    let mut tcp = HttpConnector::new();
+    let mut tcp = HttpConnector::new_with_resolver(GaiResolver::new().map_err(Unresolved as fn(_) -> _));
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(ALIVE));
@@ -131,7 +133,7 @@ fn over(config: &kube::Config, connector: impl Connect) -> Result<Service> {
         Box::pin(async move {
             match tokio::time::timeout(CONNECT_TIMEOUT, connector.oneshot(uri)).await {
                 Ok(connected) => connected.map_err(Into::into),
-                Err(_) => Err(BoxError::from(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()))),
+                Err(_) => Err(BoxError::from(NoConnection(CONNECT_TIMEOUT))),
             }
         })
     });

@@ -4,6 +4,7 @@
 //! rustls goes by refuse an authority as a server's certificate. This adds the one exception and nothing else.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -75,22 +76,23 @@ impl ServerCertVerifier for Verifier {
 fn is_current(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
     let bad = || Error::from(CertificateError::BadEncoding);
     let (_, parsed) = x509_parser::parse_x509_certificate(certificate).map_err(|_| bad())?;
-    let seconds = i64::try_from(now.as_secs()).map_err(|_| bad())?;
-    let now = ASN1Time::from_timestamp(seconds).map_err(|_| bad())?;
+    let seconds = |time: ASN1Time| {
+        u64::try_from(time.timestamp()).map(|seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    };
     let validity = parsed.validity();
-    if now < validity.not_before {
-        return Err(CertificateError::NotValidYet.into());
+    let not_before = seconds(validity.not_before).map_err(|_| bad())?;
+    let not_after = seconds(validity.not_after).map_err(|_| bad())?;
+    if now < not_before {
+        return Err(CertificateError::NotValidYetContext { time: now, not_before }.into());
     }
-    if now > validity.not_after {
-        return Err(CertificateError::Expired.into());
+    if now > not_after {
+        return Err(CertificateError::ExpiredContext { time: now, not_after }.into());
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
     use super::*;
@@ -112,8 +114,8 @@ mod tests {
         for (certificate, name, time, expected) in [
             (&trusted, "hook.example", in_2026, None),
             (&trusted, "other.example", in_2026, Some("not valid for name")),
-            (&trusted, "hook.example", 20_000, Some("NotValidYet")),
-            (&trusted, "hook.example", 21_000, Some("Expired")),
+            (&trusted, "hook.example", 20_000, Some("certificate not valid yet")),
+            (&trusted, "hook.example", 21_000, Some("certificate expired")),
             // Another certificate that says the same of itself is nobody's.
             (&own_authority("hook.example"), "hook.example", in_2026, Some("invalid peer certificate")),
         ] {

@@ -7,10 +7,10 @@ use anyhow::Context as _;
 use client::Client;
 use controllers::{CONTROLLERS, Context, Controller, Place, Settings};
 use karmada_api::constants::leases;
-use karmadactl::agent::{Registration, register, skips_verification};
+use karmadactl::agent::{Registration, register};
 
 use super::reconciling::selection;
-use super::{Begun, limited, run_over};
+use super::{Begun, limited, places, run_over};
 use crate::flags::Given;
 
 /// Keys of upstream's `--controllers` whose controllers are not here.
@@ -33,17 +33,10 @@ async fn control_plane(given: &Given<'_>) -> anyhow::Result<Client> {
 
 /// `--kubeconfig` or `KUBECONFIG`; in a pod without them its own cluster. With whether its certificate is not verified.
 async fn member(given: &Given<'_>) -> anyhow::Result<(Client, bool)> {
-    let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
-    let path = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
-    let in_a_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    anyhow::ensure!(path.is_some() || in_a_pod, "--kubeconfig or KUBECONFIG must name the member cluster");
-    let client = Client::from_flags(path.map(Path::new), None).await;
-    let client = client.context("error building kubeconfig of member cluster")?.with_user_agent("karmada-agent");
-    let insecure = match path {
-        Some(path) => skips_verification(&std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?),
-        None => false,
-    };
-    Ok((client, insecure))
+    let places = places(given);
+    anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the member cluster");
+    let connection = places.connect(None).await.context("error building kubeconfig of member cluster")?;
+    Ok((connection.client.with_user_agent("karmada-agent"), connection.facts.skips_verification()))
 }
 
 fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registration> {

@@ -10,8 +10,7 @@ mod reconciling;
 mod scheduling;
 mod searching;
 
-use std::path::Path;
-
+use client::kubeconfig::Places;
 use client::{Client, TokenBucket};
 use controller_runtime::LeaderElection;
 use metrics::{Description, Registry};
@@ -171,15 +170,16 @@ fn election(given: &Given<'_>, lease: &str, world: &World) -> anyhow::Result<Lea
 /// To the API server of `--kubeconfig` or `KUBECONFIG`, at the address of `--master` if that is given; in a pod without
 /// them to that of its cluster. Upstream's limit of 40 requests a second is kept when somebody asks for one.
 async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
-    let from_environment = std::env::var("KUBECONFIG").unwrap_or_default();
-    let kubeconfig = [given.text("kubeconfig"), &from_environment].into_iter().find(|path| !path.is_empty());
+    let places = places(given);
     let master = Some(given.text("master")).filter(|server| !server.is_empty());
-    let in_a_pod = std::env::var_os("KUBERNETES_SERVICE_HOST").is_some();
-    anyhow::ensure!(
-        kubeconfig.is_some() || master.is_some() || in_a_pod,
-        "--kubeconfig or KUBECONFIG must name the API server"
-    );
-    limited(Client::from_flags(kubeconfig.map(Path::new), master).await?.with_user_agent(name), given)
+    anyhow::ensure!(places.any() || master.is_some(), "--kubeconfig or KUBECONFIG must name the API server");
+    limited(Client::from_flags(&places, master).await?.with_user_agent(name), given)
+}
+
+/// `--kubeconfig`, else `$KUBECONFIG`, else what a pod is given.
+pub(crate) fn places(given: &Given<'_>) -> Places {
+    let file = Some(given.text("kubeconfig")).filter(|path| !path.is_empty());
+    Places::of_component("--kubeconfig", file.map(Into::into))
 }
 
 fn limited(client: Client, given: &Given<'_>) -> anyhow::Result<Client> {

@@ -1,0 +1,454 @@
+//! Which kubeconfig a process uses, by client-go's rules, and what the chosen context names.
+//!
+//! The order: the file of a flag, and then exactly this one; the files of `$KUBECONFIG`, merged; for a command of the
+//! user `~/.kube/config`; the service account of the pod.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use kube::config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig as Document, KubeconfigError};
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+
+use crate::{Client, Error, Result};
+
+/// client-go's text when no kubeconfig is configured anywhere.
+const INCOMPLETE: &str = "Missing or incomplete configuration info.  Please point to an existing, complete config \
+                          file:\n  1. Via the command-line flag --kubeconfig\n  2. Via the KUBECONFIG environment \
+                          variable\n  3. In your home directory as ~/.kube/config";
+
+/// Where a kubeconfig is looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The name of a flag such as `--kubeconfig`, and its file.
+    explicit: Option<(&'static str, PathBuf)>,
+    /// `$KUBECONFIG`.
+    listed: Vec<PathBuf>,
+    home: Option<PathBuf>,
+    pod: bool,
+}
+
+impl Places {
+    /// For a component, which never takes a user's `~/.kube/config`: `file` if the flag is set, else the environment.
+    pub fn of_component(flag: &'static str, file: Option<PathBuf>) -> Self {
+        Self { home: None, ..Self::of_user(flag, file) }
+    }
+
+    /// For a command of the user: `file` if the flag is set, else the environment and the home directory.
+    pub fn of_user(flag: &'static str, file: Option<PathBuf>) -> Self {
+        Self::from_environment(flag, file, |name| std::env::var_os(name))
+    }
+
+    /// Exactly this file.
+    pub fn file(path: &Path) -> Self {
+        Self { explicit: Some(("", path.to_owned())), ..Self::default() }
+    }
+
+    fn from_environment(
+        flag: &'static str,
+        file: Option<PathBuf>,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Self {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let mut listed: Vec<PathBuf> = Vec::new();
+        for path in set("KUBECONFIG").iter().flat_map(std::env::split_paths) {
+            if !path.as_os_str().is_empty() && !listed.contains(&path) {
+                listed.push(path);
+            }
+        }
+        Self {
+            explicit: file.filter(|file| !file.as_os_str().is_empty()).map(|file| (flag, file)),
+            listed,
+            home: set("HOME").map(|home| PathBuf::from(home).join(".kube/config")),
+            pod: set("KUBERNETES_SERVICE_HOST").is_some() && set("KUBERNETES_SERVICE_PORT").is_some(),
+        }
+    }
+
+    /// Whether anything at all is configured, be it readable or not.
+    pub fn any(&self) -> bool {
+        self.explicit.is_some() || !self.listed.is_empty() || self.pod
+    }
+
+    /// Reads the first place that is configured; `None` is the service account of the pod.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the files, when there is none or one cannot be read.
+    pub fn read(&self) -> Result<Option<Kubeconfig>> {
+        if let Some((flag, file)) = &self.explicit {
+            let of = if flag.is_empty() { String::new() } else { format!(" of {flag}") };
+            let document = Document::read_from(file).map_err(|error| unreadable(file, &of, &error))?;
+            return Ok(Some(Kubeconfig { document, files: vec![file.clone()], missing: Vec::new() }));
+        }
+        let of = if self.listed.is_empty() { "" } else { " of $KUBECONFIG" };
+        let files = if self.listed.is_empty() { self.home.as_slice() } else { &self.listed };
+        let mut found = Kubeconfig::default();
+        for file in files {
+            match Document::read_from(file) {
+                Ok(document) => found.add(file, document)?,
+                Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == std::io::ErrorKind::NotFound => {
+                    found.missing.push(file.clone());
+                }
+                Err(error) => return Err(unreadable(file, of, &error)),
+            }
+        }
+        match (found.files.as_slice(), self.pod, found.missing.as_slice()) {
+            ([_, ..], _, _) => Ok(Some(found)),
+            ([], true, _) => Ok(None),
+            ([], false, missing) if !self.listed.is_empty() => {
+                let exist = if missing.len() == 1 { "does not exist" } else { "do not exist" };
+                Err(Error::Config(format!("kubeconfig {}{of} {exist}", named(missing))))
+            }
+            ([], false, _) => Err(Error::Config(INCOMPLETE.into())),
+        }
+    }
+
+    /// A client of the context of that name, or of the current one. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the file, and the contexts that exist when that one does not.
+    pub async fn connect(&self, context: Option<&str>) -> Result<Connection> {
+        let Some(kubeconfig) = self.read()? else {
+            let config = kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?;
+            let facts = Facts::in_the_pod(&config);
+            return Ok(Connection { client: Client::from_config(config)?, facts, missing: Vec::new() });
+        };
+        let facts = kubeconfig.facts(context)?;
+        let client = Client::from_config(kubeconfig.config(context).await?)
+            .map_err(|e| Error::Config(format!("{}, context {:?}: {e}", facts.place, facts.context)))?;
+        Ok(Connection { client, facts, missing: kubeconfig.missing })
+    }
+}
+
+fn unreadable(file: &Path, of: &str, error: &KubeconfigError) -> Error {
+    let file = file.display();
+    Error::Config(match error {
+        KubeconfigError::ReadConfig(error, _) if error.kind() == std::io::ErrorKind::NotFound => {
+            format!("kubeconfig {file}{of} does not exist")
+        }
+        KubeconfigError::ReadConfig(error, _) => format!("kubeconfig {file}{of} cannot be read: {error}"),
+        KubeconfigError::Parse(error) => {
+            // The first line names line and column; the picture of the text below it could show a key.
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            format!("kubeconfig {file}{of} is malformed: {}", first.strip_prefix("error: ").unwrap_or(first))
+        }
+        error => format!("kubeconfig {file}{of}: {error}"),
+    })
+}
+
+fn named(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// One kubeconfig, or several that were merged: of each name the first file's counts.
+#[derive(Clone, Debug, Default)]
+pub struct Kubeconfig {
+    document: Document,
+    files: Vec<PathBuf>,
+    missing: Vec<PathBuf>,
+}
+
+impl Kubeconfig {
+    fn add(&mut self, file: &Path, mut document: Document) -> Result<()> {
+        // For client-go an empty name is no choice.
+        document.current_context = document.current_context.filter(|name| !name.is_empty());
+        let before = std::mem::take(&mut self.document);
+        let merged = before.merge(document);
+        self.document = merged.map_err(|error| Error::Config(format!("kubeconfig {}: {error}", file.display())))?;
+        self.files.push(file.to_owned());
+        Ok(())
+    }
+
+    /// How messages name where it was read.
+    fn place(&self) -> String {
+        format!("kubeconfig {}", named(&self.files))
+    }
+
+    /// What the context of that name, or the current one, names.
+    ///
+    /// # Errors
+    /// [`Error::Config`] naming the file, and the contexts that exist when that one does not.
+    pub fn facts(&self, context: Option<&str>) -> Result<Facts> {
+        let place = self.place();
+        let contexts: Vec<String> = self.document.contexts.iter().map(|it| it.name.clone()).collect();
+        let bad = |why: String| Err(Error::Config(why));
+        let among = match contexts.as_slice() {
+            [] => "it has no contexts".to_owned(),
+            several => format!("its contexts: {}", several.join(", ")),
+        };
+        let Some(name) = self.chosen(context) else { return bad(format!("{place} has no current context; {among}")) };
+        let found = self.document.contexts.iter().find(|it| it.name == name).and_then(|it| it.context.as_ref());
+        let Some(found) = found else { return bad(format!("context {name:?} does not exist in {place}; {among}")) };
+        let cluster = self.document.clusters.iter().find(|it| it.name == found.cluster);
+        let Some(cluster) = cluster.and_then(|it| it.cluster.as_ref()) else {
+            return bad(format!("context {name:?} of {place} names cluster {:?}, which does not exist", found.cluster));
+        };
+        let user = found.user.clone().unwrap_or_default();
+        let credentials = self.document.auth_infos.iter().find(|it| it.name == user);
+        Ok(Facts {
+            place,
+            context: name.to_owned(),
+            contexts,
+            cluster: found.cluster.clone(),
+            namespace: found.namespace.clone().filter(|name| !name.is_empty()),
+            user,
+            credentials: credentials.and_then(|it| it.auth_info.clone()).unwrap_or_default(),
+            settings: cluster.clone(),
+        })
+    }
+
+    fn chosen<'a>(&'a self, context: Option<&'a str>) -> Option<&'a str> {
+        context.or(self.document.current_context.as_deref()).filter(|name| !name.is_empty())
+    }
+
+    async fn config(&self, context: Option<&str>) -> Result<kube::Config> {
+        let options =
+            KubeConfigOptions { context: self.chosen(context).map(Into::into), ..KubeConfigOptions::default() };
+        let config = kube::Config::from_custom_kubeconfig(self.document.clone(), &options).await;
+        config.map_err(|e| Error::Config(format!("{}: {e}", self.place())))
+    }
+}
+
+/// A client and where it leads.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    pub client: Client,
+    pub facts: Facts,
+    /// Files of `$KUBECONFIG` that do not exist, where others do.
+    pub missing: Vec<PathBuf>,
+}
+
+/// What a context of a kubeconfig names.
+#[derive(Clone)]
+pub struct Facts {
+    /// `kubeconfig FILE`, or the service account of a pod.
+    pub place: String,
+    pub context: String,
+    /// All contexts there are.
+    pub contexts: Vec<String>,
+    pub cluster: String,
+    pub user: String,
+    pub namespace: Option<String>,
+    credentials: AuthInfo,
+    settings: Cluster,
+}
+
+impl std::fmt::Debug for Facts {
+    /// Without credentials.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Facts({}, {})", self.place, self.context)
+    }
+}
+
+impl Facts {
+    fn in_the_pod(config: &kube::Config) -> Self {
+        Self {
+            place: "the service account of this pod".into(),
+            context: String::new(),
+            contexts: Vec::new(),
+            cluster: String::new(),
+            user: String::new(),
+            namespace: Some(config.default_namespace.clone()),
+            credentials: config.auth_info.clone(),
+            settings: Cluster { server: Some(config.cluster_url.to_string()), ..Cluster::default() },
+        }
+    }
+
+    /// `https://host:port[/path]`
+    pub fn server(&self) -> &str {
+        self.settings.server.as_deref().unwrap_or_default()
+    }
+
+    pub fn skips_verification(&self) -> bool {
+        self.settings.insecure_skip_tls_verify == Some(true)
+    }
+
+    pub fn proxy_url(&self) -> Option<&str> {
+        self.settings.proxy_url.as_deref().filter(|url| !url.is_empty())
+    }
+
+    /// Whether requests carry anything to authenticate with.
+    pub fn has_credentials(&self) -> bool {
+        let AuthInfo { username, token, token_file, client_certificate, client_certificate_data, exec, .. } =
+            &self.credentials;
+        let texts = [username, token_file, client_certificate, client_certificate_data];
+        texts.into_iter().any(Option::is_some)
+            || token.is_some()
+            || exec.is_some()
+            || self.credentials.auth_provider.is_some()
+    }
+
+    /// The end of the client certificate's validity, in seconds since 1970; `None` without a certificate that can be read.
+    pub fn certificate_ends(&self) -> Option<i64> {
+        let AuthInfo { client_certificate_data: data, client_certificate: file, .. } = &self.credentials;
+        let pem = match (data, file) {
+            (Some(data), _) => base64::prelude::BASE64_STANDARD.decode(data).ok()?,
+            (None, Some(file)) => std::fs::read(file).ok()?,
+            (None, None) => return None,
+        };
+        let first = CertificateDer::from_pem_slice(&pem).ok()?;
+        let (_, parsed) = x509_parser::parse_x509_certificate(&first).ok()?;
+        Some(parsed.validity().not_after.timestamp())
+    }
+}
+
+/// As `--kubeconfig` and `--master` of upstream's components have it: the kubeconfig, with the other address in place of
+/// its own; without a kubeconfig that address alone.
+pub(crate) async fn of_flags(places: &Places, server: Option<&str>) -> Result<kube::Config> {
+    let at = server.map(|server| server.parse().map_err(|e: http::uri::InvalidUri| bad_server(server, &e)));
+    let at: Option<http::Uri> = at.transpose()?;
+    let configured = places.explicit.is_some() || !places.listed.is_empty();
+    if let (Some(at), false) = (&at, configured) {
+        return Ok(kube::Config::new(at.clone()));
+    }
+    let mut config = match places.read()? {
+        Some(kubeconfig) => kubeconfig.facts(None).map(|_| kubeconfig)?.config(None).await?,
+        None => kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?,
+    };
+    config.cluster_url = at.unwrap_or(config.cluster_url);
+    Ok(config)
+}
+
+fn bad_server(server: &str, why: &dyn Display) -> Error {
+    Error::Config(format!("server {server:?}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: &str = "\
+current-context: ''
+contexts:
+- name: shared
+  context: {cluster: c, user: u, namespace: web}
+clusters:
+- name: c
+  cluster: {server: 'https://first:1', certificate-authority: ca.crt}
+users:
+- name: u
+  user: {token: first}
+";
+    const SECOND: &str = "\
+current-context: own
+contexts:
+- name: shared
+  context: {cluster: other, user: other}
+- name: own
+  context: {cluster: c, user: v}
+- name: broken
+  context: {cluster: gone, user: v}
+clusters:
+- name: c
+  cluster: {server: 'https://second:2', insecure-skip-tls-verify: true}
+";
+
+    struct Files(tempfile::TempDir);
+
+    impl Files {
+        fn new() -> Self {
+            let files = Self(tempfile::tempdir().expect("a directory"));
+            std::fs::create_dir_all(files.0.path().join(".kube")).expect("a directory");
+            for (name, text) in
+                [("first", FIRST), ("second", SECOND), ("malformed", "contexts:\n- name: [a\n"), ("empty", "")]
+            {
+                files.write(name, text);
+            }
+            files
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            std::fs::write(self.0.path().join(name), text).expect("written");
+        }
+
+        /// The context that is chosen and its server, or why there is none; the directory reads `D`.
+        fn check(&self, flag: &str, variables: &[(&str, &str)], context: &str, expected: &str) {
+            let here = |text: &str| text.replace("D/", &format!("{}/", self.0.path().display()));
+            let variable = |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(here(value)))
+            };
+            let file = (!flag.is_empty()).then(|| PathBuf::from(here(flag)));
+            let places = Places::from_environment("--kubeconfig", file, variable);
+            let chosen = places.read().and_then(|found| match found {
+                None => Ok("pod".to_owned()),
+                Some(found) => {
+                    let facts = found.facts((!context.is_empty()).then_some(context))?;
+                    let namespace = facts.namespace.as_deref().unwrap_or("-");
+                    let missing = named(&found.missing);
+                    Ok(format!("{} {} {} {namespace} [{missing}]", facts.context, facts.user, facts.server()))
+                }
+            });
+            let chosen = chosen.unwrap_or_else(|error| error.to_string());
+            assert_eq!(
+                chosen.replace(&*self.0.path().to_string_lossy(), "D"),
+                expected,
+                "{flag} {variables:?} {context}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_kubeconfig_is_found_by_client_gos_rules() {
+        let files = Files::new();
+        let both = [("KUBECONFIG", "D/first:D/second")];
+        // Of each name the first file's counts; an empty current context is no choice.
+        files.check("", &both, "", "own v https://first:1 - []");
+        files.check("", &both, "shared", "shared u https://first:1 web []");
+        files.check(
+            "",
+            &[("KUBECONFIG", "D/second:D/first")],
+            "shared",
+            "context \"shared\" of kubeconfig D/second, D/first names cluster \"other\", which does not exist",
+        );
+        files.check("", &[("KUBECONFIG", ":D/nosuch::D/second:")], "", "own v https://second:2 - [D/nosuch]");
+        files.check("", &[("KUBECONFIG", "D/nosuch")], "", "kubeconfig D/nosuch of $KUBECONFIG does not exist");
+        files.check("", &[("KUBECONFIG", "D/a:D/b:D/a")], "", "kubeconfig D/a, D/b of $KUBECONFIG do not exist");
+        // The flag is one file, whatever the environment has.
+        files.check("D/second", &[("KUBECONFIG", "D/first")], "", "own v https://second:2 - []");
+        files.check("D/a:D/second", &both, "", "kubeconfig D/a:D/second of --kubeconfig does not exist");
+        files.check(
+            "D/.kube",
+            &[],
+            "",
+            "kubeconfig D/.kube of --kubeconfig cannot be read: Is a directory (os error 21)",
+        );
+        files.check(
+            "D/malformed",
+            &[],
+            "",
+            "kubeconfig D/malformed of --kubeconfig is malformed: line 2 column 9: expected string scalar",
+        );
+        files.check("D/empty", &[], "", "kubeconfig D/empty has no current context; it has no contexts");
+        files.check("D/first", &[], "", "kubeconfig D/first has no current context; its contexts: shared");
+        files.check(
+            "D/second",
+            &[],
+            "nope",
+            "context \"nope\" does not exist in kubeconfig D/second; its contexts: shared, own, broken",
+        );
+        files.check(
+            "D/second",
+            &[],
+            "broken",
+            "context \"broken\" of kubeconfig D/second names cluster \"gone\", which does not exist",
+        );
+    }
+
+    #[test]
+    fn home_and_pod_come_last() {
+        let files = Files::new();
+        let pod = [("KUBERNETES_SERVICE_HOST", "10.96.0.1"), ("KUBERNETES_SERVICE_PORT", "443")];
+        files.check("", &[("HOME", "D/x")], "", INCOMPLETE);
+        files.check("", &[], "", INCOMPLETE);
+        files.check("", &pod, "", "pod");
+        files.check("", &pod[..1], "", INCOMPLETE);
+        files.check("", &[pod[0], pod[1], ("KUBECONFIG", "D/nosuch")], "", "pod");
+        files.write(".kube/config", SECOND);
+        let home = "own v https://second:2 - []";
+        files.check("", &[("HOME", "D/")], "", home);
+        files.check("", &[pod[0], pod[1], ("HOME", "D/")], "", home);
+        files.check("", &[("HOME", "D/"), ("KUBECONFIG", "D/first")], "shared", "shared u https://first:1 web []");
+    }
+}
