@@ -11,40 +11,40 @@ use crate::table::Layout;
 
 #[derive(Args)]
 pub struct ApiResourcesArgs {
-    /// Which side is asked: karmada (the control plane) or members.
+    /// Operate on the control plane (karmada) or on a member cluster (members).
     #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "karmada")]
     operation_scope: String,
-    /// The member to ask, with the scope members.
+    /// Name of the member cluster, with the scope members.
     #[arg(long, default_value = "")]
     cluster: String,
-    /// One of: wide, name.
+    /// Output format. One of: (wide, name).
     #[arg(short = 'o', long, default_value = "")]
     output: String,
-    /// Rows without headings.
+    /// Don't print headers.
     #[arg(long)]
     no_headers: bool,
-    /// Only namespaced resources, or with =false only those that are not.
+    /// Limit to namespaced resources, or with =false to those that are not.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     namespaced: Option<bool>,
-    /// Only resources of this group; an empty one is the core group.
+    /// Limit to resources of this API group; an empty one is the core group.
     #[arg(long)]
     api_group: Option<String>,
-    /// Only resources that have all of these verbs.
+    /// Limit to resources that support all of these verbs.
     #[arg(long, value_delimiter = ',')]
     verbs: Vec<String>,
-    /// Only resources in all of these categories.
+    /// Limit to resources that belong to all of these categories.
     #[arg(long, value_delimiter = ',')]
     categories: Vec<String>,
-    /// One of: name, kind.
+    /// Sort by this field. One of: (name, kind); by group and name when empty.
     #[arg(long, default_value = "")]
     sort_by: String,
 }
 
 impl ApiResourcesArgs {
-    pub fn options(self, usage: &str) -> Result<Options, Error> {
+    pub fn options(self) -> Result<Options, Error> {
         let Self { namespaced, api_group, verbs, categories, .. } = self;
         Ok(Options {
-            scope: crate::scope::parse(&self.operation_scope, usage)?,
+            scope: crate::scope::parse(&self.operation_scope)?,
             cluster: self.cluster,
             output: Output::parse(&self.output)?,
             no_headers: self.no_headers,

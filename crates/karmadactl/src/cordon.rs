@@ -42,9 +42,9 @@ fn plan(taints: &[Value], desired: Desired) -> Option<Vec<Value>> {
 /// Runs either command for the cluster named by `args`.
 pub async fn run(context: &Context, args: &[String], desired: Desired, dry_run: bool) -> Result<(), Error> {
     let name = match args {
-        [] => return Err(Error::message("cluster name is required")),
+        [] => return Err(Error::arguments("cluster name is required")),
         [name] => name,
-        _ => return Err(Error::message("more than one cluster name is not supported")),
+        _ => return Err(Error::arguments("more than one cluster name is not supported")),
     };
     let client = context.control_plane().await?;
     let key = ObjectKey::cluster(name.as_str());

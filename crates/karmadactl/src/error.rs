@@ -7,13 +7,22 @@ pub enum Error {
     /// Printed as `error: MESSAGE`.
     #[error("{0}")]
     Message(String),
-    /// The server said no.
+    /// Too few or too many arguments: the usage line follows.
+    #[error("{0}")]
+    Arguments(String),
+    /// A flag has a value that it does not take: the way to the help follows.
+    #[error("{0}")]
+    Flag(String),
+    /// The server refused the request.
     #[error("{0}")]
     Server(Box<Status>),
+    /// The control plane does not serve a type; it may be another API server than the user means.
+    #[error("{0}")]
+    UnknownType(String),
     /// What went wrong at each of several servers, each naming its own.
     #[error("{}", .0.join("\n"))]
     Several(Vec<String>),
-    /// Everything has been said.
+    /// The reason is printed already.
     #[error("")]
     Silent,
     /// The server could not be reached, or answered nonsense.
@@ -24,6 +33,10 @@ pub enum Error {
 impl Error {
     pub fn message(text: impl Into<String>) -> Self {
         Self::Message(text.into())
+    }
+
+    pub fn arguments(text: impl Into<String>) -> Self {
+        Self::Arguments(text.into())
     }
 
     /// Keeps a Status as the server's own words, names the attempt otherwise.

@@ -48,9 +48,9 @@ impl Default for JoinOptions {
 /// Checks the arguments of `join` in upstream's order and words.
 pub(crate) fn cluster_name(args: &[String]) -> Result<&str, Error> {
     let name = match args {
-        [] => return Err(Error::message("cluster name is required")),
+        [] => return Err(Error::arguments("cluster name is required")),
         [name] => name.as_str(),
-        _ => return Err(Error::message("only the cluster name is allowed as an argument")),
+        _ => return Err(Error::arguments("only the cluster name is allowed as an argument")),
     };
     if name.len() > MAX_CLUSTER_NAME {
         return Err(Error::message(format!(

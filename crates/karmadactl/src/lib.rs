@@ -1,7 +1,4 @@
 //! The `karmadactl` command line as a library: data on stdout, everything else on stderr.
-//!
-//! So far: `get`, `api-resources`, `join`, `unjoin`, `cordon`, `uncordon`, `explain-placement`, `schedule --dry-run`,
-//! `interpret` and `version`.
 
 pub mod agent;
 mod api_resources;
@@ -9,6 +6,7 @@ mod cli;
 mod context;
 mod cordon;
 mod departure;
+mod diagnosis;
 mod error;
 mod get;
 mod interpret;
@@ -22,6 +20,6 @@ mod template;
 mod unjoin;
 pub mod version;
 
-pub use cli::run;
+pub use cli::{reference_page, run};
 use context::Context;
 pub use error::Error;

@@ -37,11 +37,10 @@ impl std::fmt::Display for OperationScope {
     }
 }
 
-/// The value of `--operation-scope`; `usage` is how the user asks the command for help.
-pub fn parse(text: &str, usage: &str) -> Result<OperationScope, Error> {
-    text.parse().map_err(|why| {
-        Error::message(format!("invalid argument {text:?} for \"-s, --operation-scope\" flag: {why}\n{usage}"))
-    })
+/// The value of `--operation-scope`.
+pub fn parse(text: &str) -> Result<OperationScope, Error> {
+    text.parse()
+        .map_err(|why| Error::Flag(format!("invalid argument {text:?} for \"-s, --operation-scope\" flag: {why}")))
 }
 
 impl OperationScope {

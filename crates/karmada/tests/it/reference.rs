@@ -11,6 +11,7 @@ fn the_pages_are_up_to_date() {
         ("flags.md", flags::flags_page()),
         ("feature-gates.md", flags::gates_page()),
         ("metrics.md", flags::metrics_page()),
+        ("karmadactl.md", karmadactl::reference_page()),
     ];
     for (name, page) in pages {
         let path = directory.join(name);

@@ -10,65 +10,65 @@ use crate::{Context, template};
 pub struct GetArgs {
     /// TYPE[,TYPE] [NAME...], or TYPE/NAME ...
     pub args: Vec<String>,
-    /// Which side is asked: karmada (the control plane), members, or all.
+    /// Operate on the control plane (karmada), on member clusters (members), or on both (all).
     #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "karmada")]
     pub operation_scope: String,
-    /// Members to ask, with the scopes members and all; all members when absent.
+    /// Member clusters to include, with the scopes members and all; all of them when empty.
     #[arg(short = 'C', long, value_delimiter = ',')]
     pub clusters: Vec<String>,
-    /// The namespace; that of the kubeconfig's context when absent.
+    /// Namespace to look in; that of the kubeconfig's context when empty.
     #[arg(short = 'n', long)]
     pub namespace: Option<String>,
-    /// Objects of all namespaces.
+    /// List objects of all namespaces.
     #[arg(short = 'A', long)]
     pub all_namespaces: bool,
-    /// Objects whose labels match, such as -l key1=value1,key2=value2.
+    /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
     #[arg(short = 'l', long, visible_alias = "selector")]
     pub labels: Option<String>,
-    /// Objects whose fields match, such as metadata.name=nginx.
+    /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
     #[arg(long)]
     pub field_selector: Option<String>,
-    /// One of: wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...
+    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
-    /// Objects asked for at a time; 0 means all at once.
+    /// Read large lists in chunks of this many objects. Pass 0 to read them at once.
     #[arg(long, default_value_t = 500)]
     pub chunk_size: usize,
-    /// An object that does not exist is no error.
+    /// Treat an object that does not exist as success.
     #[arg(long)]
     pub ignore_not_found: bool,
-    /// Rows without headings.
+    /// Don't print headers.
     #[arg(long)]
     pub no_headers: bool,
-    /// Names with their type.
+    /// Print the resource type before each name.
     #[arg(long)]
     pub show_kind: bool,
-    /// All labels as the last column.
+    /// Print all labels as the last column.
     #[arg(long)]
     pub show_labels: bool,
     /// Keep metadata.managedFields in JSON and YAML.
     #[arg(long)]
     pub show_managed_fields: bool,
-    /// Labels that get columns of their own.
+    /// Print each of these labels as a column.
     #[arg(short = 'L', long, value_delimiter = ',')]
     pub label_columns: Vec<String>,
-    /// Sort by the field at this path, such as .metadata.name.
+    /// Sort by the field at this JSONPath expression (e.g. .metadata.name).
     #[arg(long)]
     pub sort_by: Option<String>,
-    /// After listing, show every change.
+    /// After listing, watch for changes.
     #[arg(short = 'w', long)]
     pub watch: bool,
-    /// Show changes only.
+    /// Watch for changes without listing first.
     #[arg(long)]
     pub watch_only: bool,
-    /// With --watch or --watch-only: what happened, before each row.
+    /// Print the type of each event before its row, with --watch or --watch-only.
     #[arg(long)]
     pub output_watch_events: bool,
 }
 
 impl GetArgs {
     /// The arguments and what to do with them.
-    pub fn options(self, context: &Context, usage: &str) -> Result<(Vec<String>, Options), Error> {
+    pub fn options(self, context: &Context) -> Result<(Vec<String>, Options), Error> {
         let watching = self.watch || self.watch_only;
         if self.output_watch_events && !watching {
             let rule = "--output-watch-events option can only be used with --watch or --watch-only";
@@ -81,7 +81,7 @@ impl GetArgs {
         }
         let watch = Watch { only_changes: self.watch_only, events: self.output_watch_events };
         let options = Options {
-            scope: crate::scope::parse(&self.operation_scope, usage)?,
+            scope: crate::scope::parse(&self.operation_scope)?,
             clusters: self.clusters,
             namespace: self.namespace.unwrap_or_else(|| context.namespace()),
             all_namespaces: self.all_namespaces,

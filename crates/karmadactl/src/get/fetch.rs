@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::targets::{self, Target};
 use super::{Options, Output};
+use crate::error::Error;
 use crate::servers::{Server, reason};
 
 const JSON: &str = "application/json";
@@ -16,6 +17,10 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io,application/js
 pub struct Answer {
     pub found: Vec<Found>,
     pub failures: Vec<String>,
+    /// Why the control plane gave no answer at all.
+    pub unanswered: Option<Error>,
+    /// The control plane does not serve a type.
+    pub unknown_type: bool,
 }
 
 #[derive(Debug)]
@@ -35,8 +40,12 @@ pub async fn ask(server: &Server, targets: &[Target], options: &Options) -> Answ
     let mut answer = Answer::default();
     let discovery = match discovery(server).await {
         Ok(discovery) => discovery,
-        Err(failure) => {
+        Err(Error::Message(failure)) => {
             answer.failures.push(failure);
+            return answer;
+        }
+        Err(error) => {
+            answer.unanswered = Some(error);
             return answer;
         }
     };
@@ -45,6 +54,7 @@ pub async fn ask(server: &Server, targets: &[Target], options: &Options) -> Answ
             Ok(resources) => resources,
             Err(failure) => {
                 answer.failures.push(failure);
+                answer.unknown_type |= !server.is_member();
                 continue;
             }
         };
@@ -60,14 +70,17 @@ pub async fn ask(server: &Server, targets: &[Target], options: &Options) -> Answ
 }
 
 /// Reading what a member serves is at once the test whether it can be reached.
-pub async fn discovery(server: &Server) -> Result<Discovery, String> {
+///
+/// # Errors
+/// A message naming the member; of the control plane the reason itself.
+pub async fn discovery(server: &Server) -> Result<Discovery, Error> {
     server.client.discovery().await.map_err(|error| match server.is_member() {
-        true => format!(
+        true => Error::message(format!(
             "basic connection test to cluster({}) failed, please check authorization or network: {}",
             server.name,
             reason(&error)
-        ),
-        false => server.error(reason(&error)),
+        )),
+        false => Error::client("read what the server serves")(error),
     })
 }
 

@@ -86,8 +86,13 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
     let answers: Vec<Answer> = futures::stream::iter(asked).buffered(CONCURRENT).collect().await;
     let mut failures = Vec::new();
     let mut found = Vec::new();
+    let mut unknown_type = false;
     for (server, answer) in servers.iter().zip(answers) {
+        if let Some(error) = answer.unanswered {
+            return Err(error);
+        }
         failures.extend(answer.failures);
+        unknown_type |= answer.unknown_type;
         found.push((server, answer.found));
     }
     if options.output.is_table() {
@@ -99,7 +104,11 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
     } else {
         documents(context, found, &targets, options)?;
     }
-    if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) }
+    match failures.as_slice() {
+        [] => Ok(()),
+        [only] if unknown_type => Err(Error::UnknownType(only.clone())),
+        _ => Err(Error::Several(failures)),
+    }
 }
 
 fn nothing(options: &Options) -> String {

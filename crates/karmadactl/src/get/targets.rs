@@ -16,7 +16,7 @@ pub struct Target {
 pub fn parse(args: &[String]) -> Result<Vec<Target>, Error> {
     let Some((first, rest)) = args.split_first() else {
         let what = "cluster(Karmada): You must provide one or more resources by argument or filename.";
-        return Err(Error::message(format!(
+        return Err(Error::arguments(format!(
             "{what}\nExample resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   \
              '<resource> <name>'\n   '<resource>'"
         )));

@@ -54,10 +54,11 @@ pub async fn run(
         match begin(server, target, watch, &mut screen).await {
             Ok(Some(lines)) => streams.push(lines.map(move |line| (server, line)).boxed()),
             Ok(None) => return Err(Error::message(several)),
-            Err(failure) => {
+            Err(Error::Message(failure)) => {
                 context.log(&format!("{failure}\n"));
                 failures.push(failure);
             }
+            Err(error) => return Err(error),
         }
     }
     let mut events = select_all(streams);
@@ -79,22 +80,24 @@ async fn begin(
     target: &Target,
     watch: Watch,
     screen: &mut Screen<'_>,
-) -> Result<Option<EventLines>, String> {
+) -> Result<Option<EventLines>, Error> {
     let options = screen.options;
     let discovery = discovery(server).await?;
-    let [resource] = resources(server, &discovery, target)?[..] else { return Ok(None) };
+    let unknown = |why| if server.is_member() { Error::Message(why) } else { Error::UnknownType(why) };
+    let [resource] = resources(server, &discovery, target).map_err(unknown)?[..] else { return Ok(None) };
     let resource = &resource.resource;
     let mut list = list_options(options);
     if let [name] = &target.names[..] {
         list.field_selector = Some(format!("metadata.name={name}"));
     }
     let pages = fetch::pages(&server.client, resource, options, &list).await;
-    let pages = pages.map_err(|error| server.error(reason(&error)))?;
+    let failed = |error: client::Error| Error::message(server.error(reason(&error)));
+    let pages = pages.map_err(failed)?;
     let revision = pages.last().and_then(|page| page["metadata"]["resourceVersion"].as_str().map(str::to_owned));
     screen.block.get_or_insert_with(|| Block::new(&resource.kind, None, &screen.view));
     if !watch.only_changes {
         for page in pages {
-            screen.page(server, page).map_err(|error| error.to_string())?;
+            screen.page(server, page)?;
         }
     }
     let watching = WatchOptions {
@@ -105,7 +108,7 @@ async fn begin(
     };
     let path = watching.path(resource, namespace(resource, options));
     let lines = server.client.event_lines(&path, accept(&options.output)).await;
-    lines.map(Some).map_err(|error| server.error(reason(&error)))
+    lines.map(Some).map_err(failed)
 }
 
 struct Screen<'a> {

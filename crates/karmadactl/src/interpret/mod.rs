@@ -41,10 +41,10 @@ pub struct InterpretArgs {
     /// Process the directory given by -f recursively.
     #[arg(short = 'R', long)]
     recursive: bool,
-    /// Check the scripts.
+    /// Validate the scripts.
     #[arg(long)]
     check: bool,
-    /// The operation to run.
+    /// Operation to run. One of: (Retain, InterpretReplica, InterpretComponent, ReviseReplica, InterpretStatus, AggregateStatus, InterpretHealth, InterpretDependency).
     #[arg(long, default_value = "")]
     operation: String,
     /// File with the object as the control plane wants it.
@@ -56,25 +56,25 @@ pub struct InterpretArgs {
     /// File with the aggregated status items, one document each.
     #[arg(long)]
     status_file: Option<PathBuf>,
-    /// The replicas to revise to.
+    /// Replicas that ReviseReplica sets.
     #[arg(long, default_value_t = 0)]
     desired_replica: i32,
-    /// How results are printed: yaml, json, name or jsonpath.
+    /// Output format. One of: (yaml, json, name, jsonpath, jsonpath-file).
     #[arg(short = 'o', long, default_value = "yaml")]
     output: String,
-    /// The template of -o jsonpath, or a file with it for -o jsonpath-file.
+    /// Template of -o jsonpath, or the file with the template of -o jsonpath-file.
     #[arg(long, default_value = "")]
     template: String,
-    /// Print nothing where a template names what a result does not have, instead of failing.
+    /// Ignore fields of a template that a result does not have.
     #[arg(long, default_value_t = true, num_args = 0..=1, default_missing_value = "true", require_equals = true, action = clap::ArgAction::Set)]
     allow_missing_template_keys: bool,
-    /// Keep metadata.managedFields in objects that are printed.
+    /// Keep metadata.managedFields in printed objects.
     #[arg(long)]
     show_managed_fields: bool,
-    /// Edit the scripts of the customization in the control plane, in $KUBE_EDITOR or $EDITOR.
+    /// Edit the scripts of the customization in the control plane, with $KUBE_EDITOR or $EDITOR.
     #[arg(long)]
     edit: bool,
-    /// With --edit: say what each script is asked.
+    /// Add the documentation of each script, with --edit.
     #[arg(long)]
     show_doc: bool,
 }

@@ -1,0 +1,349 @@
+//! The commands and their flags, with upstream's names and defaults.
+
+mod completion;
+mod help;
+mod pages;
+mod reference;
+mod refusal;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use futures::future::BoxFuture;
+
+use crate::api_resources::ApiResourcesArgs;
+use crate::context::ActAs;
+use crate::cordon::Desired;
+use crate::error::Error;
+use crate::get::GetArgs;
+use crate::placement::{ExplainArgs, ScheduleArgs};
+use crate::{Context, api_resources, cordon, diagnosis, get, interpret, join, placement, unjoin, version};
+pub use reference::reference_page;
+
+#[derive(Parser)]
+#[command(
+    about = "karmadactl controls a Kubernetes Cluster Federation.",
+    disable_help_subcommand = true,
+    args_override_self = true
+)]
+struct Cli {
+    #[command(flatten)]
+    control_plane: ControlPlane,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Every command takes them, also one that contacts no server.
+#[derive(Args)]
+struct ControlPlane {
+    /// Path to the kubeconfig file of the control plane; $KUBECONFIG or ~/.kube/config when empty.
+    #[arg(long, global = true)]
+    kubeconfig: Option<PathBuf>,
+    /// Name of the control plane's context in the kubeconfig file; its current one when empty.
+    #[arg(long, global = true)]
+    karmada_context: Option<String>,
+}
+
+#[derive(Args)]
+struct MemberCluster {
+    /// Path to the kubeconfig file of the member cluster.
+    #[arg(long)]
+    cluster_kubeconfig: Option<String>,
+    /// Name of the member cluster's context in its kubeconfig file; the current one when empty.
+    #[arg(long)]
+    cluster_context: Option<String>,
+    /// Namespace of the control plane's credentials, in the member cluster and in the control plane.
+    #[arg(long, default_value = "karmada-cluster")]
+    cluster_namespace: String,
+    /// Run the checks without changing anything.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Args)]
+struct ActAsArgs {
+    /// Username to impersonate at the control plane.
+    #[arg(long)]
+    karmada_as: Option<String>,
+    /// Group to impersonate at the control plane; this flag can be repeated.
+    #[arg(long)]
+    karmada_as_group: Vec<String>,
+    /// UID to impersonate at the control plane.
+    #[arg(long, default_value = "")]
+    karmada_as_uid: String,
+}
+
+impl ActAsArgs {
+    fn into_option(self) -> Option<ActAs> {
+        let Self { karmada_as, karmada_as_group: groups, karmada_as_uid: uid } = self;
+        let anybody = karmada_as.is_some() || !groups.is_empty() || !uid.is_empty();
+        anybody.then(|| ActAs { user: karmada_as.unwrap_or_default(), groups, uid })
+    }
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Display one or many resources of the control plane and its member clusters.
+    Get {
+        #[command(flatten)]
+        get: Box<GetArgs>,
+    },
+    /// Register a cluster with the control plane in Push mode.
+    Join {
+        args: Vec<String>,
+        #[command(flatten)]
+        member: MemberCluster,
+        #[command(flatten)]
+        act_as: ActAsArgs,
+        /// Provider of the joining cluster.
+        #[arg(long, default_value = "")]
+        cluster_provider: String,
+        /// Region of the joining cluster.
+        #[arg(long, default_value = "")]
+        cluster_region: String,
+        /// Zones of the joining cluster.
+        #[arg(long, value_delimiter = ',')]
+        cluster_zones: Vec<String>,
+    },
+    /// Remove a Push mode cluster from the control plane.
+    Unjoin {
+        args: Vec<String>,
+        #[command(flatten)]
+        member: MemberCluster,
+        /// Remove the finalizers of the cluster's objects if it is not gone after --wait.
+        #[arg(long)]
+        force: bool,
+        /// Wait this long for the cluster to be gone.
+        #[arg(long, default_value = "1m0s")]
+        wait: String,
+    },
+    /// Mark a cluster as unschedulable.
+    Cordon(Cordon),
+    /// Mark a cluster as schedulable.
+    Uncordon(Cordon),
+    /// Print the supported API resources of the control plane or of a member cluster.
+    ApiResources {
+        #[command(flatten)]
+        resources: Box<ApiResourcesArgs>,
+    },
+    /// Explain why a workload runs where it runs, cluster by cluster.
+    ExplainPlacement {
+        #[command(flatten)]
+        explain: Box<ExplainArgs>,
+    },
+    /// Print where workloads would run if manifests were applied or clusters were gone.
+    Schedule {
+        #[command(flatten)]
+        schedule: Box<ScheduleArgs>,
+    },
+    /// Validate, test and edit interpreter customizations.
+    Interpret {
+        #[command(flatten)]
+        interpret: Box<interpret::InterpretArgs>,
+    },
+    /// Print the version information.
+    Version {
+        /// Output format: json or yaml.
+        #[arg(short, long)]
+        output: Option<String>,
+    },
+    /// Print the script that completes commands in a shell (bash, zsh, fish or powershell).
+    Completion { args: Vec<String> },
+    /// Print the flags that every command takes.
+    #[command(hide = true)]
+    Options,
+}
+
+#[derive(Args)]
+struct Cordon {
+    args: Vec<String>,
+    /// Run the command without changing anything.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
+/// `karmadactl` or `kubectl karmada`.
+pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {
+    let (context, name, command) = match read(program, args.into_iter().collect()) {
+        Request::Print(text) => {
+            Context::default().print(&text);
+            return 0;
+        }
+        Request::Refuse(text) => {
+            Context::default().log(&text);
+            return 1;
+        }
+        Request::Execute { name, cli } => (context(cli.control_plane), name, cli.command),
+    };
+    match execute(program, &context, command).await {
+        Ok(()) => 0,
+        Err(error) => {
+            let text = match refusal::of_error(program, Some(&name), &error) {
+                Some(text) => text,
+                None => diagnosis::explain(&context, &error).await,
+            };
+            context.log(&text);
+            1
+        }
+    }
+}
+
+/// What a command line requests.
+enum Request {
+    /// Text for stdout, with exit code 0.
+    Print(String),
+    /// Text for stderr, with exit code 1.
+    Refuse(String),
+    Execute {
+        name: String,
+        cli: Box<Cli>,
+    },
+}
+
+fn read(program: &str, args: Vec<OsString>) -> Request {
+    let mut args = command_first(args);
+    let tree = tree();
+    if args.get(1).is_some_and(|word| word == "--version") {
+        args[1] = "version".into();
+    }
+    // `help COMMAND` is `COMMAND --help`.
+    if args.get(1).is_some_and(|word| word == "help") {
+        args.remove(1);
+        args.truncate(2);
+        args.push("--help".into());
+    }
+    let word = args.get(1).map(|word| word.to_string_lossy().into_owned()).filter(|word| !word.starts_with('-'));
+    let Some(name) = word else {
+        return match tree.clone().try_get_matches_from(&args) {
+            Err(error) if error.kind() == ErrorKind::UnknownArgument => {
+                Request::Refuse(refusal::of_parser(program, None, &error))
+            }
+            // No command is a question for one.
+            _ => Request::Print(help::root(program, &tree)),
+        };
+    };
+    if let Some(text) = pages::absent(program, &name) {
+        return Request::Refuse(text);
+    }
+    let Some(command) = tree.find_subcommand(&name) else {
+        return Request::Refuse(refusal::unknown_command(program, &tree, &name));
+    };
+    match tree.clone().try_get_matches_from(&args).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => Request::Execute { name, cli: Box::new(cli) },
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => Request::Print(help::command(program, command)),
+        Err(error) => Request::Refuse(refusal::of_parser(program, Some(&name), &error)),
+    }
+}
+
+/// The tree of commands. As in Go, a switch takes a value, too: `--dry-run=false`.
+fn tree() -> clap::Command {
+    fn with_values(command: clap::Command) -> clap::Command {
+        let with_value = |arg: clap::Arg| match arg.get_action() {
+            ArgAction::SetTrue => arg
+                .action(ArgAction::Set)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_value("false")
+                .default_missing_value("true")
+                .value_parser(clap::value_parser!(bool)),
+            _ => arg,
+        };
+        // As deep as the tree of commands, which is two.
+        command.mut_args(with_value).mut_subcommands(with_values)
+    }
+    with_values(Cli::command())
+}
+
+/// Moves the command before flags that stand in front of it: `karmadactl -n web get pods` is what people write who are
+/// used to kubectl. Which flag takes the next word as its value is not known before the command is; as cobra does, every
+/// flag of more than a letter without `=` is taken to have one, and so is every letter.
+fn command_first(mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(word) = args.get(at).and_then(|word| word.to_str()) {
+        if !word.starts_with('-') {
+            args[1..=at].rotate_right(1);
+            break;
+        }
+        // What these ask for needs no command.
+        if matches!(word, "--" | "-h" | "--help" | "-V" | "--version") {
+            break;
+        }
+        let has_value = !word.contains('=') && (word.starts_with("--") || word.len() == 2);
+        at += if has_value { 2 } else { 1 };
+    }
+    args
+}
+
+/// Compiled here, as [`run`] itself is compiled in every caller.
+fn execute<'a>(program: &'static str, context: &'a Context, command: Command) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        match command {
+            Command::Get { get } => {
+                let (args, options) = get.options(context)?;
+                get::run(context, &args, &options).await
+            }
+            Command::ApiResources { resources } => api_resources::run(context, &resources.options()?).await,
+            Command::Join { args, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
+                let options = join::JoinOptions {
+                    cluster_namespace: member.cluster_namespace,
+                    provider: cluster_provider,
+                    region: cluster_region,
+                    zones: cluster_zones,
+                    dry_run: member.dry_run,
+                };
+                let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
+                let context = Context { act_as: act_as.into_option(), ..context.clone() };
+                join::run(&context, &args, config, name, &options).await
+            }
+            Command::Unjoin { args, member, force, wait } => {
+                let options = unjoin::Options {
+                    cluster_namespace: member.cluster_namespace,
+                    wait: duration(&wait)?,
+                    wait_text: wait,
+                    force,
+                    dry_run: member.dry_run,
+                };
+                let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
+                unjoin::run(context, &args, config, name, &options).await
+            }
+            Command::Cordon(it) => cordon::run(context, &it.args, Desired::Cordoned, it.dry_run).await,
+            Command::Uncordon(it) => cordon::run(context, &it.args, Desired::Uncordoned, it.dry_run).await,
+            Command::ExplainPlacement { explain } => placement::explain(context, &explain).await,
+            Command::Schedule { schedule } => placement::forecast(context, &schedule).await,
+            Command::Interpret { interpret } => {
+                interpret::execute_command(context, &interpret, &world::World::system()).await
+            }
+            Command::Version { output } => {
+                context.print(&version::text(program, output.as_deref())?);
+                Ok(())
+            }
+            Command::Completion { args } => {
+                context.print(&completion::script(program, tree(), &args)?);
+                Ok(())
+            }
+            Command::Options => {
+                context.print(&help::options(&tree()));
+                Ok(())
+            }
+        }
+    })
+}
+
+fn context(control_plane: ControlPlane) -> Context {
+    let ControlPlane { kubeconfig, karmada_context } = control_plane;
+    Context { kubeconfig, karmada_context, ..Context::default() }
+}
+
+/// A Go duration, which must not be negative.
+fn duration(text: &str) -> Result<Duration, Error> {
+    let parsed: apimachinery::duration::Duration =
+        text.parse().map_err(|e| Error::Flag(format!("invalid argument {text:?} for \"--wait\" flag: {e}")))?;
+    Ok(parsed.to_std().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

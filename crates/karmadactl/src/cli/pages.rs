@@ -1,0 +1,318 @@
+//! What the help says of each command beside its flags: group, usage and examples.
+
+/// The groups of the root help, as upstream names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    Basic,
+    Registration,
+    Management,
+    Troubleshooting,
+    Advanced,
+    Settings,
+    Other,
+    /// Not listed.
+    Hidden,
+}
+
+impl Group {
+    /// In the order of the root help.
+    pub const LISTED: [Self; 7] = [
+        Self::Basic,
+        Self::Registration,
+        Self::Management,
+        Self::Troubleshooting,
+        Self::Advanced,
+        Self::Settings,
+        Self::Other,
+    ];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Basic => "Basic Commands:",
+            Self::Registration => "Cluster Registration Commands:",
+            Self::Management => "Cluster Management Commands:",
+            Self::Troubleshooting => "Troubleshooting and Debugging Commands:",
+            Self::Advanced => "Advanced Commands:",
+            Self::Settings => "Settings Commands:",
+            Self::Other => "Other Commands:",
+            Self::Hidden => "",
+        }
+    }
+}
+
+/// One command. `karmadactl` in texts stands for the program's name.
+#[derive(Debug)]
+pub struct Page {
+    pub command: &'static str,
+    pub group: Group,
+    /// The arguments of the usage line.
+    pub arguments: &'static str,
+    /// What the one-line description leaves out.
+    pub description: &'static str,
+    /// Each with a comment before it.
+    pub examples: &'static [(&'static str, &'static str)],
+}
+
+/// In the order of the root help.
+pub const PAGES: &[Page] = &[
+    Page {
+        command: "get",
+        group: Group::Basic,
+        arguments: "[NAME | -l label | -n namespace]",
+        description: "Prints a table of the most important information about the specified resources. Rows of member \
+                      clusters are read through the control plane; no kubeconfig of a member is needed.",
+        examples: &[
+            ("List all clusters", "karmadactl get clusters"),
+            (
+                "List deployments of the control plane and of all member clusters",
+                "karmadactl get deployments --operation-scope=all",
+            ),
+            (
+                "List pods in the member clusters member1 and member2",
+                "karmadactl get pods --operation-scope=members --clusters=member1,member2",
+            ),
+            (
+                "Get a deployment of the control plane in YAML output format",
+                "karmadactl get deployment nginx -n default -o yaml",
+            ),
+            (
+                "List deployments with the label app=nginx in all namespaces",
+                "karmadactl get deployments -A -l app=nginx",
+            ),
+            ("List propagation policies and deployments together", "karmadactl get propagationpolicies,deployments"),
+            (
+                "Watch the pods of one member cluster",
+                "karmadactl get pods --operation-scope=members --clusters=member1 --watch",
+            ),
+        ],
+    },
+    Page {
+        command: "join",
+        group: Group::Registration,
+        arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
+        description: "In Push mode the control plane connects to the member cluster. Service accounts are created in the \
+                      member cluster, and their tokens are stored in the control plane.",
+        examples: &[
+            (
+                "Join the cluster of a kubeconfig's current context as member1",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config",
+            ),
+            (
+                "Join the cluster of another context",
+                "karmadactl join member1 --cluster-kubeconfig=members.config --cluster-context=kind-member1",
+            ),
+            (
+                "Set the provider, region and zones that policies can select",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config --cluster-provider=aws --cluster-region=eu-west-1 --cluster-zones=eu-west-1a,eu-west-1b",
+            ),
+            (
+                "Check without changing anything",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config --dry-run",
+            ),
+        ],
+    },
+    Page {
+        command: "unjoin",
+        group: Group::Registration,
+        arguments: "CLUSTER_NAME [--cluster-kubeconfig=<KUBECONFIG>]",
+        description: "Propagated resources leave the member cluster, unless their policies preserve them. With \
+                      --cluster-kubeconfig the credentials that join created are removed from the member cluster as well.",
+        examples: &[
+            ("Remove member1", "karmadactl unjoin member1"),
+            (
+                "Remove member1, and the credentials of the control plane from it",
+                "karmadactl unjoin member1 --cluster-kubeconfig=member1.config",
+            ),
+            ("Check without changing anything", "karmadactl unjoin member1 --dry-run"),
+            (
+                "Remove a cluster that no longer answers, after waiting ten seconds",
+                "karmadactl unjoin member1 --wait=10s --force",
+            ),
+        ],
+    },
+    Page {
+        command: "cordon",
+        group: Group::Management,
+        arguments: "CLUSTER",
+        description: "The scheduler chooses the cluster for no further workloads; those that run there stay.",
+        examples: &[
+            ("Mark cluster member1 as unschedulable", "karmadactl cordon member1"),
+            ("Check without changing anything", "karmadactl cordon member1 --dry-run"),
+        ],
+    },
+    Page {
+        command: "uncordon",
+        group: Group::Management,
+        arguments: "CLUSTER",
+        description: "",
+        examples: &[
+            ("Mark cluster member1 as schedulable", "karmadactl uncordon member1"),
+            ("Check without changing anything", "karmadactl uncordon member1 --dry-run"),
+        ],
+    },
+    Page {
+        command: "explain-placement",
+        group: Group::Troubleshooting,
+        arguments: "NAME [-n namespace]",
+        description: "",
+        examples: &[
+            (
+                "Explain where deployment web in namespace shop runs, and why",
+                "karmadactl explain-placement web -n shop",
+            ),
+            (
+                "Explain as if cluster member1 did not exist",
+                "karmadactl explain-placement web -n shop --without-cluster=member1",
+            ),
+            (
+                "Save what the decision is made of, and explain it later without a server",
+                "karmadactl explain-placement web -n shop --save=web.yaml\nkarmadactl explain-placement -f web.yaml",
+            ),
+        ],
+    },
+    Page {
+        command: "interpret",
+        group: Group::Troubleshooting,
+        arguments: "(-f FILENAME) (--operation OPERATION) [--ARGS VALUE]...",
+        description: "Scripts run on files, without a control plane; --edit changes those of the control plane.",
+        examples: &[
+            ("Validate the scripts of a customization", "karmadactl interpret -f customization.yaml --check"),
+            (
+                "Print the replicas that a customization finds in an object",
+                "karmadactl interpret -f customization.yaml --operation=InterpretReplica --desired-file=object.yaml",
+            ),
+            (
+                "Run the retention script with the desired and the observed object",
+                "karmadactl interpret -f customization.yaml --operation=Retain --desired-file=desired.yaml --observed-file=observed.yaml",
+            ),
+            (
+                "Aggregate statuses",
+                "karmadactl interpret -f customization.yaml --operation=AggregateStatus --desired-file=object.yaml --status-file=items.yaml",
+            ),
+            (
+                "Edit the scripts of a customization of the control plane",
+                "karmadactl interpret -f customization.yaml --edit",
+            ),
+        ],
+    },
+    Page {
+        command: "schedule",
+        group: Group::Advanced,
+        arguments: "--dry-run [-f FILENAME] [--without-cluster CLUSTER]",
+        description: "",
+        examples: &[
+            ("Print where the workloads of a file would run", "karmadactl schedule --dry-run -f web.yaml"),
+            (
+                "Print where the workloads of member1 would run without it",
+                "karmadactl schedule --dry-run --without-cluster=member1",
+            ),
+        ],
+    },
+    Page {
+        command: "completion",
+        group: Group::Settings,
+        arguments: "SHELL",
+        description: "",
+        examples: &[
+            ("Load completion into the current bash", "source <(karmadactl completion bash)"),
+            ("Load completion into every new zsh", "karmadactl completion zsh > \"${fpath[1]}/_karmadactl\""),
+            (
+                "Load completion into every new fish",
+                "karmadactl completion fish > ~/.config/fish/completions/karmadactl.fish",
+            ),
+            (
+                "Load completion into the current PowerShell",
+                "karmadactl completion powershell | Out-String | Invoke-Expression",
+            ),
+        ],
+    },
+    Page {
+        command: "api-resources",
+        group: Group::Other,
+        arguments: "",
+        description: "",
+        examples: &[
+            ("Print the supported API resources of the control plane", "karmadactl api-resources"),
+            ("Print them with more information", "karmadactl api-resources -o wide"),
+            ("Print those of a member cluster", "karmadactl api-resources --operation-scope=members --cluster=member1"),
+            ("Print those of one API group", "karmadactl api-resources --api-group=policy.karmada.io"),
+        ],
+    },
+    Page {
+        command: "version",
+        group: Group::Other,
+        arguments: "",
+        description: "",
+        examples: &[
+            ("Print the version of this program", "karmadactl version"),
+            ("Print the commit and the date of the build as JSON", "karmadactl version -o json"),
+        ],
+    },
+    Page {
+        command: "options",
+        group: Group::Hidden,
+        arguments: "",
+        description: "",
+        examples: &[("Print the flags that every command takes", "karmadactl options")],
+    },
+];
+
+/// The page of a command; every command of the tree has one, which a test checks.
+pub fn page(command: &str) -> Option<&'static Page> {
+    PAGES.iter().find(|page| page.command == command)
+}
+
+/// Commands of upstream that this version does not have, and what does their work meanwhile.
+pub const ABSENT: &[(&str, &str)] = &[
+    (
+        "addons",
+        "search runs in `karmada up`, the descheduler with `karmada up --descheduler`; `karmada scheduler-estimator` runs \
+         beside it",
+    ),
+    ("annotate", "use `kubectl annotate` with the kubeconfig of the control plane"),
+    (
+        "api-versions",
+        "use `kubectl api-versions` with the kubeconfig of the control plane, or `karmadactl api-resources`",
+    ),
+    (
+        "apply",
+        "use `kubectl apply` with the kubeconfig of the control plane, and a PropagationPolicy that names the clusters",
+    ),
+    ("attach", THROUGH_PROXY),
+    ("create", "use `kubectl create` with the kubeconfig of the control plane"),
+    ("deinit", "stop `karmada up` and remove its data directory"),
+    ("delete", "use `kubectl delete` with the kubeconfig of the control plane"),
+    ("describe", "use `kubectl describe` with the kubeconfig of the control plane"),
+    ("edit", "use `kubectl edit` with the kubeconfig of the control plane"),
+    ("exec", THROUGH_PROXY),
+    ("explain", "use `kubectl explain` with the kubeconfig of the control plane"),
+    ("init", "use `karmada up`, which runs the whole control plane in one process"),
+    ("label", "use `kubectl label` with the kubeconfig of the control plane"),
+    ("logs", THROUGH_PROXY),
+    ("patch", "use `kubectl patch` with the kubeconfig of the control plane"),
+    (
+        "promote",
+        "apply the workload's manifest to the control plane with `kubectl apply`, together with a PropagationPolicy that \
+         has `conflictResolution: Overwrite`",
+    ),
+    (
+        "register",
+        "run `karmada agent --cluster-name=NAME --karmada-kubeconfig=FILE` beside the cluster (Pull mode), or \
+         `karmadactl join` (Push mode)",
+    ),
+    ("taint", "change `spec.taints` with `kubectl edit clusters NAME`, or use `karmadactl cordon`"),
+    ("token", "tokens are for `register`: run `karmada agent` with a kubeconfig, or use `karmadactl join`"),
+    ("top", THROUGH_PROXY),
+    ("unregister", "use `kubectl delete clusters NAME` while the cluster's agent runs, then stop the agent"),
+];
+
+/// `VERB` is the command's name.
+const THROUGH_PROXY: &str = "use `kubectl VERB` with the kubeconfig of the control plane and \
+                             --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy";
+
+/// The answer to a command that is not built; `None` for any other word.
+pub fn absent(program: &str, command: &str) -> Option<String> {
+    let (_, instead) = ABSENT.iter().find(|(name, _)| *name == command)?;
+    let instead = instead.replace("VERB", command).replace("karmadactl", program);
+    Some(format!("error: \"{program} {command}\" is not part of this version: {instead}\n"))
+}

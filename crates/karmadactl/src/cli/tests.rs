@@ -1,0 +1,456 @@
+use expect_test::{Expect, expect};
+
+use super::*;
+
+fn words(line: &str) -> Vec<OsString> {
+    ["karmadactl"].into_iter().chain(line.split(' ').filter(|word| !word.is_empty())).map(OsString::from).collect()
+}
+
+#[test]
+fn flags_may_stand_before_the_command() {
+    for (given, expected) in [
+        ("get pods -n a", "get pods -n a"),
+        ("-n a get pods", "get -n a pods"),
+        (
+            "--kubeconfig=/x --karmada-context y --namespace=a get pods",
+            "get --kubeconfig=/x --karmada-context y --namespace=a pods",
+        ),
+        ("--kubeconfig /x version", "version --kubeconfig /x"),
+        ("-na get pods", "get -na pods"),
+        ("--help get", "--help get"),
+        ("-n a", "-n a"),
+        ("-n", "-n"),
+        ("--nosuch get", "--nosuch get"),
+    ] {
+        assert_eq!(command_first(words(given)), words(expected), "{given}");
+    }
+}
+
+/// The request of a command line, as text.
+fn check(program: &str, line: &str, expected: &Expect) {
+    let text = match read(program, words(line)) {
+        Request::Print(text) => format!("stdout, 0\n{text}"),
+        Request::Refuse(text) => format!("stderr, 1\n{text}"),
+        Request::Execute { name, .. } => format!("executes {name}\n"),
+    };
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn mistakes_in_a_command_line_are_named() {
+    let check = |line: &str, expected: Expect| check("karmadactl", line, &expected);
+    check(
+        "gte",
+        expect![[r#"
+        stderr, 1
+        error: unknown command "gte" for "karmadactl"
+
+        Did you mean this?
+        	get
+    "#]],
+    );
+    check(
+        "nosuchcommand",
+        expect![[r#"
+        stderr, 1
+        error: unknown command "nosuchcommand" for "karmadactl"
+    "#]],
+    );
+    check(
+        "cord m1",
+        expect![[r#"
+        stderr, 1
+        error: unknown command "cord" for "karmadactl"
+
+        Did you mean this?
+        	cordon
+    "#]],
+    );
+    check(
+        "aply -f x",
+        expect![[r#"
+        stderr, 1
+        error: unknown command "aply" for "karmadactl"
+
+        Did you mean this?
+        	apply
+    "#]],
+    );
+    check(
+        "help nosuch",
+        expect![[r#"
+        stderr, 1
+        error: unknown command "nosuch" for "karmadactl"
+    "#]],
+    );
+    check(
+        "get --nosuch",
+        expect![[r#"
+        stderr, 1
+        error: unknown flag: --nosuch
+        See 'karmadactl get --help' for usage.
+    "#]],
+    );
+    check(
+        "get -Z",
+        expect![[r#"
+        stderr, 1
+        error: unknown shorthand flag: -Z
+        See 'karmadactl get --help' for usage.
+    "#]],
+    );
+    check(
+        "--nosuch",
+        expect![[r#"
+        stderr, 1
+        error: unknown flag: --nosuch
+        See 'karmadactl --help' for usage.
+    "#]],
+    );
+    check(
+        "get --namespace",
+        expect![[r#"
+        stderr, 1
+        error: flag needs an argument: --namespace
+        See 'karmadactl get --help' for usage.
+    "#]],
+    );
+    check(
+        "get --chunk-size many",
+        expect![[r#"
+        stderr, 1
+        error: invalid argument "many" for "--chunk-size" flag: invalid digit found in string
+        See 'karmadactl get --help' for usage.
+    "#]],
+    );
+    check(
+        "get -A=maybe",
+        expect![[r#"
+        stderr, 1
+        error: invalid argument "maybe" for "--all-namespaces" flag
+        See 'karmadactl get --help' for usage.
+    "#]],
+    );
+    check(
+        "version extra",
+        expect![[r#"
+        stderr, 1
+        error: too many arguments: "extra"
+        Usage: karmadactl version [options]
+        See 'karmadactl version --help' for usage.
+    "#]],
+    );
+    check(
+        "api-resources pods services",
+        expect![[r#"
+        stderr, 1
+        error: too many arguments: "pods"
+        Usage: karmadactl api-resources [options]
+        See 'karmadactl api-resources --help' for usage.
+    "#]],
+    );
+    check(
+        "options x",
+        expect![[r#"
+        stderr, 1
+        error: too many arguments: "x"
+        Usage: karmadactl options [options]
+        See 'karmadactl options --help' for usage.
+    "#]],
+    );
+}
+
+#[test]
+fn harmless_forms_are_accepted() {
+    let check = |line: &str, expected: Expect| check("karmadactl", line, &expected);
+    for line in [
+        "get pods -A=true --no-headers=false",
+        "get pods --kubeconfig a --kubeconfig b",
+        "join m1 --dry-run=false",
+        "get pods -A -w",
+    ] {
+        let name = line.split(' ').next().unwrap_or_default();
+        let Request::Execute { name: found, .. } = read("karmadactl", words(line)) else { panic!("{line}") };
+        assert_eq!(found, name, "{line}");
+    }
+    check(
+        "--version",
+        expect![[r#"
+        executes version
+    "#]],
+    );
+    check(
+        "--kubeconfig x version --karmada-context y",
+        expect![[r#"
+        executes version
+    "#]],
+    );
+}
+
+#[test]
+fn commands_that_are_not_built_name_their_replacement() {
+    let check = |program: &str, line: &str, expected: Expect| check(program, line, &expected);
+    check(
+        "karmadactl",
+        "apply -f x.yaml --all-clusters",
+        expect![[r#"
+        stderr, 1
+        error: "karmadactl apply" is not part of this version: use `kubectl apply` with the kubeconfig of the control plane, and a PropagationPolicy that names the clusters
+    "#]],
+    );
+    check(
+        "kubectl karmada",
+        "logs web -C m1",
+        expect![[r#"
+        stderr, 1
+        error: "kubectl karmada logs" is not part of this version: use `kubectl logs` with the kubeconfig of the control plane and --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy
+    "#]],
+    );
+    check(
+        "kubectl karmada",
+        "--kubeconfig x taint clusters m1 a=b:NoSchedule",
+        expect![[r#"
+        stderr, 1
+        error: "kubectl karmada taint" is not part of this version: change `spec.taints` with `kubectl edit clusters NAME`, or use `kubectl karmada cordon`
+    "#]],
+    );
+    check(
+        "karmadactl",
+        "register --help",
+        expect![[r#"
+        stderr, 1
+        error: "karmadactl register" is not part of this version: run `karmada agent --cluster-name=NAME --karmada-kubeconfig=FILE` beside the cluster (Pull mode), or `karmadactl join` (Push mode)
+    "#]],
+    );
+    // Upstream's list.
+    for name in [
+        "explain",
+        "create",
+        "delete",
+        "edit",
+        "init",
+        "deinit",
+        "addons",
+        "token",
+        "register",
+        "unregister",
+        "taint",
+        "attach",
+        "logs",
+        "exec",
+        "describe",
+        "apply",
+        "promote",
+        "top",
+        "patch",
+        "label",
+        "annotate",
+        "api-versions",
+    ] {
+        let Request::Refuse(text) = read("karmadactl", words(name)) else { panic!("{name}") };
+        assert!(text.starts_with(&format!("error: \"karmadactl {name}\" is not part of this version: ")), "{text}");
+        assert!(tree().find_subcommand(name).is_none(), "{name}");
+    }
+}
+
+#[test]
+fn help_has_kubectls_layout() {
+    let check = |program: &str, line: &str, expected: Expect| check(program, line, &expected);
+    check(
+        "karmadactl",
+        "",
+        expect![[r#"
+        stdout, 0
+        karmadactl controls a Kubernetes Cluster Federation.
+
+        Basic Commands:
+          get                 Display one or many resources of the control plane and its member clusters
+
+        Cluster Registration Commands:
+          join                Register a cluster with the control plane in Push mode
+          unjoin              Remove a Push mode cluster from the control plane
+
+        Cluster Management Commands:
+          cordon              Mark a cluster as unschedulable
+          uncordon            Mark a cluster as schedulable
+
+        Troubleshooting and Debugging Commands:
+          explain-placement   Explain why a workload runs where it runs, cluster by cluster
+          interpret           Validate, test and edit interpreter customizations
+
+        Advanced Commands:
+          schedule            Print where workloads would run if manifests were applied or clusters were gone
+
+        Settings Commands:
+          completion          Print the script that completes commands in a shell (bash, zsh, fish or powershell)
+
+        Other Commands:
+          api-resources       Print the supported API resources of the control plane or of a member cluster
+          version             Print the version information
+
+        Not in this version (each answers with what to use instead):
+          addons, annotate, api-versions, apply, attach, create, deinit, delete, describe, edit, exec, explain, init,
+          label, logs, patch, promote, register, taint, token, top, unregister
+
+        Usage:
+          karmadactl [flags] [options]
+
+        Use "karmadactl <command> --help" for more information about a given command.
+        Use "karmadactl options" for a list of global command-line options (applies to all commands).
+    "#]],
+    );
+    check(
+        "kubectl karmada",
+        "help cordon",
+        expect![[r#"
+        stdout, 0
+        Mark a cluster as unschedulable.
+
+         The scheduler chooses the cluster for no further workloads; those that run there stay.
+
+        Examples:
+          # Mark cluster member1 as unschedulable
+          kubectl karmada cordon member1
+
+          # Check without changing anything
+          kubectl karmada cordon member1 --dry-run
+
+        Options:
+            --dry-run=false:
+        	Run the command without changing anything
+
+        Usage:
+          kubectl karmada cordon CLUSTER [options]
+
+        Use "kubectl karmada options" for a list of global command-line options (applies to all commands).
+    "#]],
+    );
+    check(
+        "karmadactl",
+        "join --help",
+        expect![[r#"
+        stdout, 0
+        Register a cluster with the control plane in Push mode.
+
+         In Push mode the control plane connects to the member cluster. Service accounts are created in the member cluster, and their tokens are stored in the control plane.
+
+        Examples:
+          # Join the cluster of a kubeconfig's current context as member1
+          karmadactl join member1 --cluster-kubeconfig=member1.config
+
+          # Join the cluster of another context
+          karmadactl join member1 --cluster-kubeconfig=members.config --cluster-context=kind-member1
+
+          # Set the provider, region and zones that policies can select
+          karmadactl join member1 --cluster-kubeconfig=member1.config --cluster-provider=aws --cluster-region=eu-west-1 --cluster-zones=eu-west-1a,eu-west-1b
+
+          # Check without changing anything
+          karmadactl join member1 --cluster-kubeconfig=member1.config --dry-run
+
+        Options:
+            --cluster-context='':
+        	Name of the member cluster's context in its kubeconfig file; the current one when empty
+
+            --cluster-kubeconfig='':
+        	Path to the kubeconfig file of the member cluster
+
+            --cluster-namespace='karmada-cluster':
+        	Namespace of the control plane's credentials, in the member cluster and in the control plane
+
+            --cluster-provider='':
+        	Provider of the joining cluster
+
+            --cluster-region='':
+        	Region of the joining cluster
+
+            --cluster-zones=[]:
+        	Zones of the joining cluster
+
+            --dry-run=false:
+        	Run the checks without changing anything
+
+            --karmada-as='':
+        	Username to impersonate at the control plane
+
+            --karmada-as-group=[]:
+        	Group to impersonate at the control plane; this flag can be repeated
+
+            --karmada-as-uid='':
+        	UID to impersonate at the control plane
+
+        Usage:
+          karmadactl join CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG> [options]
+
+        Use "karmadactl options" for a list of global command-line options (applies to all commands).
+    "#]],
+    );
+    let root = help::root("karmadactl", &tree());
+    for line in ["--help", "-h", "help", "--kubeconfig x"] {
+        let Request::Print(text) = read("karmadactl", words(line)) else { panic!("{line}") };
+        assert_eq!(text, root, "{line}");
+    }
+    let expected = expect![[r#"
+        The following options can be passed to any command:
+
+            --kubeconfig='':
+        	Path to the kubeconfig file of the control plane; $KUBECONFIG or ~/.kube/config when empty
+
+            --karmada-context='':
+        	Name of the control plane's context in the kubeconfig file; its current one when empty
+    "#]];
+    expected.assert_eq(&help::options(&tree()));
+}
+
+/// Every command explains itself.
+#[test]
+fn every_command_has_examples_and_every_flag_help() {
+    let tree = tree();
+    for command in tree.get_subcommands() {
+        let name = command.get_name();
+        let page = pages::page(name);
+        let page = page.unwrap_or_else(|| panic!("{name} has no page in cli/pages.rs"));
+        assert!(!help::about(command).is_empty(), "{name} has no description");
+        assert!(!page.examples.is_empty(), "{name} has no examples");
+        assert_eq!(page.group == pages::Group::Hidden, command.is_hide_set(), "{name}");
+        for (comment, lines) in page.examples {
+            assert!(!comment.ends_with('.') && lines.contains(&format!("karmadactl {name}")), "{name}: {comment}");
+            // What an example calls is understood.
+            for line in lines.lines().filter(|line| line.starts_with("karmadactl")) {
+                let line = line.split([';', '|', '>']).next().unwrap_or_default();
+                let read = read("karmadactl", words(line.trim_start_matches("karmadactl")));
+                assert!(matches!(read, Request::Execute { .. }), "{line}");
+            }
+        }
+        for arg in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
+            let meaning = help::meaning(arg);
+            assert!(!meaning.is_empty(), "{name} --{} has no help", arg.get_id());
+            assert!(!meaning.ends_with('.') || meaning.ends_with("..."), "{name} --{}: full stop", arg.get_id());
+            assert!(meaning.starts_with(|first: char| first.is_uppercase()), "{name} --{}: {meaning}", arg.get_id());
+        }
+        assert!(command.get_subcommands().next().is_none(), "{name}: pages know commands of one level");
+    }
+    for page in pages::PAGES {
+        assert!(tree.find_subcommand(page.command).is_some(), "{} is not a command", page.command);
+    }
+}
+
+#[test]
+fn completion_names_commands_and_flags() {
+    let arguments = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        for program in ["karmadactl", "kubectl karmada"] {
+            let script = completion::script(program, tree(), &arguments(&[shell])).expect("a script");
+            for needle in ["explain-placement", "operation-scope", &program.replace(' ', "-")] {
+                assert!(script.contains(needle), "{shell} {needle}");
+            }
+        }
+    }
+    for (given, expected) in [
+        (&[][..], "Shell not specified."),
+        (&["tcsh"], "Unsupported shell type \"tcsh\"."),
+        (&["bash", "zsh"], "Too many arguments. Expected only the shell type."),
+    ] {
+        let refused = completion::script("karmadactl", tree(), &arguments(given));
+        assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(expected));
+    }
+}

@@ -1,0 +1,226 @@
+//! Why a command failed, and what to do next: what a server's silence or refusal means, with the context that led there.
+//!
+//! The first line is kubectl's; the second names the context and the next step.
+
+use client::kubeconfig::{Connection, Facts};
+use client::{Client, Failure};
+use jiff::Timestamp;
+use serde_json::Value;
+use world::World;
+
+use crate::Context;
+use crate::error::Error;
+
+/// Every control plane serves it, and no other API server does.
+const GROUP: &str = "cluster.karmada.io";
+const JSON: &str = "application/json";
+
+/// The flags that choose a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    ControlPlane,
+    Member,
+}
+
+impl Side {
+    fn flags(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "--kubeconfig or --karmada-context",
+            Self::Member => "--cluster-kubeconfig or --cluster-context",
+        }
+    }
+
+    fn owner(self) -> &'static str {
+        match self {
+            Self::ControlPlane => "control plane",
+            Self::Member => "cluster",
+        }
+    }
+}
+
+/// What stands on stderr when a command failed. Asks a server again where the error leaves open whose it is.
+pub async fn explain(context: &Context, error: &Error) -> String {
+    let known = match error {
+        Error::Client { source, .. } => unanswered(context, source),
+        Error::Server(status) if status.code == 401 => unauthenticated(context, &status.message).await,
+        Error::Server(status) if status.code == 404 && status.details.as_ref().is_none_or(|it| it.name.is_empty()) => {
+            foreign(context).await
+        }
+        Error::UnknownType(_) => foreign(context).await,
+        _ => None,
+    };
+    known.unwrap_or_else(|| error.render())
+}
+
+fn opened(context: &Context) -> impl Iterator<Item = (Side, &Connection)> {
+    let opened = &context.opened;
+    let sides = [(Side::ControlPlane, opened.control_plane.get()), (Side::Member, opened.member.get())];
+    sides.into_iter().filter_map(|(side, connection)| Some((side, connection?)))
+}
+
+fn unanswered(context: &Context, error: &client::Error) -> Option<String> {
+    let (failure, host) = error.failure().zip(error.host())?;
+    let (side, connection) = opened(context).find(|(_, it)| authority(&it.facts) == host)?;
+    Some(unreachable(&failure, side, &connection.facts, World::system().now()))
+}
+
+async fn unauthenticated(context: &Context, words: &str) -> Option<String> {
+    for (side, connection) in opened(context) {
+        let again = connection.client.document("/api", JSON).await;
+        if again.is_err_and(|error| error.is_unauthorized()) {
+            return Some(unauthorized(words, side, &connection.facts, World::system().now()));
+        }
+    }
+    None
+}
+
+/// Whether the control plane is none.
+async fn foreign(context: &Context) -> Option<String> {
+    let connection = context.opened.control_plane.get()?;
+    let groups = groups(&connection.client).await?;
+    (!groups.iter().any(|group| group == GROUP)).then(|| not_karmada(&connection.facts))
+}
+
+/// The API groups of a server.
+async fn groups(client: &Client) -> Option<Vec<String>> {
+    let list: Value = serde_json::from_slice(&client.document("/apis", JSON).await.ok()?).ok()?;
+    let name = |group: &Value| group["name"].as_str().map(str::to_owned);
+    Some(list["groups"].as_array()?.iter().filter_map(name).collect())
+}
+
+/// Name and port as in the URL.
+fn authority(facts: &Facts) -> &str {
+    let rest = facts.server().split_once("://").map_or(facts.server(), |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
+}
+
+/// The context and the file that led to the server.
+fn place(facts: &Facts) -> String {
+    match facts.context.as_str() {
+        "" => facts.place.clone(),
+        context => format!("context {context:?} of {}", facts.place),
+    }
+}
+
+fn unreachable(failure: &Failure, side: Side, facts: &Facts, now: Timestamp) -> String {
+    let (host, place, flags, owner) = (authority(facts), place(facts), side.flags(), side.owner());
+    let cannot = format!("Unable to connect to the server {host}");
+    let x509 = "tls: failed to verify certificate: x509";
+    let check = format!("Check the address and that the {owner} runs, or choose another with {flags}.");
+    let (what, next) = match failure {
+        Failure::Refused => {
+            let first =
+                format!("The connection to the server {host} was refused - did you specify the right host or port?");
+            (first, format!("Start the {owner}, or choose another with {flags}."))
+        }
+        Failure::Unresolved(why) => {
+            let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+            (
+                format!("{cannot}: lookup {name}: {why}"),
+                format!("Correct the host name, or choose another {owner} with {flags}."),
+            )
+        }
+        Failure::NoConnection(after) => (format!("{cannot}: no connection within {} s", after.as_secs()), check),
+        Failure::NoAnswer { attempt, after } => {
+            (format!("{cannot}: no answer to {attempt} within {} s", after.as_secs()), check)
+        }
+        Failure::UnknownAuthority => (
+            format!("{cannot}: {x509}: certificate signed by unknown authority"),
+            format!(
+                "The server's certificate is not from the authority that cluster {:?} of the kubeconfig trusts: get the \
+                 kubeconfig of this {owner} again, or choose another with {flags}.",
+                facts.cluster
+            ),
+        ),
+        Failure::Expired { now, ended } => (
+            format!(
+                "{cannot}: {x509}: certificate has expired or is not yet valid: current time {} is after {}",
+                time(*now),
+                time(*ended)
+            ),
+            "Renew the server's certificate.".to_owned(),
+        ),
+        Failure::NotYetValid { now, begins } => (
+            format!(
+                "{cannot}: {x509}: certificate has expired or is not yet valid: current time {} is before {}",
+                time(*now),
+                time(*begins)
+            ),
+            "Check the clock of this machine.".to_owned(),
+        ),
+        Failure::OtherNames { expected, names } if names.is_empty() => (
+            format!("{cannot}: {x509}: certificate is not valid for any names, but wanted to match {expected}"),
+            rename(facts, owner),
+        ),
+        Failure::OtherNames { expected, names } => (
+            format!("{cannot}: {x509}: certificate is valid for {}, not {expected}", names.join(", ")),
+            rename(facts, owner),
+        ),
+        Failure::Certificate(why) => (
+            format!("{cannot}: {x509}: {why}"),
+            format!("Replace the server's certificate, or choose another {owner} with {flags}."),
+        ),
+        Failure::ClientCertificate(alert) => (
+            format!("{cannot}: tls: the server rejected the client certificate: {alert}"),
+            credentials(side, facts, now),
+        ),
+        Failure::Plain => (
+            format!("{cannot}: the server does not speak TLS"),
+            format!(
+                "Correct the address: it begins with https, and the server speaks another protocol. Or choose another {owner} with {flags}."
+            ),
+        ),
+        Failure::Other(why) => (format!("{cannot}: {why}"), check),
+    };
+    format!("{what}\nThe server is that of {place}. {next}\n")
+}
+
+/// What to do about a certificate for other names.
+fn rename(facts: &Facts, owner: &str) -> String {
+    format!(
+        "Use one of these names in `server` of cluster {:?}, or set its `tls-server-name` to one; or add the name to the \
+         certificate of the {owner}.",
+        facts.cluster
+    )
+}
+
+fn unauthorized(words: &str, side: Side, facts: &Facts, now: Timestamp) -> String {
+    let (host, place) = (authority(facts), place(facts));
+    let words = if words.is_empty() { "Unauthorized" } else { words };
+    let next = credentials(side, facts, now);
+    format!("error: You must be logged in to the server {host} ({words})\nThe server is that of {place}. {next}\n")
+}
+
+/// What is wrong with the user's credentials, as far as can be seen here.
+fn credentials(side: Side, facts: &Facts, now: Timestamp) -> String {
+    let (user, owner, flags) = (&facts.user, side.owner(), side.flags());
+    let again = format!("get a new kubeconfig of this {owner}, or choose another with {flags}.");
+    match facts.certificate_ends() {
+        Some(end) if end < now.as_second() => {
+            let end = u64::try_from(end).unwrap_or_default();
+            format!("The client certificate of user {user:?} expired at {}: {again}", time(end))
+        }
+        _ if !facts.has_credentials() => format!("User {user:?} has no credentials: {again}"),
+        _ => format!("It does not accept the credentials of user {user:?}: {again}"),
+    }
+}
+
+fn not_karmada(facts: &Facts) -> String {
+    let (host, place) = (authority(facts), place(facts));
+    let others: Vec<&str> = facts.contexts.iter().map(String::as_str).filter(|name| *name != facts.context).collect();
+    let others = match others.as_slice() {
+        [] => String::new(),
+        several => format!(" Other contexts: {}.", several.join(", ")),
+    };
+    format!(
+        "error: the server {host} is not a Karmada control plane: it does not serve {GROUP}\nThe server is that of \
+         {place}. Choose the kubeconfig of the control plane with --kubeconfig, or its context with \
+         --karmada-context.{others}\n"
+    )
+}
+
+/// As in certificates.
+fn time(seconds: u64) -> String {
+    let at = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    at.map_or_else(|| seconds.to_string(), |at| at.to_string())
+}
