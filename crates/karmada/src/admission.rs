@@ -6,7 +6,8 @@ use apiextensions::defaulting;
 use apimachinery::Status;
 use apiserver::{Admission, AdmissionRequest, Operation};
 use futures::future::BoxFuture;
-use karmada_api::admission::{self, webhooks::Webhook};
+use karmada_api::admission::webhooks::Webhook;
+use karmada_api::admission::{self, Written};
 use serde_json::Value;
 
 use crate::rules::{Asked, Rules};
@@ -69,10 +70,11 @@ impl Admission for KarmadaAdmission {
 
     fn warnings(&self, request: &AdmissionRequest<'_>) -> Vec<String> {
         let named = &request.info.resource;
-        match request.object.as_deref().filter(|_| request.subresource.is_empty()) {
-            Some(object) => admission::warnings(&named.group, &named.kind, object, &self.0.options, true),
-            None => Vec::new(),
-        }
+        let Some(object) = request.object.as_deref().filter(|_| request.subresource.is_empty()) else {
+            return Vec::new();
+        };
+        let (group, kind, old) = (&named.group, &named.kind, request.old);
+        admission::warnings(&Written { group, kind, object, old, is_ours: true }, &self.0.options)
     }
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {

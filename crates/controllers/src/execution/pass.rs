@@ -126,10 +126,13 @@ impl Pass<'_> {
         let had = current || self.had_before();
         let member = match identity::writable(self.context, self.cluster).await {
             Ok(member) => member,
-            // What the member has is unknown until it answers; the Work keeps the state it reported.
-            Err(error @ MemberError::Unrecorded(_)) => return Err(error.into()),
-            Err(error @ MemberError::Unidentified { .. }) if had => return Err(error.into()),
             Err(error) => {
+                self.failed(record.misses);
+                // What the member has is unknown until it answers; the Work keeps the state it reported.
+                let is_unknown = matches!(&error, MemberError::Unidentified { .. }) && had;
+                if is_unknown || matches!(&error, MemberError::Unrecorded(_)) {
+                    return Err(error.into());
+                }
                 let total = self.work.spec.workload.manifests.len();
                 let condition = status::applied(0, total, &[error.to_string()]);
                 return Ok(Dispatched::Failed(Box::new(condition), error.into()));

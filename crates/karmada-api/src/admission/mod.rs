@@ -28,7 +28,7 @@ pub use mutating::mutate;
 pub(crate) use policies::fields as field_selector;
 pub(crate) use shown::text as shown;
 pub use typed::{decodes, encoded};
-pub use warnings::{Place, Row, WARNINGS, warnings};
+pub use warnings::{Place, Row, WARNINGS, Written, warnings};
 pub use webhooks::webhook;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -219,15 +219,39 @@ fn is_empty(list: &Value) -> bool {
     list.as_array().is_none_or(Vec::is_empty)
 }
 
-/// The warnings for an object that is created or updated. Kinds without rows cost the comparison of a few names.
-pub fn warnings(group: &str, kind: &str, object: &Value, options: &Options, ours: bool) -> Vec<String> {
+/// The object of a write, and the server that takes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    pub group: &'a str,
+    pub kind: &'a str,
+    pub object: &'a Value,
+    /// The stored object, on update.
+    pub old: Option<&'a Value>,
+    /// Whether the API server is ours.
+    pub is_ours: bool,
+}
+
+/// The warnings for an object that is created or updated; none for an update of metadata or status alone. Kinds without
+/// rows cost the comparison of a few names.
+pub fn warnings(written: &Written<'_>, options: &Options) -> Vec<String> {
+    let Written { group, kind, object, old, is_ours } = *written;
     let rows = WARNINGS.iter().filter(|row| row.group == group && row.kinds.contains(&kind));
-    let rows = rows.filter(|row| (ours || row.place == Place::Everywhere) && (row.applies)(object, options));
-    rows.map(|row| {
-        let subject = if row.field.is_empty() { kind } else { row.field };
-        format!("{subject}: {}", row.text)
-    })
-    .collect()
+    let rows = rows.filter(|row| (is_ours || row.place == Place::Everywhere) && (row.applies)(object, options));
+    let texts: Vec<String> = rows
+        .map(|row| {
+            let subject = if row.field.is_empty() { kind } else { row.field };
+            format!("{subject}: {}", row.text)
+        })
+        .collect();
+    if !texts.is_empty() && old.is_some_and(|old| !changes_intent(old, object)) { Vec::new() } else { texts }
+}
+
+/// Whether anything but metadata and status differs.
+fn changes_intent(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return true };
+    let is_intent = |name: &&String| !matches!(name.as_str(), "metadata" | "status");
+    let all = || old.keys().chain(new.keys()).filter(is_intent);
+    all().any(|name| old.get(name) != new.get(name))
 }
 
 #[cfg(test)]
@@ -308,7 +332,7 @@ mod tests {
         ] {
             let object = json!({ "spec": spec });
             let found = |options: &Options| {
-                let texts = warnings(group, kind, &object, options, false);
+                let texts = warnings(&Written { group, kind, object: &object, old: None, is_ours: false }, options);
                 texts.iter().filter_map(|text| text.split(':').next()).collect::<Vec<_>>().join(" ")
             };
             assert_eq!((found(&closed).as_str(), found(&OPEN).as_str()), (with_closed, with_open), "{kind} {spec}");
@@ -321,8 +345,23 @@ mod tests {
             ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 1),
         ] {
             let object = json!({ "spec": spec });
-            assert_eq!(warnings(group, kind, &object, &closed, true).len(), expected, "{kind}");
-            assert_eq!(warnings(group, kind, &object, &closed, false).len(), 0, "kube-apiserver acts on {kind}");
+            let count =
+                |is_ours| warnings(&Written { group, kind, object: &object, old: None, is_ours }, &closed).len();
+            assert_eq!((count(true), count(false)), (expected, 0), "{kind}: kube-apiserver acts on it");
+        }
+    }
+
+    #[test]
+    fn updates_of_metadata_and_status_are_quiet() {
+        let stored = json!({"metadata": {"name": "a"}, "spec": {"x": 1}});
+        for (change, expected) in [
+            (json!({"metadata": {"labels": {}}, "spec": {"x": 1}, "status": {}}), 0),
+            (json!({"metadata": {"name": "a"}, "spec": {"x": 2}}), 1),
+            (json!({"metadata": {"name": "a"}}), 1),
+        ] {
+            let (group, kind) = ("remedy.karmada.io", "Remedy");
+            let written = Written { group, kind, object: &change, old: Some(&stored), is_ours: true };
+            assert_eq!(warnings(&written, &Options::default()).len(), expected, "{change}");
         }
     }
 

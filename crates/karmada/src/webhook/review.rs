@@ -4,7 +4,7 @@ use apiextensions::Converter;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use karmada_api::admission::webhooks::Webhook;
-use karmada_api::admission::{self, Denied, Operation};
+use karmada_api::admission::{self, Denied, Operation, Written};
 use karmada_api::work::BindingConverter;
 use serde_json::{Value, json};
 
@@ -103,7 +103,10 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
         let message = rules.validate(asked, object).await?;
         let warnings = match operation {
             Operation::Delete => Vec::new(),
-            _ => admission::warnings(&group, &kind, object, &rules.options, false),
+            _ => {
+                let written = Written { group: &group, kind: &kind, object, old, is_ours: false };
+                admission::warnings(&written, &rules.options)
+            }
         };
         return Ok(Verdict { message, warnings, ..Verdict::default() });
     }

@@ -171,9 +171,11 @@ async fn what_has_no_effect_is_answered_with_a_warning() {
     };
     let policy = |spec: Value| {
         json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
-        "metadata": {"name": "p", "namespace": "default"}, "spec": selecting(spec)})
+        "metadata": {"name": "p", "namespace": "default"}, "spec": spec})
     };
-    let failover = json!({"failover": {"cluster": {"purgeMode": "Directly"}}, "preemption": "Always"});
+    let selectors = json!([{"apiVersion": "v1", "kind": "Secret", "name": "s"}]);
+    let failover = json!({"resourceSelectors": selectors, "failover": {"cluster": {"purgeMode": "Directly"}},
+        "preemption": "Always"});
     let expected = [
         "299 - \"spec.failover.cluster: this version does not move applications away from clusters that fail; change the \
          placement to move them\"",
@@ -184,7 +186,7 @@ async fn what_has_no_effect_is_answered_with_a_warning() {
     let one = format!("{POLICIES}/p");
     let label = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"priority": 1}});
     assert_eq!(send(Method::PATCH, &one, "application/merge-patch+json", label).await, expected);
-    let applied = policy(json!({"preemption": "Always"}));
+    let applied = policy(json!({"resourceSelectors": selectors, "preemption": "Always", "priority": 2}));
     let apply = format!("{one}?fieldManager=test&force=true");
     assert_eq!(send(Method::PATCH, &apply, "application/apply-patch+yaml", applied).await, expected);
     let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration",

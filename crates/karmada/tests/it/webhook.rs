@@ -74,7 +74,7 @@ async fn a_policy_is_filled_in_and_then_judged() {
                    may cause unexpected resources preemption";
     assert_eq!(answer["status"]["message"], message);
     let counted = registry.counters(&webhook::REQUESTS);
-    assert_eq!(counted.value(&["/validate-propagationpolicy", "200"]), 1);
+    assert_eq!(counted.value(&["/validate-propagationpolicy", "200"]), 3);
     assert_eq!(counted.value(&["/validate-propagationpolicy", "403"]), 1);
 }
 
