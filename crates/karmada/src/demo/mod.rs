@@ -10,7 +10,7 @@ use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use controllers::Settings;
 use propagation::cluster_status::Thresholds;
 use simulator::MemberOptions;
@@ -73,16 +73,32 @@ pub async fn run_in(
     ended: impl Future<Output = anyhow::Result<()>>,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let members = directory.join("members");
-    let members = SimulatedMembers::start_interruptible(&members, options.members.clone(), Kind::Memory, world).await?;
-    let plane = ControlPlane::start_beside(members, &plane_options(options, directory), world).await?;
+    tokio::pin!(ended);
+    let plane = tokio::select! {
+        biased;
+        ended = &mut ended => return interrupted(ended, options),
+        plane = start(directory, options, world) => plane?,
+    };
     let result = tokio::select! {
         biased;
-        ended = ended => ended,
+        ended = &mut ended => interrupted(ended, options),
         result = show(&plane, options, begun, screen, world) => result,
     };
     plane.stop().await?;
     result
+}
+
+/// A signal is the usual end, but not of a story that should have been observed to its end.
+fn interrupted(ended: anyhow::Result<()>, options: &Options) -> anyhow::Result<()> {
+    ended?;
+    ensure!(!options.exit, "interrupted before the story was over");
+    Ok(())
+}
+
+async fn start(directory: &Path, options: &Options, world: &World) -> anyhow::Result<ControlPlane> {
+    let members = directory.join("members");
+    let members = SimulatedMembers::start_interruptible(&members, options.members.clone(), Kind::Memory, world).await?;
+    ControlPlane::start_beside(members, &plane_options(options, directory), world).await
 }
 
 async fn show(

@@ -21,11 +21,11 @@ const DRIFTED: i64 = 5;
 
 /// The story so far.
 pub struct Story<'a> {
-    pub plane: &'a ControlPlane,
-    pub screen: &'a mut Screen,
-    pub begun: Instant,
+    plane: &'a ControlPlane,
+    screen: &'a mut Screen,
+    begun: Instant,
     /// How long each act may take.
-    pub patience: Duration,
+    patience: Duration,
     observed: Option<Observed>,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Story<'a> {
         let meanwhile = format!("meanwhile nginx is scaled to {DRIFTED} inside {lost}");
         self.act("Stopped", &format!("the API server of {lost}; {meanwhile}"));
         let placement = halves(chosen);
-        let view = self.observe("the loss to be noticed", |view| view.not_lost(lost, &placement)).await?;
+        let view = self.observe("the loss to be noticed", |view| view.not_lost(lost, &placement, DRIFTED)).await?;
         let readiness = view.member(lost).map(Member::readiness).unwrap_or_default();
         let kept = format!("nginx stays assigned to {}, nothing is deleted", chosen.join(" and "));
         self.saw(Tone::Bad, "Observed", &format!("{lost} {readiness}; {kept}"));

@@ -58,8 +58,9 @@ impl View {
         (ready != desired).then(|| format!("the Deployment's status reports {ready} of {desired} replicas ready"))
     }
 
-    /// What is missing until `lost` is reported as not Ready while nothing of the application was moved or deleted.
-    pub fn not_lost(&self, lost: &str, placement: &Placement) -> Option<String> {
+    /// What is missing until `lost` is reported as not Ready while nothing of the application was moved or deleted, and the
+    /// Deployment in it was scaled to `drifted`.
+    pub fn not_lost(&self, lost: &str, placement: &Placement, drifted: i64) -> Option<String> {
         for member in &self.members {
             let name = &member.name;
             match (name == lost, member.is_ready()) {
@@ -75,6 +76,12 @@ impl View {
             }
             if expected.is_some() && (member.applied.is_none() || member.replicas.is_none()) {
                 return Some(format!("cluster {name} no longer holds the Deployment or its Work"));
+            }
+            if name == lost
+                && let Some((_, desired)) = member.replicas
+                && desired != drifted
+            {
+                return Some(format!("the Deployment in cluster {name} has {desired} replicas instead of {drifted}"));
             }
         }
         None
@@ -213,14 +220,15 @@ mod tests {
         let missing = |change: fn(&mut View)| {
             let mut view = complete();
             unreachable(&mut view, 1);
+            view.members[1].replicas = Some((5, 5));
             change(&mut view);
-            view.not_lost("member2", &placement()).unwrap_or_default()
+            view.not_lost("member2", &placement(), 5).unwrap_or_default()
         };
         let table = [
             missing(|_| {}),
             missing(|view| view.members[1].ready = Some(("Unknown".into(), "ClusterStatusUnknown".into()))),
-            missing(|view| view.members[1].replicas = Some((5, 5))),
-            missing(|view| view.members[1] = member("member2", Some(2), Some((2, 2)))),
+            missing(|view| view.members[1].replicas = Some((2, 2))),
+            missing(|view| view.members[1] = member("member2", Some(2), Some((5, 5)))),
             missing(|view| unreachable(view, 0)),
             missing(|view| view.members[1].assigned = None),
             missing(|view| view.members[0].assigned = Some(4)),
@@ -231,7 +239,7 @@ mod tests {
         expect![[r#"
 
 
-
+            the Deployment in cluster member2 has 2 replicas instead of 5
             cluster member2 is still Ready
             cluster member1 is not Ready: ClusterNotReachable
             cluster member2 has no replicas assigned instead of 2

@@ -104,6 +104,17 @@ async fn an_act_that_is_not_observed_ends_the_demo_with_what_is_missing() {
     assert_eq!(text.lines().count(), 3, "{text}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_interrupted_story_was_not_observed() {
+    for (exit, expected) in [(true, Some("interrupted before the story was over")), (false, None)] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+        let (options, mut screen) = (Options { exit, ..options() }, Screen::new(Written::default(), false));
+        let ended = demo::run_in(directory.path(), &options, &mut screen, &world, std::future::ready(Ok(()))).await;
+        assert_eq!(ended.err().map(|error| error.to_string()).as_deref(), expected);
+    }
+}
+
 #[test]
 fn the_program_writes_plain_lines_into_a_pipe_and_no_logs() {
     let output =
