@@ -174,10 +174,10 @@ fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
     let path = files.database();
     let failed = database::failed(&path);
     let store = database::random_identifier(db).map_err(&failed)?;
-    let revision = if kind == Kind::Old { upgrade::revision(db).map_err(&failed)? } else { 1 };
+    // Nothing is acknowledged by it yet: what there is of an old store has no digest before it is upgraded.
     let content = Content {
         store,
-        acknowledged: Acknowledged { revision, ..Acknowledged::default() },
+        acknowledged: Acknowledged { revision: 1, ..Acknowledged::default() },
         unsynced: false,
         creating: kind == Kind::Empty,
     };

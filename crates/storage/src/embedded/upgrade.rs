@@ -11,8 +11,7 @@ use crate::Revision;
 /// The version before checksums.
 pub(super) const FORMAT: i64 = 1;
 
-/// What is known of a store of format 1 before it is upgraded.
-pub(super) fn revision(db: &Connection) -> Result<Revision, Fault> {
+fn revision(db: &Connection) -> Result<Revision, Fault> {
     let newest: Option<i64> = db.query_row("SELECT max(id) FROM log", (), |row| row.get(0))?;
     let oldest = figure(db, "oldest")?.cast_unsigned();
     Ok(newest.map_or(1, revision_of).max(oldest).max(1))

@@ -152,6 +152,69 @@ async fn a_second_opener_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn its_files_are_private_and_a_start_makes_none() {
+    use std::os::unix::fs::PermissionsExt;
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("data/store");
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let names = || {
+        let entries = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap());
+        let mut names: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let store = open(&dir).await;
+    write(&store, put("/a", 10)).await.unwrap();
+    assert_eq!(std::fs::metadata(&dir).unwrap().permissions().mode() & 0o777, 0o700);
+    for name in names().into_iter().filter(|name| name != "store.lock") {
+        let mode = std::fs::metadata(dir.join(&name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{}", name.display());
+    }
+    let while_open = names();
+    store.close().await.unwrap();
+    // Those that the next start would have to make on a full disk.
+    assert_eq!(names(), while_open);
+    assert_eq!(std::fs::metadata(dir.join("store.sqlite-wal")).unwrap().len(), 0, "the log is empty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scrub_finds_what_no_read_has_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    for n in 0..3 {
+        write(&store, Op::Put { key: "/a".into(), value: format!("needle{n}").into(), lease: None }).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let path = dir.path().join("store.sqlite");
+    let file = std::fs::read(&path).unwrap();
+    let at = file.windows(7).position(|window| window == b"needle1").unwrap();
+    overwrite(&path, at as u64, b"m");
+    let store = open(dir.path()).await;
+    let found = store.damage_found();
+    assert!(store.get("/a".into(), None).await.unwrap().is_some(), "the newest value is whole");
+    assert_eq!(store.stats().damaged, 0);
+    // A minute after the start.
+    assert!(found.await);
+    let [damage] = &store.damages()[..] else { panic!("{:?}", store.damages()) };
+    assert_eq!(
+        damage.to_string(),
+        "the stored value of /a is damaged (row 196608 (revision 3, change 0): the checksum does not match)"
+    );
+    assert_eq!(store.get("/a".into(), Some(3)).await, Err(Error::Damaged(damage.clone())));
+    assert!(store.verify().await.is_err());
+    let found = store.damage_found();
+    assert!(found.await);
+    // Everything else goes on.
+    write(&store, put("/b", 1)).await.unwrap();
+    store.close().await.unwrap();
+    let store = open(dir.path()).await;
+    let found = store.damage_found();
+    store.close().await.unwrap();
+    assert!(!found.await, "the store was closed before");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_damaged_file_is_named() {
     let prepared = async || {
         let dir = tempfile::tempdir().unwrap();
@@ -237,6 +300,10 @@ async fn a_full_disk_refuses_writes_until_there_is_space() {
         }
     }
     let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
+    assert_eq!(store.range(all.clone()).await.unwrap().count as u64, written);
+    store.close().await.unwrap();
+    // The disk is as full as before: a start needs no room to read.
+    let store = open(&dir).await;
     assert_eq!(store.range(all.clone()).await.unwrap().count as u64, written);
     std::fs::remove_file(&ballast).unwrap();
     for _ in 0..20 {
