@@ -65,7 +65,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let (data, engine, served) = if DataDir::is_used(&options.data_dir) {
         futures::try_join!(open_data(options, world), open_engine(options, true), served(options))?
     } else {
-        // The store first: certificates tell the next start that there is one.
+        // The store first: the next start infers from the certificates that there is one.
         let (engine, served) = futures::try_join!(open_engine(options, false), served(options))?;
         (open_data(options, world).await?, engine, served)
     };

@@ -20,7 +20,7 @@ const CONCURRENT: usize = 32;
 /// How often is looked whether instances that wait for finalizers are gone.
 const RECHECK: Duration = Duration::from_millis(500);
 
-/// The same, where instances cannot be read: that changes when somebody restores or deletes them.
+/// The same, where instances cannot be read: that changes when the store is restored.
 const UNREADABLE: Duration = Duration::from_secs(30);
 
 impl Definitions {

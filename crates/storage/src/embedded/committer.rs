@@ -13,8 +13,9 @@ use tokio::time::Instant;
 
 use super::Inner;
 use super::checksum::lease_digest;
+use super::connection;
 use super::database::{self, Fault};
-use super::mark::{Acknowledged, Mark};
+use super::mark::Mark;
 use super::recent::Recent;
 use super::schema::Number;
 use crate::plan::{Plan, plan};
@@ -284,52 +285,6 @@ impl Inner {
         Ok((outcomes, revisions))
     }
 
-    /// What follows each commit, before it is acknowledged.
-    fn note_commit(
-        &self,
-        writer: &mut Writer,
-        ledger: Ledger,
-        revision: Revision,
-        (revisions, bytes): (u64, u64),
-    ) -> Result<()> {
-        writer.ledger = ledger;
-        // A small commit still writes the pages on the way to its rows.
-        writer.unmoved_bytes += bytes + 16_384;
-        writer.unsynced |= !writer.syncs;
-        self.counters.batches.fetch_add(1, Relaxed);
-        self.counters.syncs.fetch_add(u64::from(writer.syncs), Relaxed);
-        self.counters.revisions.fetch_add(revisions, Relaxed);
-        self.counters.bytes.fetch_add(bytes, Relaxed);
-        self.counters.largest_batch.fetch_max(revisions, Relaxed);
-        if writer.syncs { self.acknowledge(writer, revision) } else { Ok(()) }
-    }
-
-    /// Notes what is on the disk as acknowledged. A sync of the note follows within a second.
-    fn acknowledge(&self, writer: &mut Writer, revision: Revision) -> Result<()> {
-        let Ledger { digest, asides, .. } = writer.ledger;
-        let noted = writer.mark.acknowledge(Acknowledged { revision, digest, asides });
-        self.mark_written(noted)?;
-        if !self.mark_unsynced.swap(true, Relaxed) {
-            self.housekeeping.notify_one();
-        }
-        Ok(())
-    }
-
-    /// A file system that copies on write may lack the space for a note. The commit itself is on the disk.
-    fn mark_written(&self, written: std::io::Result<()>) -> Result<()> {
-        match written {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                tracing::warn!(path = %self.path.display(), %error, "cannot note what was acknowledged");
-                Ok(())
-            }
-            Err(error) => {
-                let why = format!("{}: cannot note what was acknowledged: {error}", self.path.display());
-                Err(Error::Failed(why.into()))
-            }
-        }
-    }
-
     /// Runs `statements` in a durable transaction of its own.
     fn aside(
         &self,
@@ -357,28 +312,6 @@ impl Inner {
         self.may_write()?;
         let changed = self.change_syncs(writer, wanted);
         changed.inspect_err(|error| self.stop_on_failure(error))
-    }
-
-    /// The mark tells, durably, that the end of the log may be torn, before that can be so.
-    fn change_syncs(&self, writer: &mut Writer, wanted: bool) -> Result<()> {
-        if !wanted {
-            self.mark_written(writer.mark.set_unsynced(true))?;
-            self.counters.mark_syncs.fetch_add(1, Relaxed);
-        }
-        database::sync_commits(&writer.db, wanted, writer.unsynced).map_err(database::failed(&self.path))?;
-        writer.syncs = wanted;
-        if !wanted {
-            return Ok(());
-        }
-        let wrote = std::mem::take(&mut writer.unsynced);
-        self.counters.syncs.fetch_add(u64::from(wrote), Relaxed);
-        if wrote || writer.mark.content().unsynced {
-            let revision = self.shared.lock().revision;
-            self.acknowledge(writer, revision)?;
-            self.mark_written(writer.mark.set_unsynced(false))?;
-            self.counters.mark_syncs.fetch_add(1, Relaxed);
-        }
-        Ok(())
     }
 
     fn grant(&self, writer: &mut Writer, ttl: u64) -> Result<LeaseId> {
@@ -474,14 +407,14 @@ impl Inner {
         *self.checkpointer.lock() = None;
         self.readers.lock().clear();
         let quiet = db.execute_batch("PRAGMA busy_timeout=0;");
-        if let Err(error) = quiet.and_then(|()| database::empty_log(db).map(drop)) {
+        if let Err(error) = quiet.and_then(|()| connection::empty_log(db).map(drop)) {
             tracing::debug!(path = %self.path.display(), %error, "the log stays as it is");
         }
     }
 
     /// Failure is no harm to the data: it stays in the log file, and the next checkpoint tries again.
     pub(super) fn checkpoint(&self, db: &Connection) {
-        match database::checkpoint(db) {
+        match connection::checkpoint(db) {
             // The main file, and the log file's header when it begins anew.
             Ok(_) => drop(self.counters.syncs.fetch_add(2, Relaxed)),
             Err(error) => tracing::warn!(path = %self.path.display(), %error, "cannot checkpoint the store"),

@@ -1,26 +1,15 @@
-//! The SQLite file: how it is opened, and the statements on its tables (`schema`). Blocking; knows nothing of queues and
-//! watchers. Every row that is read is verified.
+//! The statements on the tables of the SQLite file (`schema`). Blocking; knows nothing of queues and watchers. Every row
+//! that is read is verified.
 
-use std::fs::{self, File};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use bytes::Bytes;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, ffi};
 
 use super::checksum::{Entry, PLACE_BITS, revision_of, row_name};
 use super::schema::{self, APPLICATION_ID, FORMAT, Number};
 use super::upgrade;
 use crate::{Change, Damage, Error, KeyRange, KeyValue, LeaseId, Result, Revision};
-
-/// Which of the connections to the file this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Writer,
-    Reader,
-    Checkpointer,
-}
 
 /// What a store finds when it opens its file.
 #[derive(Debug)]
@@ -72,45 +61,6 @@ pub(super) fn failed<F: Into<Fault>>(path: &Path) -> impl Fn(F) -> Error {
     }
 }
 
-/// Opens the file, which is created by the writer only.
-pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Result<Connection> {
-    let open = || -> rusqlite::Result<Connection> {
-        let db = Connection::open(path)?;
-        // The store moves the log itself when it closes. SQLite would do it also for a log that is refused, which would
-        // destroy what can still be saved; and it would remove the side files, which a start on a full disk cannot make.
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        // Memory: 2 MiB for the writer, whose lookups mostly hit the operating system's cache; less for the others.
-        let cache_kib = if role == Role::Writer { 2048 } else { 512 };
-        db.execute_batch(&format!(
-            "PRAGMA busy_timeout=10000; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;
-             PRAGMA journal_size_limit=16777216; PRAGMA cell_size_check=ON;
-             PRAGMA cache_size=-{cache_kib}; PRAGMA query_only={};",
-            role == Role::Reader
-        ))?;
-        db.set_prepared_statement_cache_capacity(32);
-        // Plans do not depend on the values bound; without this, statements are compiled again for each of them.
-        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        if let Some(quota) = quota_bytes {
-            let page_size: i64 = db.query_row("PRAGMA page_size", (), |row| row.get(0))?;
-            db.query_row(&format!("PRAGMA max_page_count={}", quota / page_size.max(1).cast_unsigned()), (), |_| {
-                Ok(())
-            })?;
-        }
-        Ok(db)
-    };
-    open().map_err(failed(path))
-}
-
-/// Creates the file readable by its owner alone: it holds secrets. SQLite gives its side files the same mode.
-pub(super) fn create_file(path: &Path) -> Result<()> {
-    let attempt = || {
-        fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
-    };
-    attempt()
-        .map_err(|error: std::io::Error| Error::Failed(format!("cannot create {}: {error}", path.display()).into()))
-}
-
 /// What a database file is before anything is done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -119,7 +69,7 @@ pub(super) enum Kind {
     Present,
 }
 
-/// Tells what the file is; refuses one of a later version, or of another program.
+/// Finds out the format of the file; refuses one of a later version, or of another program.
 pub(super) fn kind(db: &Connection) -> Result<Kind, Fault> {
     let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0));
     match (pragma("application_id")?, pragma("user_version")?, pragma("page_count")?) {
@@ -144,25 +94,6 @@ pub(super) fn create(db: &mut Connection, store: i64) -> Result<(), Fault> {
     let txn = db.transaction()?;
     schema::create_tables(&txn, store)?;
     Ok(txn.commit()?)
-}
-
-/// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read. The log
-/// file is moved into the main file and emptied: what is not there cannot be damaged.
-pub(super) fn check_length(db: &Connection, path: &Path) -> Result<()> {
-    match empty_log(db).map_err(failed(path)) {
-        Ok(true) => {}
-        // The disk is full: the main file is rightly shorter than it will be, and reads work all the same.
-        Ok(false) | Err(Error::NoSpace) => return Ok(()),
-        Err(error) => return Err(error),
-    }
-    let pages = |name| db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0)).map_err(failed(path));
-    let expected = (pages("page_count")? * pages("page_size")?).cast_unsigned();
-    let length = fs::metadata(path).map_or(0, |data| data.len());
-    if length < expected {
-        let message = format!("{}: the file has {length} bytes where {expected} are expected", path.display());
-        return Err(Error::Failed(message.into()));
-    }
-    Ok(())
 }
 
 /// The first row identifier after all of `revision`'s.
@@ -458,28 +389,6 @@ pub(super) fn sweep(db: &Connection, swept: i64, oldest: Revision, limit: usize)
     let row = rows.last().filter(|_| rows.len() == limit).map_or(end, |(id, ..)| *id);
     Number::Swept.set(db, row)?;
     Ok(Swept { row, removed })
-}
-
-/// Whether each commit syncs the log file. With `unsynced` commits in it the format number is written again: the sync of
-/// that is one of all the file.
-pub(super) fn sync_commits(db: &Connection, wanted: bool, unsynced: bool) -> rusqlite::Result<()> {
-    match (wanted, unsynced) {
-        (false, _) => db.execute_batch("PRAGMA synchronous=NORMAL;"),
-        (true, false) => db.execute_batch("PRAGMA synchronous=FULL;"),
-        (true, true) => db.execute_batch(&format!("PRAGMA synchronous=FULL; PRAGMA user_version={FORMAT};")),
-    }
-}
-
-/// Moves the log file's content into the main file as far as readers allow. Returns whether all of it was moved.
-pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
-    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| {
-        Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
-    })
-}
-
-/// Moves the log file's content into the main file and cuts it to nothing. Returns whether that was possible.
-pub(super) fn empty_log(db: &Connection) -> rusqlite::Result<bool> {
-    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| Ok(row.get::<_, i64>(0)? == 0))
 }
 
 /// SQLite's own check of the file; names the first thing that is wrong.

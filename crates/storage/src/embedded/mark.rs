@@ -1,6 +1,6 @@
 //! The mark of what was acknowledged (`store.mark`), beside the database and its log.
 //!
-//! The log alone cannot tell a commit that was acknowledged and then lost from one that never was. The mark can: it is
+//! The log alone does not distinguish a commit that was acknowledged and then lost from one that never was. The mark does: it is
 //! written after each commit is on the disk and before it is acknowledged, without a sync of its own, which follows
 //! within a second. After a crash of the process it therefore names the last acknowledged commit; after a power failure
 //! one that is at most a second older. It also names the store, so that a file of another store is not taken for it.

@@ -6,8 +6,10 @@
 //! proves the index of keys when the store opens, `database` verifies each row that it reads, and `scrub` verifies
 //! everything in the background. docs/data-integrity.md describes what a damaged store does.
 
+mod acknowledgement;
 mod checksum;
 mod committer;
+mod connection;
 mod database;
 mod directory;
 mod housekeeping;

@@ -10,7 +10,8 @@ use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::committer::{Ledger, Queue, Writer};
-use super::database::{self, Kind, Recovered, Role};
+use super::connection::{self, Role};
+use super::database::{self, Kind, Recovered};
 use super::directory::{self, Files, Opened};
 use super::mark::{Acknowledged, Content, Found, Mark};
 use super::recent::Recent;
@@ -37,11 +38,11 @@ impl Inner {
         if !files.loss_is_accepted() {
             check_log(&files, &marked, log.as_ref())?;
         }
-        database::create_file(&path)?;
-        let mut db = database::connect(&path, Role::Writer, options.quota_bytes)?;
+        connection::create_file(&path)?;
+        let mut db = connection::connect(&path, Role::Writer, options.quota_bytes)?;
         let (found, mark) = recover(&mut db, &files, (&marked, log.as_ref()), new)?;
-        database::check_length(&db, &path)?;
-        let checkpointer = database::connect(&path, Role::Checkpointer, options.quota_bytes)?;
+        connection::check_length(&db, &path)?;
+        let checkpointer = connection::connect(&path, Role::Checkpointer, options.quota_bytes)?;
         let mut leases = Leases::after(found.last_lease);
         // The time a lease had left is not recorded: as with etcd, a restart gives it its whole time again.
         found.leases.iter().for_each(|(id, ttl)| leases.insert(*id, *ttl, Instant::now()));
@@ -197,10 +198,8 @@ fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
 fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found: &Recovered) -> Result<()> {
     let (mark, database) = (files.mark(), files.database());
     let why = match marked {
-        Found::Missing => Some(format!("{} is missing: nothing tells which writes were acknowledged", mark.display())),
-        Found::Unreadable => {
-            Some(format!("{} is damaged: nothing tells which writes were acknowledged", mark.display()))
-        }
+        Found::Missing => Some(format!("{} is missing: which writes were acknowledged is unknown", mark.display())),
+        Found::Unreadable => Some(format!("{} is damaged: which writes were acknowledged is unknown", mark.display())),
         Found::Readable(content) => differs(content, found).map(|why| format!("{}: {why}", database.display())),
     };
     let Some(why) = why else { return Ok(()) };

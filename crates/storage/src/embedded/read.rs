@@ -7,7 +7,8 @@ use std::sync::{Arc, Weak};
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use super::database::{self, Fault, Ranged, Role};
+use super::connection::{self, Role};
+use super::database::{self, Fault, Ranged};
 use super::{Inner, Shared, schema};
 use crate::feed::{BATCH_CHANGES, Cursor, Next};
 use crate::{
@@ -39,7 +40,7 @@ impl Inner {
             Some(db) => db,
             None => {
                 self.opened.check()?;
-                database::connect(&self.path, Role::Reader, None)?
+                connection::connect(&self.path, Role::Reader, None)?
             }
         };
         let result = read(&db).map_err(|fault| self.noted(database::failed(&self.path)(fault)));

@@ -17,7 +17,7 @@ fn revision(db: &Connection) -> Result<Revision, Fault> {
     Ok(newest.map_or(1, revision_of).max(oldest).max(1))
 }
 
-/// Copies everything into the tables of the present format. Nothing but SQLite's own check can tell whether the old rows
+/// Copies everything into the tables of the present format. Only SQLite's own check shows whether the old rows
 /// are sound.
 pub(super) fn run(db: &mut Connection, store: i64) -> Result<(), Fault> {
     let report: String = db.query_row("PRAGMA integrity_check(1)", (), |row| row.get(0))?;

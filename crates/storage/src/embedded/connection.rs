@@ -1,0 +1,100 @@
+//! The connections to the SQLite file, and what concerns the file rather than its tables: syncs, and its log.
+
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::database::failed;
+use super::schema::FORMAT;
+use crate::{Error, Result};
+
+/// Which of the connections to the file this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Writer,
+    Reader,
+    Checkpointer,
+}
+
+/// Opens the file, which is created by the writer only.
+pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Result<Connection> {
+    let open = || -> rusqlite::Result<Connection> {
+        let db = Connection::open(path)?;
+        // The store moves the log itself when it closes. SQLite would do it also for a log that is refused, which would
+        // destroy what can still be saved; and it would remove the side files, which a start on a full disk cannot make.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        // Memory: 2 MiB for the writer, whose lookups mostly hit the operating system's cache; less for the others.
+        let cache_kib = if role == Role::Writer { 2048 } else { 512 };
+        db.execute_batch(&format!(
+            "PRAGMA busy_timeout=10000; PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0;
+             PRAGMA journal_size_limit=16777216; PRAGMA cell_size_check=ON;
+             PRAGMA cache_size=-{cache_kib}; PRAGMA query_only={};",
+            role == Role::Reader
+        ))?;
+        db.set_prepared_statement_cache_capacity(32);
+        // Plans do not depend on the values bound; without this, statements are compiled again for each of them.
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        if let Some(quota) = quota_bytes {
+            let page_size: i64 = db.query_row("PRAGMA page_size", (), |row| row.get(0))?;
+            db.query_row(&format!("PRAGMA max_page_count={}", quota / page_size.max(1).cast_unsigned()), (), |_| {
+                Ok(())
+            })?;
+        }
+        Ok(db)
+    };
+    open().map_err(failed(path))
+}
+
+/// Creates the file readable by its owner alone: it holds secrets. SQLite gives its side files the same mode.
+pub(super) fn create_file(path: &Path) -> Result<()> {
+    let attempt = || {
+        fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    };
+    attempt()
+        .map_err(|error: std::io::Error| Error::Failed(format!("cannot create {}: {error}", path.display()).into()))
+}
+
+/// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read. The log
+/// file is moved into the main file and emptied: what is not there cannot be damaged.
+pub(super) fn check_length(db: &Connection, path: &Path) -> Result<()> {
+    match empty_log(db).map_err(failed(path)) {
+        Ok(true) => {}
+        // The disk is full: the main file is rightly shorter than it will be, and reads work all the same.
+        Ok(false) | Err(Error::NoSpace) => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    let pages = |name| db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0)).map_err(failed(path));
+    let expected = (pages("page_count")? * pages("page_size")?).cast_unsigned();
+    let length = fs::metadata(path).map_or(0, |data| data.len());
+    if length < expected {
+        let message = format!("{}: the file has {length} bytes where {expected} are expected", path.display());
+        return Err(Error::Failed(message.into()));
+    }
+    Ok(())
+}
+
+/// Whether each commit syncs the log file. With `unsynced` commits in it the format number is written again: the sync of
+/// that is one of all the file.
+pub(super) fn sync_commits(db: &Connection, wanted: bool, unsynced: bool) -> rusqlite::Result<()> {
+    match (wanted, unsynced) {
+        (false, _) => db.execute_batch("PRAGMA synchronous=NORMAL;"),
+        (true, false) => db.execute_batch("PRAGMA synchronous=FULL;"),
+        (true, true) => db.execute_batch(&format!("PRAGMA synchronous=FULL; PRAGMA user_version={FORMAT};")),
+    }
+}
+
+/// Moves the log file's content into the main file as far as readers allow. Returns whether all of it was moved.
+pub(super) fn checkpoint(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", (), |row| {
+        Ok(row.get::<_, i64>(0)? == 0 && row.get::<_, i64>(1)? == row.get::<_, i64>(2)?)
+    })
+}
+
+/// Moves the log file's content into the main file and cuts it to nothing. Returns whether that was possible.
+pub(super) fn empty_log(db: &Connection) -> rusqlite::Result<bool> {
+    db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |row| Ok(row.get::<_, i64>(0)? == 0))
+}
