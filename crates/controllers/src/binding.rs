@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::meta::{Condition, ObjectMeta};
+use apimachinery::{ApiResource, Object, ObjectKey, raw_json};
 use client::{DeleteOptions, Patch, PatchOptions};
 use controller_runtime::{Event, Involved, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
-use karmada_api::constants::events;
+use karmada_api::constants::{conditions, events};
 use karmada_api::policy::v1alpha1::ResourceSelector;
 use karmada_api::scope::{Binding, Override, Scope};
 use karmada_api::work::v1alpha1::Work;
@@ -22,6 +23,7 @@ use crate::error::{During, Error, Result, all, decoded};
 use crate::execution::asks_anew;
 use crate::metrics::result;
 use crate::strays::{Origin, Strays};
+use crate::unrendered::Failures;
 use crate::{Context, templates};
 
 /// While a copy that is purged directly is still there, nothing is dispatched (upstream's period).
@@ -41,9 +43,12 @@ pub(crate) async fn run(context: Context) {
         }
     });
     for scope in Scope::ALL {
-        let keys = queue.clone();
+        let (keys, noting) = (queue.clone(), context.clone());
         context.bindings(scope).subscribe(move |event| {
             let initial = matches!(event, Event::Added { initial: true, .. });
+            if initial && !is_fully_applied(event.object()) {
+                noting.unrendered.expect(event.object().key());
+            }
             if asks_anew(event) {
                 let priority = if initial { Priority::Low } else { Priority::Normal };
                 keys.add_with(event.object().key(), priority);
@@ -112,7 +117,23 @@ fn may_concern(policy: &Override, resource: &ObjectReference) -> bool {
     selectors.is_empty() || selectors.iter().any(may_match)
 }
 
+/// As its status has it.
+fn is_fully_applied(binding: &Object) -> bool {
+    let status = binding.member("status");
+    let list = status.and_then(|status| raw_json::member(&status, "conditions").map(|span| status.slice(span)));
+    let list: Vec<Condition> = list.and_then(|list| serde_json::from_slice(&list).ok()).unwrap_or_default();
+    list.iter().any(|it| it.type_ == conditions::FULLY_APPLIED && it.status == "True")
+}
+
 async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Result<Next> {
+    let mut failures = Failures::new();
+    let outcome = sync(context, strays, key, &mut failures).await;
+    context.unrendered.note(key, failures);
+    outcome
+}
+
+/// One pass; `failures` are the clusters whose Work cannot be rendered.
+async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mut Failures) -> Result<Next> {
     let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else {
         return delete_strays(context, strays, key).await;
     };
@@ -148,7 +169,7 @@ async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Resul
     let subjects = [Involved::from(&*object), Involved::from(&*template)];
     let kind = Binding::kind(binding.scope);
     let started = tokio::time::Instant::now();
-    let outcome = ensure_works(context, strays, &binding, &template).await;
+    let outcome = ensure_works(context, strays, &binding, &template, failures).await;
     context.metrics.sync_work.took(&[result(&outcome)], started.elapsed());
     match outcome {
         Ok(()) => {
@@ -231,7 +252,13 @@ async fn delete_strays(context: &Context, strays: &Strays, key: &ObjectKey) -> R
     Ok(Next::Done)
 }
 
-async fn ensure_works(context: &Context, strays: &Strays, binding: &Binding, template: &Object) -> Result<()> {
+async fn ensure_works(
+    context: &Context,
+    strays: &Strays,
+    binding: &Binding,
+    template: &Object,
+    failures: &mut Failures,
+) -> Result<()> {
     let tree = decoded(template, template.to_tree())?;
     let targets = works::targets(&binding.spec).into_iter();
     let known =
@@ -244,6 +271,14 @@ async fn ensure_works(context: &Context, strays: &Strays, binding: &Binding, tem
         works::render(binding, Template(&tree), inputs)
     });
     let rendered = rendered.await;
+    for error in rendered.iter().filter_map(|rendered| rendered.as_ref().err()) {
+        if let Some(cluster) = error.uncorrected() {
+            failures.insert(cluster.to_owned(), error.to_string());
+        }
+        if let works::Error::Override(error) = error {
+            tell_broken(context, binding, template, &overrides, error);
+        }
+    }
     let writes = rendered.into_iter().map(|work| async {
         match work {
             Ok(Rendered { cluster, work, applied }) => {
@@ -254,11 +289,6 @@ async fn ensure_works(context: &Context, strays: &Strays, binding: &Binding, tem
                     tell_applied(context, template, &cluster, &applied);
                 }
                 Ok(())
-            }
-            Err(works::Error::Override(error)) => {
-                let recorder = context.recorder.for_component(OVERRIDES);
-                recorder.warning(template, events::APPLY_OVERRIDE_POLICY_FAILED, error.attempt());
-                Err(Error::Wait(error.to_string()))
             }
             Err(error) => Err(Error::Wait(error.to_string())),
         }
@@ -274,6 +304,35 @@ fn origin(binding: &Binding) -> Origin {
 
 /// The component that events about overrides come from.
 const OVERRIDES: &str = "override-manager";
+
+/// Events about an override that cannot be applied: upstream's on the template, and with the cause on the binding and on the
+/// policy, which is where it has to be corrected.
+fn tell_broken(
+    context: &Context,
+    binding: &Binding,
+    template: &Object,
+    policies: &[Override],
+    error: &overrides::Error,
+) {
+    let recorder = context.recorder.for_component(OVERRIDES);
+    recorder.warning(template, events::APPLY_OVERRIDE_POLICY_FAILED, error.attempt());
+    let about = |resource: ApiResource, metadata: &ObjectMeta| Involved {
+        api_version: resource.api_version(),
+        kind: resource.kind,
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+        resource_version: metadata.resource_version.clone(),
+    };
+    let of_binding = about(Binding::api_resource(binding.scope), &binding.metadata);
+    recorder.warning(of_binding, events::APPLY_OVERRIDE_POLICY_FAILED, error.to_string());
+    let broken = policies.iter().find(|policy| policy.scope == error.scope && policy.key() == error.policy);
+    if let Some(policy) = broken {
+        let of_policy = about(Override::api_resource(policy.scope), &policy.metadata);
+        let what = format!("{} {}", binding.spec.resource.kind, template.key());
+        recorder.warning(of_policy, events::APPLY_OVERRIDE_POLICY_FAILED, format!("{what}: {error}"));
+    }
+}
 
 /// One event for each rule that went into a Work just written.
 fn tell_applied(context: &Context, template: &Object, cluster: &str, applied: &AppliedOverrides) {

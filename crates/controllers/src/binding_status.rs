@@ -4,19 +4,23 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::meta::Condition;
 use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
 use client::{Patch, PatchOptions};
 use controller_runtime::{Event, Informer, Next, Priority, run_workers};
+use karmada_api::ApiType;
 use karmada_api::constants::{conditions, events};
+use karmada_api::names;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
+use karmada_api::work::v1alpha2::ResourceBindingStatus;
 use parking_lot::Mutex;
 use propagation::status;
 use serde_json::json;
 
 use crate::error::{During, Error, Result, decoded};
 use crate::execution::SECOND_LOOK;
-use crate::{Context, binding, templates};
+use crate::{Context, binding, execution, templates};
 
 /// Bindings by their permanent id, which their Works carry.
 const BY_ID: &str = "permanent-id";
@@ -59,6 +63,7 @@ fn changes_report(event: &Event) -> bool {
 
 pub(crate) async fn run(context: Context) {
     let queue = context.queue();
+    context.unrendered.report_to(queue.clone());
     let written = Written::default();
     for scope in Scope::ALL {
         let informer = context.bindings(scope);
@@ -120,6 +125,12 @@ fn has_works(works: &Informer, label: &str, binding: &Object) -> bool {
     binding.label(label).is_some_and(|id| !works.cache().by_index(label, id).is_empty())
 }
 
+/// Whether the status tells something of Works.
+fn has_report(status: &ResourceBindingStatus) -> bool {
+    let tells = |condition: &Condition| condition.type_ == conditions::FULLY_APPLIED;
+    !status.aggregated_status.is_empty() || status.conditions.iter().any(tells)
+}
+
 fn has_status(work: &Object) -> bool {
     work.member("status").is_some()
 }
@@ -147,7 +158,10 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
     }
     let binding = Binding::decode(&object)?;
     let works = binding::works_of(context, &binding);
-    if works.is_empty() && binding.status.last_scheduled_time.is_none() {
+    // What nothing was ever applied of has nothing to report, until something is found that is in the way.
+    let Some(unrendered) = context.unrendered.of(key) else { return Ok(Next::Done) };
+    let is_new = binding.status.last_scheduled_time.is_none() && !has_report(&binding.status);
+    if works.is_empty() && unrendered.is_empty() && is_new {
         return Ok(Next::Done);
     }
     let mut decoded_works: Vec<Work> = Vec::with_capacity(works.len());
@@ -161,12 +175,14 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
             recorder.warning(&*object, events::AGGREGATE_STATUS_FAILED, error.to_string());
         }
     };
-    let items = status::aggregate(&binding.spec.resource, &decoded_works).map_err(Error::Wait).inspect_err(failed)?;
-    if let Some(wait) = too_early(context, &binding, &decoded_works) {
+    let items = status::aggregate(&binding.spec.resource, &decoded_works);
+    let mut items = items.map_err(Error::Wait).inspect_err(failed)?;
+    if let Some(wait) = too_early(context, &binding, &decoded_works).filter(|_| unrendered.is_empty()) {
         return Ok(Next::After(wait));
     }
+    status::mark_unrendered(&mut items, &unrendered);
     let mut wanted = binding.status.clone();
-    let condition = status::fully_applied(&binding.spec, &items);
+    let condition = status::fully_applied(&binding.spec, &status::standings(&decoded_works), &unrendered);
     status::set_condition(&mut wanted.conditions, condition, context.now());
     wanted.aggregated_status = items;
     let kind = Binding::kind(scope);
@@ -212,18 +228,35 @@ fn note_written(context: &Context, written: &Written, key: &ObjectKey, version: 
     matches!(before, Some(Write::Sent(seen)) if seen > version)
 }
 
-/// Right after scheduling there is nothing to say of the Works; the last of them to be applied brings the binding back
-/// here at once. Works that wait for their cluster hold up the others for this long.
+/// Right after scheduling there is nothing to report of the Works; the last of them to be applied brings the binding back
+/// here at once. Works that are late, where much is dispatched, delay the report of the others for this long.
 const FIRST_REPORT: Duration = Duration::from_secs(5);
 
+/// A member that takes longer than this for one Work does not delay what the others report.
+const SLOW: Duration = Duration::from_secs(1);
+
 fn too_early(context: &Context, binding: &Binding, works: &[Work]) -> Option<Duration> {
-    let attempted = |work: &Work| work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED);
-    if !binding.status.aggregated_status.is_empty() || works.iter().all(attempted) {
+    let is_late = |work: &&Work| !work.status.conditions.iter().any(|it| it.type_ == conditions::APPLIED);
+    if !binding.status.aggregated_status.is_empty() {
         return None;
     }
     let since = binding.status.last_scheduled_time?.timestamp().as_second();
-    let passed = context.now().timestamp().as_second() - since;
-    (passed < FIRST_REPORT.as_secs().cast_signed()).then_some(FIRST_REPORT)
+    let passed = Duration::from_secs(u64::try_from(context.now().timestamp().as_second() - since).unwrap_or_default());
+    let mut late = works.iter().filter(is_late).filter(|work| is_awaited(context, work)).peekable();
+    late.peek()?;
+    // The time of scheduling is in whole seconds.
+    if passed < 2 * SLOW {
+        return Some(SLOW);
+    }
+    let moves = late.any(|work| execution::longest_pass(context, &work.key()) < SLOW);
+    (moves && passed < FIRST_REPORT).then(|| FIRST_REPORT - passed)
+}
+
+/// Whether a Work that no attempt was made for is about to be applied: dispatching is not suspended, and its cluster is ready.
+fn is_awaited(context: &Context, work: &Work) -> bool {
+    let cluster = names::cluster_of_namespace(&work.metadata.namespace).unwrap_or_default();
+    let cluster = context.clusters.get(&ObjectKey::cluster(cluster));
+    work.spec.suspend_dispatching != Some(true) && cluster.is_some_and(|cluster| cluster.is_ready())
 }
 
 async fn fold_into_template(

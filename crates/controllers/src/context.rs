@@ -26,6 +26,7 @@ use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
 use crate::skip::Skip;
 use crate::stores::Store;
+use crate::unrendered::Unrendered;
 use crate::written::Written;
 
 #[derive(Clone, Debug)]
@@ -103,6 +104,7 @@ pub struct Shared {
     backlogs: Mutex<Vec<Backlog>>,
     /// Bindings whose Works are to be rendered, where that is done in this process.
     pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
+    pub(crate) unrendered: Unrendered,
 }
 
 /// The length of a queue; `None` when the queue is gone.
@@ -200,6 +202,7 @@ impl Context {
             engine: Engine::default(),
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
+            unrendered: Unrendered::default(),
             interpreting,
             client,
             control,

@@ -28,6 +28,7 @@ mod table;
 mod taint_policies;
 mod templates;
 mod unified_auth;
+mod unrendered;
 mod written;
 
 pub use context::{Context, Settings};

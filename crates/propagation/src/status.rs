@@ -1,9 +1,11 @@
 //! Status on its way back: Work conditions, the state of a manifest, the binding's aggregate, FullyApplied.
 
+use std::collections::BTreeMap;
+
 use apimachinery::meta::{Condition, Time};
 use interpreter::{Interpreter, Operation};
 use karmada_api::ApiType;
-use karmada_api::constants::{conditions, reasons};
+use karmada_api::constants::{conditions, messages, reasons};
 use karmada_api::names;
 use karmada_api::raw::RawJson;
 use karmada_api::work::v1alpha1::{ManifestStatus, ResourceIdentifier, Work};
@@ -200,18 +202,103 @@ fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
     item
 }
 
-/// The FullyApplied condition of a binding.
-pub fn fully_applied(spec: &ResourceBindingSpec, items: &[AggregatedStatusItem]) -> Condition {
+/// Where the copy for one cluster stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    Applied,
+    /// The last attempt failed, or the copy cannot be rendered.
+    Failed,
+    /// Dispatching is suspended, and the cluster never had it.
+    Suspended,
+    /// No attempt has ended yet.
+    InFlight,
+}
+
+impl Standing {
+    pub fn of(work: &Work) -> Self {
+        let find = |type_: &str| work.status.conditions.iter().find(|it| it.type_ == type_);
+        match find(conditions::APPLIED) {
+            Some(applied) if applied.status == "True" => Self::Applied,
+            _ if work.spec.suspend_dispatching == Some(true) => Self::Suspended,
+            Some(_) => Self::Failed,
+            None => Self::InFlight,
+        }
+    }
+}
+
+/// The standing of every Work that is not being deleted, by cluster.
+pub fn standings<'a>(works: impl IntoIterator<Item = &'a Work>) -> BTreeMap<&'a str, Standing> {
+    let works = works.into_iter().filter(|work| work.metadata.deletion_timestamp.is_none());
+    works
+        .filter_map(|work| Some((names::cluster_of_namespace(&work.metadata.namespace)?, Standing::of(work))))
+        .collect()
+}
+
+/// Marks the clusters whose Work cannot be rendered as it should be. What a cluster still has from before keeps its
+/// status.
+pub fn mark_unrendered(items: &mut Vec<AggregatedStatusItem>, unrendered: &BTreeMap<String, String>) {
+    for (cluster, why) in unrendered {
+        match items.iter_mut().find(|item| item.cluster_name == *cluster) {
+            Some(item) => (item.applied, item.applied_message) = (false, why.clone()),
+            None => items.push(AggregatedStatusItem {
+                cluster_name: cluster.clone(),
+                applied_message: why.clone(),
+                health: Some(ResourceHealth::Unknown),
+                ..AggregatedStatusItem::default()
+            }),
+        }
+    }
+    items.sort_by(|left, right| left.cluster_name.cmp(&right.cluster_name));
+}
+
+/// The FullyApplied condition of a binding. Where every cluster failed the message is upstream's; else it names the
+/// clusters that are missing and why.
+pub fn fully_applied(
+    spec: &ResourceBindingSpec,
+    standings: &BTreeMap<&str, Standing>,
+    unrendered: &BTreeMap<String, String>,
+) -> Condition {
     let expected = expected_clusters(spec);
-    let all = !expected.is_empty()
-        && expected.len() == items.len()
-        && items.iter().all(|item| item.applied && expected.contains(item.cluster_name.as_str()));
-    if all {
-        let message = "All works have been successfully applied";
-        condition(conditions::FULLY_APPLIED, true, reasons::FULLY_APPLIED, message)
-    } else {
-        let message = "Failed to apply all works, see status.aggregatedStatus for details";
-        condition(conditions::FULLY_APPLIED, false, reasons::NOT_FULLY_APPLIED, message)
+    let no = |message: String| condition(conditions::FULLY_APPLIED, false, reasons::NOT_FULLY_APPLIED, message);
+    if expected.is_empty() {
+        return no("No cluster is assigned, so nothing is applied".to_owned());
+    }
+    let standing = |cluster: &str| match unrendered.contains_key(cluster) {
+        true => Standing::Failed,
+        false => standings.get(cluster).copied().unwrap_or(Standing::InFlight),
+    };
+    let of = |wanted: Standing| -> Vec<&str> {
+        expected.iter().copied().filter(|cluster| standing(cluster) == wanted).collect()
+    };
+    let leaving: Vec<&str> = standings.keys().copied().filter(|cluster| !expected.contains(cluster)).collect();
+    let [applied, failed] = [of(Standing::Applied), of(Standing::Failed)];
+    if applied.len() == expected.len() && leaving.is_empty() {
+        let message = messages::FULLY_APPLIED;
+        return condition(conditions::FULLY_APPLIED, true, reasons::FULLY_APPLIED, message);
+    }
+    if failed.len() == expected.len() && unrendered.is_empty() {
+        return no(messages::NOT_FULLY_APPLIED.to_owned());
+    }
+    let mut parts = vec![format!("Applied in {} of {} clusters", applied.len(), expected.len())];
+    let groups = [
+        ("failed in", failed),
+        ("dispatching is suspended for", of(Standing::Suspended)),
+        ("waiting for", of(Standing::InFlight)),
+        ("being removed from", leaving),
+    ];
+    let named = groups.into_iter().filter(|(_, clusters)| !clusters.is_empty());
+    parts.extend(named.map(|(words, clusters)| format!("{words} {}", listed(&clusters))));
+    let first = expected.iter().find_map(|cluster| unrendered.get(*cluster));
+    parts.extend(first.cloned());
+    no(format!("{}; see status.aggregatedStatus for details", parts.join("; ")))
+}
+
+/// The first few names; a condition is no place for hundreds.
+fn listed(clusters: &[&str]) -> String {
+    const NAMED: usize = 5;
+    match clusters.get(..NAMED) {
+        Some(first) if clusters.len() > NAMED => format!("{} and {} more", first.join(", "), clusters.len() - NAMED),
+        _ => clusters.join(", "),
     }
 }
 
@@ -288,16 +375,99 @@ mod tests {
                 .collect(),
             ..Default::default()
         };
-        let good = aggregate(&resource(), &works[..1]).unwrap();
-        for (clusters, items, expected) in [
-            (&["m2"][..], &good, "True"),
-            (&["m1", "m2"], &good, "False"),
-            (&["m1"], &good, "False"),
-            (&[], &Vec::new(), "False"),
-            (&["m1", "m2", "m3"], &items, "False"),
+        for (clusters, works, expected) in [
+            (&["m2"][..], &works[..1], "True"),
+            (&["m1", "m2"], &works[..1], "False"),
+            (&["m1"], &works[..1], "False"),
+            (&[], &[], "False"),
+            (&["m1", "m2", "m3"], &works[..], "False"),
         ] {
-            assert_eq!(fully_applied(&spec(clusters), items).status, expected, "{clusters:?}");
+            let condition = fully_applied(&spec(clusters), &standings(works), &BTreeMap::new());
+            assert_eq!(condition.status, expected, "{clusters:?}");
         }
+    }
+
+    /// Upstream's words where everything failed; else which clusters are missing, and why.
+    #[test]
+    fn what_the_condition_names() {
+        let suspended = |cluster: &str, applied| {
+            let mut work = work(cluster, applied);
+            work.spec.suspend_dispatching = Some(true);
+            work
+        };
+        let mut leaving = work("m9", Some(true));
+        leaving.metadata.deletion_timestamp = Some(now());
+        let all: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
+        let broken = "Apply override policy(ns/o) for cluster(m1) failed: replace /spec/x: no such path";
+        let details = "; see status.aggregatedStatus for details";
+        for (clusters, works, unrendered, expected) in [
+            ("", vec![], "", "No cluster is assigned, so nothing is applied".to_owned()),
+            (
+                "m1 m2",
+                vec![work("m1", Some(false)), work("m2", Some(false))],
+                "",
+                messages::NOT_FULLY_APPLIED.to_owned(),
+            ),
+            (
+                "m1 m2",
+                vec![work("m1", Some(false)), work("m2", Some(true))],
+                "",
+                format!("Applied in 1 of 2 clusters; failed in m1{details}"),
+            ),
+            (
+                "m1 m2",
+                vec![suspended("m1", None), work("m2", Some(true))],
+                "",
+                format!("Applied in 1 of 2 clusters; dispatching is suspended for m1{details}"),
+            ),
+            ("m1", vec![suspended("m1", Some(true))], "", messages::FULLY_APPLIED.to_owned()),
+            (
+                "m1 m2",
+                vec![suspended("m1", Some(false)), work("m2", None)],
+                "",
+                format!("Applied in 0 of 2 clusters; dispatching is suspended for m1; waiting for m2{details}"),
+            ),
+            (
+                "m1 m2",
+                vec![work("m1", Some(true)), work("m2", Some(true)), work("m3", Some(true))],
+                "",
+                format!("Applied in 2 of 2 clusters; being removed from m3{details}"),
+            ),
+            ("m1", vec![work("m1", Some(true)), leaving], "", messages::FULLY_APPLIED.to_owned()),
+            (
+                "m1 m2",
+                vec![work("m1", Some(true)), work("m2", Some(true))],
+                "m1",
+                format!("Applied in 1 of 2 clusters; failed in m1; {broken}{details}"),
+            ),
+            ("m1", vec![], "m1", format!("Applied in 0 of 1 clusters; failed in m1; {broken}{details}")),
+            (
+                all.join(" ").as_str(),
+                vec![],
+                "",
+                format!("Applied in 0 of 8 clusters; waiting for m0, m1, m2, m3, m4 and 3 more{details}"),
+            ),
+        ] {
+            let unrendered: BTreeMap<String, String> =
+                unrendered.split_whitespace().map(|cluster| (cluster.to_owned(), broken.to_owned())).collect();
+            let targets = clusters.split_whitespace().map(|name| json!({"name": name})).collect::<Vec<_>>();
+            let spec: ResourceBindingSpec = serde_json::from_value(json!({"clusters": targets})).unwrap();
+            let condition = fully_applied(&spec, &standings(&works), &unrendered);
+            assert_eq!(condition.message, expected, "{clusters}");
+            assert_eq!(condition.status == "True", expected == messages::FULLY_APPLIED, "{clusters}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_rendered_keeps_its_old_state() {
+        let mut items = aggregate(&resource(), &[work("m2", Some(true))]).unwrap();
+        let why = |cluster: &str| (cluster.to_owned(), "broken".to_owned());
+        mark_unrendered(&mut items, &[why("m1"), why("m2")].into_iter().collect());
+        let short: Vec<_> = items
+            .iter()
+            .map(|it| (it.cluster_name.as_str(), it.applied, it.applied_message.as_str(), it.status.is_some()))
+            .collect();
+        assert_eq!(short, [("m1", false, "broken", false), ("m2", false, "broken", true)]);
     }
 
     #[test]

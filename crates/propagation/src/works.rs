@@ -38,6 +38,18 @@ pub enum Error {
     Encode { cluster: String, source: serde_json::Error },
 }
 
+impl Error {
+    /// The cluster that goes without, where something has to be corrected: a template, a policy or a customization.
+    pub fn uncorrected(&self) -> Option<&str> {
+        match self {
+            Self::Replicas { cluster, .. } | Self::Completions(cluster) | Self::Encode { cluster, .. } => Some(cluster),
+            Self::Override(error) => Some(&error.cluster),
+            // These pass by themselves.
+            Self::NoCluster(_) | Self::Deleting(_) => None,
+        }
+    }
+}
+
 /// The clusters that get a Work, in order: the scheduler's, then those of bindings that depend on this one.
 pub fn targets(spec: &ResourceBindingSpec) -> Vec<TargetCluster> {
     let mut seen = BTreeSet::new();

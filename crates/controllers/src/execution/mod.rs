@@ -249,6 +249,13 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
     Some(queue)
 }
 
+/// How long the pass over a Work of the same member takes that has run longest.
+pub(crate) fn longest_pass(context: &Context, work: &ObjectKey) -> Duration {
+    let cluster = work.namespace().and_then(names::cluster_of_namespace).unwrap_or_default();
+    let queue = context.engine.queues.lock().get(cluster).cloned();
+    queue.map(|queue| queue.metrics().longest_running).unwrap_or_default()
+}
+
 /// The cache of a member's objects that are ours; changes of them lead back to their Works.
 fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Informer {
     let selection = Selection { label_selector: Some(format!("{}=true", labels::MANAGED)), ..Selection::default() };

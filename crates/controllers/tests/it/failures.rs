@@ -8,9 +8,10 @@ use client::ListOptions;
 use http::{Method, StatusCode};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::scope::{Policy, Scope};
 use serde_json::{Value, json};
 
-use crate::by_hand::{bind, bindings, demo, targets};
+use crate::by_hand::{bind, bindings, config_maps, demo, targets};
 use crate::harness::{Plane, namespaces};
 use crate::network::Asked;
 
@@ -105,5 +106,45 @@ async fn a_status_that_cannot_be_written() {
         })
         .await;
     tokio::time::sleep(Duration::from_secs(1)).await;
+    plane.shutdown().await;
+}
+
+/// The others report without the member that holds a request and does not answer, and the condition names that one.
+#[tokio::test(start_paused = true)]
+async fn a_member_that_hangs() {
+    let plane = with_default_namespace().await;
+    plane.network.set_guard(Arc::new(|asked: Asked| {
+        let hangs = asked.server == "m2" && asked.path.contains("/configmaps");
+        Box::pin(async move {
+            if hangs {
+                std::future::pending().await
+            }
+        })
+    }));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "thing", "namespace": "demo"}});
+    plane.create(config_maps(), map).await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "thing", "namespace": "demo"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "thing"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m1", "m2"]}}}});
+    let since = tokio::time::Instant::now();
+    plane.create(Policy::api_resource(Scope::Namespaced), policy).await;
+    let binding = plane
+        .until("m1 is reported", async || {
+            let binding = plane.get(&bindings(), &demo("thing-configmap")).await?;
+            let items = binding["status"]["aggregatedStatus"].as_array()?;
+            items.iter().any(|item| item["clusterName"] == "m1" && item["applied"] == true).then_some(binding.clone())
+        })
+        .await;
+    assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
+    let conditions = binding["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let condition = conditions.iter().find(|condition| condition["type"] == "FullyApplied").expect("the condition");
+    assert_eq!(
+        (&condition["status"], &condition["message"]),
+        (
+            &json!("False"),
+            &json!("Applied in 1 of 2 clusters; waiting for m2; see status.aggregatedStatus for details")
+        )
+    );
     plane.shutdown().await;
 }

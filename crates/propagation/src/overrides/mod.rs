@@ -31,7 +31,7 @@ pub type AppliedOverrides = BTreeMap<Scope, Vec<Applied>>;
 
 /// A policy that could not be applied; the whole Work of the cluster is not written.
 #[derive(Debug, thiserror::Error)]
-#[error("{}: {source}", self.attempt())]
+#[error("{} failed: {source}", attempt(*scope, policy, cluster))]
 pub struct Error {
     pub scope: Scope,
     pub policy: apimachinery::ObjectKey,
@@ -276,7 +276,8 @@ mod tests {
         let mut failing = object;
         failing["data"] = json!({});
         let error = apply(&policies, &cluster("m1"), &mut failing).unwrap_err();
-        assert!(error.to_string().starts_with("Apply cluster override policy(c) for cluster(m1) failed."), "{error}");
+        assert!(error.to_string().starts_with("Apply cluster override policy(c) for cluster(m1) failed: "), "{error}");
+        assert_eq!(error.attempt(), "Apply cluster override policy(c) for cluster(m1) failed.");
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn reported(state: &State, binding: &Value) -> Option<String> {
     let items = binding["status"]["aggregatedStatus"].as_array().into_iter().flatten();
     let is: Vec<(String, bool)> =
         items.map(|it| (text(it, "/clusterName").to_owned(), it["applied"] == true)).collect();
-    if !wanted.is_empty() && is != wanted {
+    if is != wanted {
         return Some(format!("binding {} says it is applied in {is:?}, its Works {wanted:?}", name(binding)));
     }
     let there: BTreeSet<&String> = wanted.iter().map(|(member, _)| member).collect();
