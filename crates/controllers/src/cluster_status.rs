@@ -36,14 +36,16 @@ type Observations = Mutex<HashMap<String, Remembered>>;
 
 pub(crate) async fn run(context: Context) {
     let queue: Arc<WorkQueue<String>> = context.queue();
+    context.definitions.look_with(queue.clone());
     let observations: Arc<Observations> = Arc::default();
-    let (keys, forget, metrics) = (queue.clone(), observations.clone(), context.metrics.clone());
+    let (keys, forget, watched) = (queue.clone(), observations.clone(), context.clone());
     context.cluster_informer.subscribe(move |event| {
         let name = event.object().name();
         match event {
             Event::Deleted(_) => {
                 forget.lock().remove(name);
-                metrics.forget(name);
+                watched.metrics.forget(name);
+                watched.definitions.forget(name);
             }
             // The finalizer is what a new cluster waits for.
             Event::Updated { old, new } if old.finalizers() == new.finalizers() && !event.changes_generation() => {}
@@ -91,7 +93,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
         remembered.observation = Some(observation);
         (condition, is_back)
     };
-    let mut status = cluster.status.clone();
+    let (mut status, mut again) = (cluster.status.clone(), None);
     let collects = probe == Probe::Healthy && ready.status == "True";
     set_condition(&mut status.conditions, ready, now);
     if let Some(member) = member.as_ref().filter(|_| is_back) {
@@ -99,6 +101,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     }
     if let Some(member) = member.filter(|_| collects) {
         collect(&member, &mut status, now).await;
+        again = context.definitions.again(name, &status.api_enablements, context.settings.status_frequency);
         // A kind that is served anew is waited for like a member that is away.
         if status.api_enablements != cluster.status.api_enablements {
             member.try_again();
@@ -111,7 +114,7 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
     write(context, &cluster, status.clone()).await?;
     let seen = Cluster { status, ..Cluster::clone(&cluster) };
     context.metrics.cluster(&seen, started.elapsed());
-    Ok(Next::After(context.settings.status_frequency))
+    Ok(Next::After(again.unwrap_or(context.settings.status_frequency)))
 }
 
 /// The state of a member, and whether it is the cluster it should be.

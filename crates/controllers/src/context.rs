@@ -17,6 +17,7 @@ use propagation::cluster_status::Thresholds;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::definitions::Definitions;
 use crate::error::{During, Result};
 use crate::execution::Engine;
 use crate::gates::Gates;
@@ -105,6 +106,7 @@ pub struct Shared {
     /// Bindings whose Works are to be rendered, where that is done in this process.
     pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
     pub(crate) unrendered: Unrendered,
+    pub(crate) definitions: Definitions,
 }
 
 /// The length of a queue; `None` when the queue is gone.
@@ -203,6 +205,7 @@ impl Context {
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),
+            definitions: Definitions::default(),
             interpreting,
             client,
             control,

@@ -8,6 +8,7 @@ mod binding_status;
 mod cluster;
 mod cluster_status;
 mod context;
+mod definitions;
 mod dependencies;
 mod detector;
 mod error;

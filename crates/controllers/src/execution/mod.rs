@@ -262,7 +262,13 @@ fn watch(context: &Context, member: &Arc<Member>, resource: &ApiResource) -> Inf
     let informer = member.managed.selected(resource, selection);
     if member.start_watching(resource) {
         let (context, cluster) = (context.clone(), member.name.clone());
-        informer.subscribe(move |event| note_member(&context, &cluster, event));
+        let defines = resource.kind == "CustomResourceDefinition";
+        informer.subscribe(move |event| {
+            if defines && let Some(known) = context.clusters.get(&ObjectKey::cluster(cluster.as_str())) {
+                context.definitions.note(&cluster, event, &known.status.api_enablements);
+            }
+            note_member(&context, &cluster, event);
+        });
     }
     informer
 }
