@@ -92,7 +92,17 @@ pub const LAYERS: &[Layer] = &[
     ),
     shell(
         "karmadactl",
-        &["apimachinery", "apiextensions", "karmada-api", "interpreter", "scheduling", "client", "transport", "world"],
+        &[
+            "apimachinery",
+            "apiextensions",
+            "karmada-api",
+            "interpreter",
+            "propagation",
+            "scheduling",
+            "client",
+            "transport",
+            "world",
+        ],
     ),
     shell(
         "karmada",

@@ -76,6 +76,8 @@ pub fn parse(stream: &[u8]) -> anyhow::Result<GivenProblem> {
                 clusters.push(Arc::new(cluster));
                 continue;
             }
+            // `karmadactl explain-placement --save` has them; they decide nothing.
+            "Work" => continue,
             "ResourceBinding" => Scope::Namespaced,
             "ClusterResourceBinding" => Scope::Cluster,
             other => {

@@ -1,9 +1,17 @@
 //! `explain-placement` and `schedule --dry-run`: why a workload is where it is, and what would become of one. Both decide
-//! with the scheduler's own functions over what the server (or a file) says; nothing is written anywhere.
+//! with the scheduler's own functions over the state on the server or in a file; nothing is written anywhere.
 
+mod advice;
 mod explain;
 mod forecast;
+mod live;
+mod places;
+mod selecting;
 mod source;
+mod story;
+#[cfg(test)]
+mod story_tests;
+mod subject;
 
 use clap::Args;
 use serde_json::Value;
@@ -16,18 +24,19 @@ pub use forecast::forecast;
 
 #[derive(Args)]
 pub struct ExplainArgs {
-    /// Name of the workload or of its binding.
-    name: Option<String>,
+    /// The workload: TYPE NAME, TYPE/NAME, or NAME alone, which may be that of its binding
+    #[arg(value_name = "TYPE NAME")]
+    names: Vec<String>,
     /// Namespace of the workload; the kubeconfig's when absent.
     #[arg(short, long)]
     namespace: Option<String>,
-    /// Kind of the workload, where several have the name.
+    /// Type of the workload, where several have the name
     #[arg(long)]
     kind: Option<String>,
     /// Read clusters and the binding from this file instead of from the server; `-` is the standard input.
     #[arg(short = 'f', long = "filename")]
     filename: Option<String>,
-    /// Write what the decision is made of to this file, for another time.
+    /// Write the state that the explanation is made from to this file
     #[arg(long)]
     save: Option<std::path::PathBuf>,
     #[command(flatten)]

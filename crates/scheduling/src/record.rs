@@ -149,26 +149,6 @@ impl Record {
         let words = |text: &str| text.chars().filter(|it| !it.is_ascii_digit()).take(MESSAGE / 2).collect::<String>();
         self.generation == generation && words(&self.error) == words(error)
     }
-
-    /// Lines for a terminal, each with its end.
-    pub fn to_lines(&self) -> String {
-        let time = self.time.map_or_else(String::new, |time| time.to_string());
-        let mut text = format!("Recorded:  {time}, generation {}, {} clusters\n", self.generation, self.clusters);
-        if !self.error.is_empty() {
-            text += &format!("  error: {}\n", self.error);
-        }
-        for it in &self.chosen {
-            text += &format!("  {}: {} replicas, room for {} more\n", it.name, it.replicas, it.free);
-        }
-        for it in &self.passed {
-            text += &format!("  {}: passed, not chosen, room for {}\n", it.name, it.free);
-        }
-        for it in &self.rejected {
-            let more = if it.clusters.len() < it.count { ", ..." } else { "" };
-            text += &format!("  {} x {}: {} ({}{more})\n", it.count, it.plugin, it.reason, it.clusters.join(", "));
-        }
-        text
-    }
 }
 
 fn shorten(text: &mut String) {
@@ -213,7 +193,6 @@ mod tests {
             assert!(text.len() <= MOST_BYTES, "{}", text.len());
             let read = Record::parse(&text).expect("it reads back");
             assert_eq!((read.clusters, read.cut), (verdicts.len(), !verdicts.is_empty()));
-            assert!(!read.to_lines().is_empty());
         }
         let few: Vec<Verdict> = passed().take(1).chain(alike().skip(1).take(2)).collect();
         let record = Record::of(&decision, &few, 3, now);

@@ -5,9 +5,9 @@ use serde_json::{Value, json};
 
 use crate::decide::{Decision, demand};
 use crate::error::Class;
-use crate::estimate::Demand;
+use crate::estimate::{Demand, UNLIMITED};
 use crate::explain::{Numbers, Verdict, explain};
-use crate::needed::needed;
+use crate::needed::{ScheduleType, needed};
 use crate::outcome::outcome;
 use crate::problem::{Gates, Problem};
 use crate::snapshot::Snapshot;
@@ -66,7 +66,10 @@ impl Report {
             namespace: binding.metadata.namespace.clone(),
             name: binding.metadata.name.clone(),
             resource: [resource.kind.clone(), resource.namespace.clone(), resource.name.clone()],
-            needed: needed(binding, snapshot, gates).map(|why| why.as_str()),
+            needed: needed(binding, snapshot, gates).map(|why| match why {
+                ScheduleType::Scale => "the replicas changed",
+                ScheduleType::Reconcile => "the placement or the clusters may have changed",
+            }),
             decision,
             clusters,
             shortage,
@@ -140,7 +143,7 @@ impl Report {
             failures.map(|failure| format!("Failed:    term {} ({}): {}", failure.index, failure.name, failure.error)),
         );
         lines.push(String::new());
-        let head = ["CLUSTER", "REPLICAS", "SCORE", "FREE", "AVAILABLE", "TIER", "WHY"].map(str::to_owned);
+        let head = ["CLUSTER", "REPLICAS", "SCORE", "FREE", "AVAILABLE", "GROUP", "WHY"].map(str::to_owned);
         lines.extend(table(&std::iter::once(head).chain(self.clusters.iter().map(row)).collect::<Vec<_>>()));
         lines.into_iter().map(|line| line + "\n").collect()
     }
@@ -159,8 +162,11 @@ fn verdict(verdict: &Verdict) -> Value {
     }
     if let Some(it) = &verdict.numbers {
         value["score"] = json!(it.score);
-        value["capacity"] =
-            json!({"allocatable": it.allocatable, "available": it.available, "overflowOrder": it.overflow_order});
+        // A number only where there is a limit.
+        let limited = |number: i64| (number < UNLIMITED).then_some(number);
+        value["capacity"] = json!({
+            "allocatable": limited(it.allocatable), "available": limited(it.available), "overflowOrder": it.overflow_order,
+        });
     }
     value
 }
@@ -176,14 +182,19 @@ fn why(verdict: &Verdict) -> String {
     }
 }
 
+/// A number, where there is a limit.
+fn limited(number: i64) -> String {
+    if number < UNLIMITED { number.to_string() } else { "any".to_owned() }
+}
+
 fn row(verdict: &Verdict) -> [String; 7] {
     let number = |number: fn(Numbers) -> String| verdict.numbers.map_or_else(|| "-".to_owned(), number);
     [
         verdict.cluster.clone(),
         if verdict.chosen { verdict.replicas.to_string() } else { "-".to_owned() },
         number(|it| it.score.to_string()),
-        number(|it| it.allocatable.to_string()),
-        number(|it| it.available.to_string()),
+        number(|it| limited(it.allocatable)),
+        number(|it| limited(it.available)),
         number(|it| it.overflow_order.to_string()),
         why(verdict),
     ]

@@ -55,43 +55,69 @@ async fn reasons_and_forecasts() {
 
     create(control, "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies", &policy(&divided)).await;
     create(control, "/apis/apps/v1/namespaces/default/deployments", &deployment("web")).await;
-    let explained = until("web is scheduled", async || {
-        let ran = fleet.karmadactl(&["explain-placement", "web", "-o", "json"]).await;
-        let value: Value = serde_json::from_str(&ran.out).ok()?;
-        let now = fleet.karmadactl(&["explain-placement", "web", "--kind", "Deployment"]).await.ok();
-        now.contains("Now:       m1:4").then_some(value)
+    let read = until("web is applied", async || {
+        let read = fleet.karmadactl(&["explain-placement", "deployment", "web"]).await.ok();
+        read.contains("Applied:   True").then_some(read)
     })
     .await;
-    assert_eq!(explained["result"], json!([{"name": "m1", "replicas": 4}]));
-    let why = |index: usize| &explained["clusters"][index];
+    let lines: Vec<&str> = read.lines().collect();
+    assert_eq!(
+        lines[..7],
+        [
+            "Workload:  Deployment default/web, 4 replicas",
+            "Policy:    PropagationPolicy default/p",
+            "Scheduled: True",
+            "Assigned:  m1:4",
+            "Applied:   True",
+            "",
+            "CLUSTER   REPLICAS   ROOM   STATE",
+        ]
+    );
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(lines[7])[..2], ["m1", "4"], "{read}");
+    assert_eq!(words(lines[8]), ["m2", "-", "-", "cordoned"], "{read}");
+    assert!(read.contains("\nNext:      "), "{read}");
+    let explained = fleet.karmadactl(&["explain-placement", "web", "-o", "json"]).await.ok();
+    let explained: Value = serde_json::from_str(&explained).expect("JSON");
+    assert_eq!(explained["calculation"]["result"], json!([{"name": "m1", "replicas": 4}]));
+    assert_eq!(explained["binding"]["assigned"], json!([{"name": "m1", "replicas": 4}]));
+    let why = |index: usize| &explained["calculation"]["clusters"][index];
     assert_eq!((&why(0)["name"], &why(0)["chosen"]), (&json!("m1"), &json!(true)));
     assert_eq!(why(1)["rejectedBy"]["plugin"], "TaintToleration");
     assert_eq!(why(1)["rejectedBy"]["field"], "cluster: spec.taints[0]");
 
-    // As people read it. How much is free depends on what the members run besides.
-    let read = fleet.karmadactl(&["explain-placement", "web"]).await.ok();
-    let (decided, recorded) = read.split_once("\n\nRecorded:  ").expect("two parts");
-    let lines: Vec<&str> = decided.lines().collect();
-    assert_eq!(
-        lines[..8],
-        [
-            "Workload:  Deployment default/web",
-            "Now:       m1:4",
-            "Schedule:  not needed",
-            "Result:    m1:4",
-            "Condition: Scheduled=True Success: Binding has been scheduled successfully.",
-            "Then:      nothing more, until something changes",
-            "",
-            "CLUSTER   REPLICAS   SCORE   FREE   AVAILABLE   TIER   WHY",
-        ]
-    );
-    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let (chosen, refused) = (words(lines[8]), words(lines[9]));
-    assert_eq!([&chosen[..3], &chosen[5..]].concat(), ["m1", "4", "100", "0", "chosen"]);
-    assert_eq!(refused[..7], ["m2", "-", "-", "-", "-", "-", "TaintToleration:"]);
-    assert!(lines[9].ends_with("(cluster: spec.taints[0])"), "{}", lines[9]);
-    assert!(recorded.contains("\n  m1: 4 replicas, room for "), "{recorded}");
-    assert!(recorded.contains("\n  1 x TaintToleration: "), "{recorded}");
+    // As kubectl takes it.
+    for args in [
+        &["deployment/web"][..],
+        &["deploy", "web"],
+        &["deploy/web", "-n", "default"],
+        &["deployments.apps", "web"],
+        &["Deployment", "web"],
+        &["web", "--kind", "Deployment"],
+        &["resourcebinding", "web-deployment"],
+        &["rb/web-deployment"],
+        &["web-deployment"],
+    ] {
+        let ran = fleet.karmadactl(&[&["explain-placement"], args].concat()).await.ok();
+        assert_eq!(ran.lines().next(), Some("Workload:  Deployment default/web, 4 replicas"), "{args:?}");
+    }
+    for (args, expected) in [
+        (
+            &["deployment", "we"][..],
+            "Error from server (NotFound): deployments.apps \"we\" not found\nNames like it in namespace default: web\n",
+        ),
+        (
+            &["deploymet", "web"],
+            "error: the server doesn't have a resource type \"deploymet\"\nTypes like it: deployment, deployments\n",
+        ),
+        (
+            &["deployment", "a", "b"],
+            "error: one workload is explained at a time, 2 are named: a, b; name the first with: explain-placement deployment a\n",
+        ),
+    ] {
+        let ran = fleet.karmadactl(&[&["explain-placement"], args].concat()).await;
+        assert_eq!((ran.code, ran.err.as_str()), (Some(1), expected));
+    }
 
     // What if its only cluster vanished; then from a file, without a server.
     let gone = fleet.karmadactl(&["schedule", "--dry-run", "--without-cluster", "m1"]).await.ok();
@@ -101,12 +127,42 @@ async fn reasons_and_forecasts() {
     let live = fleet.karmadactl(&["explain-placement", "web", "--save", saved]).await.ok();
     let offline = fleet.karmadactl(&["explain-placement", "-f", saved]).await.ok();
     assert_eq!(offline, live);
-    let unknown = fleet.karmadactl(&["explain-placement", "nothing"]).await;
+    let unknown = fleet.karmadactl(&["explain-placement", "wen"]).await;
     assert_eq!(
         (unknown.code, unknown.err.as_str()),
         (
             Some(1),
-            "error: no binding belongs to workload \"nothing\" in namespace \"default\": no policy selects it, or it does not exist\n"
+            "error: no workload named \"wen\" in namespace \"default\" has been matched by a policy; name its type to find out why: \
+             explain-placement deployment wen -n default\nNames like it: web\n"
         )
     );
+
+    // What no policy selects, and what a policy that names no cluster keeps from running.
+    let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}});
+    create(control, "/api/v1/namespaces/default/configmaps", &map("alone")).await;
+    let alone = fleet.karmadactl(&["explain-placement", "cm", "alone"]).await.ok();
+    assert_eq!(
+        alone,
+        "Workload:  ConfigMap default/alone\nPolicy:    none selects it\n\
+         Next:      create a PropagationPolicy in namespace default whose spec.resourceSelectors have apiVersion v1, kind ConfigMap and \
+         name alone\n"
+    );
+    let nowhere = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "nowhere", "namespace": "default"}, "spec": {
+            "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "alone"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["m9"]}}}});
+    create(control, "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies", &nowhere).await;
+    let nowhere = until("the scheduler finds no place", async || {
+        let read = fleet.karmadactl(&["explain-placement", "cm", "alone"]).await.ok();
+        read.contains("Scheduled: False").then_some(read)
+    })
+    .await;
+    for words in [
+        "Scheduled: False, NoClusterFit: 0/2 clusters are available: ",
+        "Unknown:   the policy names clusters that do not exist: m9",
+        "Next:      correct the cluster names in the policy (there are: m1, m2), or join the missing: karmadactl join m9",
+    ] {
+        assert!(nowhere.contains(words), "{words}: {nowhere}");
+    }
+    assert!(!nowhere.contains("2147483647"), "{nowhere}");
 }

@@ -7,7 +7,7 @@ mod args;
 mod fetch;
 pub mod output;
 mod rows;
-mod targets;
+pub mod targets;
 mod watch;
 
 use std::collections::BTreeMap;

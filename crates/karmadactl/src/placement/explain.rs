@@ -1,127 +1,102 @@
 //! `explain-placement`.
 
-use std::sync::Arc;
-
-use apimachinery::ObjectKey;
+use apimachinery::ApiResource;
+use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
-use karmada_api::names;
-use karmada_api::scope::{Binding, Scope};
+use karmada_api::scope::Binding;
+use karmada_api::work::v1alpha1::Work;
 use scheduling::Gates;
-use scheduling::record::{self, Record};
 use scheduling::report::Report;
-use serde_json::Value;
+use serde::Serialize;
 
-use super::source::{Manifests, bindings, clusters, snapshot};
-use super::{ExplainArgs, print};
+use super::live::{self, Live, Template, one_of};
+use super::source::{Manifests, snapshot};
+use super::subject::{self, Subject};
+use super::{ExplainArgs, print, story};
 use crate::Context;
 use crate::error::Error;
 
-/// Prints why a binding goes where it goes.
+/// Prints where a workload is, why, and what to do next.
 pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error> {
     let form = args.shared.form()?;
-    let (clusters, binding) = match (&args.filename, &args.name) {
-        (Some(path), _) => from_file(path, args)?,
-        (None, Some(name)) => from_server(context, name, args).await?,
-        (None, None) => return Err(Error::message("the name of a workload is required, or -f FILE")),
+    let subject = subject::parse(&args.names, args.kind.as_deref())?;
+    let mut live = match (&args.filename, &subject) {
+        (Some(path), subject) => from_file(path, subject.as_ref())?,
+        (None, Some(subject)) => {
+            let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
+            live::read(context, subject, &namespace).await?
+        }
+        (None, None) => {
+            return Err(Error::message(
+                "a workload is required, as in: explain-placement deployment web; or a state that was saved, with -f FILE",
+            ));
+        }
     };
     if let Some(path) = &args.save {
-        std::fs::write(path, document(&clusters, &binding)?)
+        std::fs::write(path, document(&live)?)
             .map_err(|error| Error::message(format!("writing {}: {error}", path.display())))?;
     }
-    let snapshot = snapshot(&clusters, &args.shared.without_cluster)?;
-    let mut binding = binding;
-    binding.spec.clusters.retain(|target| !args.shared.without_cluster.contains(&target.name));
-    let report = Report::of(&binding, &snapshot, &Gates::default()).ok_or_else(|| {
-        let name = &binding.metadata.name;
-        Error::message(format!("{name} has no spec.placement: it follows the bindings in its spec.requiredBy"))
-    })?;
-    let now: Vec<String> =
-        binding.spec.clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
-    // What the scheduler found when it decided last, with what only it knew.
-    let record = binding.metadata.annotations.get(record::ANNOTATION).and_then(|text| Record::parse(text));
-    let mut value = report.to_value();
-    if let Some(record) = &record {
+    let without = &args.shared.without_cluster;
+    let snapshot = snapshot(&live.clusters, without)?;
+    live.clusters.retain(|cluster| !without.contains(&cluster.metadata.name));
+    if let Some(binding) = &mut live.binding {
+        binding.spec.clusters.retain(|target| !without.contains(&target.name));
+    }
+    let report = live.binding.as_ref().and_then(|binding| Report::of(binding, &snapshot, &Gates::default()));
+    let told = story::tell(&live, report.as_ref());
+    let mut value = told.to_value(&live);
+    if let Some(report) = &report {
+        value["calculation"] = report.to_value();
+    }
+    if let Some(record) = live.binding.as_ref().and_then(story::record_of) {
         value["recorded"] = serde_json::to_value(record).unwrap_or_default();
     }
-    print(context, form, &value, || {
-        let [kind, namespace, name] = &report.resource;
-        let place = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-        let now = if now.is_empty() { "nowhere".to_owned() } else { now.join(" ") };
-        let recorded = record.map_or_else(String::new, |record| format!("\n{}", record.to_lines()));
-        format!("Workload:  {kind} {place}{name}\nNow:       {now}\n{}{recorded}", report.to_text())
-    });
+    print(context, form, &value, || told.to_text());
     Ok(())
 }
 
-fn from_file(path: &str, args: &ExplainArgs) -> Result<(Vec<Arc<Cluster>>, Binding), Error> {
+fn from_file(path: &str, subject: Option<&Subject>) -> Result<Live, Error> {
     let manifests = Manifests::read(path)?;
-    let wanted = |binding: &Binding| args.name.as_deref().is_none_or(|name| is_meant(binding, name, args));
-    let binding = one_of(manifests.bindings.into_iter().filter(wanted).collect(), path)?;
-    Ok((manifests.clusters, binding))
+    let meant =
+        |binding: &Binding| subject.is_none_or(|subject| subject.means(&binding.metadata.name, &binding.spec.resource));
+    let found = one_of(manifests.bindings.into_iter().filter(meant).collect())?;
+    let Some(binding) = found else { return Err(Error::message(format!("there is no such binding in {path}"))) };
+    let (label, id) = (binding.scope.binding_id_label(), binding.permanent_id().to_owned());
+    let is_of = |work: &Work| !id.is_empty() && work.metadata.labels.get(label) == Some(&id);
+    Ok(Live {
+        workload: binding.spec.resource.clone(),
+        template: Template::Unread,
+        policies: Vec::new(),
+        overrides: Vec::new(),
+        works: manifests.works.into_iter().filter(is_of).collect(),
+        clusters: manifests.clusters,
+        warnings: Vec::new(),
+        binding: Some(binding),
+    })
 }
 
-fn is_meant(binding: &Binding, name: &str, args: &ExplainArgs) -> bool {
-    let resource = &binding.spec.resource;
-    let kind = args.kind.as_deref().is_none_or(|kind| resource.kind.eq_ignore_ascii_case(kind));
-    kind && (binding.metadata.name == name || resource.name == name)
-}
-
-fn one_of(mut found: Vec<Binding>, of: &str) -> Result<Binding, Error> {
-    match found.len() {
-        0 => Err(Error::message(format!("there is no binding in {of}"))),
-        1 => Ok(found.remove(0)),
-        _ => {
-            let names = found.iter().map(|binding| format!("{} {}", binding.spec.resource.kind, binding.metadata.name));
-            let names: Vec<String> = names.take(10).collect();
-            Err(Error::message(format!("several bindings are meant, say which with --kind: {}", names.join(", "))))
-        }
-    }
-}
-
-async fn from_server(context: &Context, name: &str, args: &ExplainArgs) -> Result<(Vec<Arc<Cluster>>, Binding), Error> {
-    let client = context.control_plane().await?;
-    let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
-    // One by its name, where the name says which; the list otherwise.
-    if let Some(kind) = &args.kind {
-        let key = ObjectKey::namespaced(namespace.as_str(), names::binding_name(kind, name));
-        let resource = Binding::api_resource(Scope::Namespaced);
-        let found = client.get_opt(&resource, &key).await.map_err(Error::client(format!("get binding {key}")))?;
-        if let Some(object) = found {
-            let binding = Binding::decode(&object).map_err(|error| Error::message(error.to_string()))?;
-            return Ok((clusters(&client).await?, binding));
-        }
-    }
-    let mut found = bindings(&client, Scope::Namespaced, Some(&namespace)).await?;
-    found.retain(|binding| is_meant(binding, name, args));
-    if found.is_empty() {
-        found = bindings(&client, Scope::Cluster, None).await?;
-        found.retain(|binding| is_meant(binding, name, args));
-    }
-    if found.is_empty() {
-        let kind = args.kind.as_deref().unwrap_or("workload");
-        return Err(Error::message(format!(
-            "no binding belongs to {kind} {name:?} in namespace {namespace:?}: no policy selects it, or it does not exist"
-        )));
-    }
-    let binding = one_of(found, &namespace)?;
-    Ok((clusters(&client).await?, binding))
-}
-
-/// The clusters and the binding as a stream of documents.
-fn document(clusters: &[Arc<Cluster>], binding: &Binding) -> Result<String, Error> {
-    let failed = |error: serde_json::Error| Error::message(format!("saving the problem: {error}"));
-    let mut text = String::new();
-    let object = |mut value: Value, api_version: &str, kind: &str| {
-        value["apiVersion"] = api_version.into();
-        value["kind"] = kind.into();
-        value
+/// The clusters, the Works without their manifests, and the binding as a stream of documents.
+fn document(live: &Live) -> Result<String, Error> {
+    let Some(binding) = &live.binding else {
+        return Err(Error::message("there is nothing to save: no policy has taken effect on the workload"));
     };
-    for cluster in clusters {
-        let value = serde_json::to_value(cluster.as_ref()).map_err(failed)?;
-        let value = object(value, "cluster.karmada.io/v1alpha1", "Cluster");
-        text += &format!("---\n{}", apimachinery::yaml::to_string(&value));
+    let mut text = String::new();
+    for cluster in &live.clusters {
+        text += &manifest(cluster.as_ref(), &Cluster::api_resource())?;
     }
-    let value = serde_json::to_value(binding).map_err(failed)?;
-    let value = object(value, "work.karmada.io/v1alpha2", Binding::kind(binding.scope));
-    Ok(text + &format!("---\n{}", apimachinery::yaml::to_string(&value)))
+    for work in &live.works {
+        let mut work = work.clone();
+        // They may hold secrets.
+        work.spec.workload = Default::default();
+        text += &manifest(&work, &Work::api_resource())?;
+    }
+    Ok(text + &manifest(binding, &Binding::api_resource(binding.scope))?)
+}
+
+fn manifest(object: &impl Serialize, resource: &ApiResource) -> Result<String, Error> {
+    let value = serde_json::to_value(object);
+    let mut value = value.map_err(|error| Error::message(format!("saving the state: {error}")))?;
+    value["apiVersion"] = resource.api_version().into();
+    value["kind"] = resource.kind.clone().into();
+    Ok(format!("---\n{}", apimachinery::yaml::to_string(&value)))
 }

@@ -8,6 +8,7 @@ use client::{Client, ListOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Binding, Policy, Scope};
+use karmada_api::work::v1alpha1::Work;
 use scheduling::Snapshot;
 use serde_json::Value;
 
@@ -22,6 +23,7 @@ pub struct Manifests {
     pub clusters: Vec<Arc<Cluster>>,
     pub policies: Vec<Policy>,
     pub bindings: Vec<Binding>,
+    pub works: Vec<Work>,
     pub templates: Vec<Value>,
 }
 
@@ -72,6 +74,7 @@ impl Manifests {
             "ClusterResourceBinding" if of("work.karmada.io") => {
                 self.bindings.push(Binding::from_value(Scope::Cluster, &document)?);
             }
+            "Work" if of("work.karmada.io") => self.works.push(serde_json::from_value(document)?),
             _ => self.templates.push(document),
         }
         Ok(())
@@ -81,28 +84,29 @@ impl Manifests {
         self.clusters.extend(more.clusters);
         self.policies.extend(more.policies);
         self.bindings.extend(more.bindings);
+        self.works.extend(more.works);
         self.templates.extend(more.templates);
     }
 }
 
 pub async fn clusters(client: &Client) -> Result<Vec<Arc<Cluster>>, Error> {
     let decode = |object: &Arc<Object>| object.decode::<Cluster>().map(Arc::new);
-    all(client, &Cluster::api_resource(), None, decode).await
+    list(client, &Cluster::api_resource(), None, decode).await
 }
 
 pub async fn policies(client: &Client) -> Result<Vec<Policy>, Error> {
     let mut found = Vec::new();
     for scope in Scope::ALL {
-        found.extend(all(client, &Policy::api_resource(scope), None, |object| Policy::decode(object)).await?);
+        found.extend(list(client, &Policy::api_resource(scope), None, |object| Policy::decode(object)).await?);
     }
     Ok(found)
 }
 
 pub async fn bindings(client: &Client, scope: Scope, namespace: Option<&str>) -> Result<Vec<Binding>, Error> {
-    all(client, &Binding::api_resource(scope), namespace, |object| Binding::decode(object)).await
+    list(client, &Binding::api_resource(scope), namespace, |object| Binding::decode(object)).await
 }
 
-async fn all<T, E: std::fmt::Display>(
+pub async fn list<T, E: std::fmt::Display>(
     client: &Client,
     resource: &ApiResource,
     namespace: Option<&str>,

@@ -78,12 +78,12 @@ fn reports_say_why() {
     );
     let text = report.to_text();
     assert!(
-        text.starts_with("Schedule:  ReconcileSchedule\nResult:    m1:2\nCondition: Scheduled=True Success: "),
+        text.starts_with("Schedule:  the placement or the clusters may have changed\nResult:    m1:2\nCondition: Scheduled=True Success: "),
         "{text}"
     );
     let rows: Vec<&str> = text.lines().skip(5).collect();
-    assert_eq!(rows[0], "CLUSTER   REPLICAS   SCORE   FREE   AVAILABLE   TIER   WHY");
-    assert_eq!(rows[1], "m1        2          0       2      2           0      chosen");
+    assert_eq!(rows[0], "CLUSTER   REPLICAS   SCORE   FREE   AVAILABLE   GROUP   WHY");
+    assert_eq!(rows[1], "m1        2          0       2      2           0       chosen");
 }
 
 #[test]

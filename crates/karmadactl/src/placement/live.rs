@@ -1,0 +1,239 @@
+//! The state that an explanation begins with, read from the server or from a file.
+
+use std::sync::Arc;
+
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, Status};
+use client::{Client, DiscoveredResource, ListOptions};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::names;
+use karmada_api::scope::{Binding, Override, Policy, Scope};
+use karmada_api::work::v1alpha1::Work;
+use karmada_api::work::v1alpha2::ObjectReference;
+use serde_json::Value;
+
+use super::source::{bindings, clusters, list, policies};
+use super::subject::{Subject, near};
+use crate::Context;
+use crate::error::Error;
+use crate::get::targets;
+
+/// Warnings about a workload that are shown.
+const WARNINGS: usize = 3;
+
+/// What is known of the workload itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Template {
+    /// It was not looked for: the state is a file's.
+    Unread,
+    Missing,
+    Found(Value),
+}
+
+/// Everything that decides where a workload is.
+#[derive(Clone, Debug)]
+pub struct Live {
+    pub workload: ObjectReference,
+    pub template: Template,
+    pub policies: Vec<Policy>,
+    /// Those that a policy may wait for.
+    pub overrides: Vec<ObjectKey>,
+    pub binding: Option<Binding>,
+    /// Of the binding.
+    pub works: Vec<Work>,
+    pub clusters: Vec<Arc<Cluster>>,
+    /// The newest warnings about a workload without a binding.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the state of one workload.
+pub async fn read(context: &Context, subject: &Subject, namespace: &str) -> Result<Live, Error> {
+    let client = context.control_plane().await?;
+    let (workload, template, binding) = match &subject.type_ {
+        Some(type_) => typed(&client, type_, &subject.name, namespace).await?,
+        None => {
+            let binding = named(&client, &subject.name, namespace).await?;
+            let template = template_of(&client, &binding).await?;
+            (binding.spec.resource.clone(), template, Some(binding))
+        }
+    };
+    let mut live = Live {
+        workload,
+        template,
+        policies: policies(&client).await?,
+        overrides: Vec::new(),
+        works: Vec::new(),
+        clusters: clusters(&client).await?,
+        warnings: Vec::new(),
+        binding,
+    };
+    match &live.binding {
+        Some(binding) => live.works = works(&client, binding).await?,
+        None => {
+            let decode = |object: &Arc<Object>| Ok::<_, Error>(object.key());
+            for scope in Scope::ALL {
+                live.overrides.extend(list(&client, &Override::api_resource(scope), None, decode).await?);
+            }
+            live.warnings = warnings(&client, &live.workload).await;
+        }
+    }
+    Ok(live)
+}
+
+type Found = (ObjectReference, Template, Option<Binding>);
+
+async fn typed(client: &Client, type_: &str, name: &str, namespace: &str) -> Result<Found, Error> {
+    let discovery = client.discovery().await.map_err(Error::client("read what the server serves"))?;
+    let resolved = targets::resolve(type_, &discovery.resources);
+    let [served] = resolved.as_slice() else { return Err(unknown_type(type_, &discovery.resources)) };
+    let resource = &served.resource;
+    let key = match resource.namespaced {
+        true => ObjectKey::namespaced(namespace, name),
+        false => ObjectKey::cluster(name),
+    };
+    if resource.group == "work.karmada.io" && Scope::ALL.iter().any(|scope| Binding::kind(*scope) == resource.kind) {
+        let found =
+            client.get_opt(resource, &key).await.map_err(Error::client(format!("get {} {key}", resource.kind)))?;
+        let Some(object) = found else { return Err(not_found(client, resource, &key).await) };
+        // Of whatever version it was asked for.
+        let of = Scope::of(&key);
+        let binding = one_binding(client, of, &key).await?.unwrap_or(decode_binding(&object)?);
+        let template = template_of(client, &binding).await?;
+        return Ok((binding.spec.resource.clone(), template, Some(binding)));
+    }
+    let found = client.get_opt(resource, &key).await.map_err(Error::client(format!("get {} {key}", resource.kind)))?;
+    let at = ObjectKey::namespaced(key.namespace().unwrap_or_default(), names::binding_name(&resource.kind, name));
+    let binding = one_binding(client, Scope::of(&at), &at).await?;
+    let workload = ObjectReference {
+        api_version: resource.api_version(),
+        kind: resource.kind.clone(),
+        namespace: key.namespace().unwrap_or_default().to_owned(),
+        name: name.to_owned(),
+        ..ObjectReference::default()
+    };
+    match (found, binding) {
+        (Some(object), binding) => Ok((workload, Template::Found(tree(&object)?), binding)),
+        (None, Some(binding)) => Ok((workload, Template::Missing, Some(binding))),
+        (None, None) => Err(not_found(client, resource, &key).await),
+    }
+}
+
+/// The binding that has this name, or whose workload has; those of the namespace go first.
+async fn named(client: &Client, name: &str, namespace: &str) -> Result<Binding, Error> {
+    let subject = Subject { type_: None, name: name.to_owned() };
+    let mut seen = Vec::new();
+    for scope in Scope::ALL {
+        let within = (scope == Scope::Namespaced).then_some(namespace);
+        let all = bindings(client, scope, within).await?;
+        seen.extend(all.iter().map(|binding| binding.spec.resource.name.clone()));
+        let found = all.into_iter().filter(|it| subject.means(&it.metadata.name, &it.spec.resource)).collect();
+        if let Some(one) = one_of(found)? {
+            return Ok(one);
+        }
+    }
+    let near = near(name, seen.iter().map(String::as_str));
+    let like = if near.is_empty() { String::new() } else { format!("\nNames like it: {}", near.join(", ")) };
+    Err(Error::message(format!(
+        "no workload named {name:?} in namespace {namespace:?} has been matched by a policy; name its type to find out why: \
+         explain-placement deployment {name} -n {namespace}{like}"
+    )))
+}
+
+/// The only one of several bindings of a name.
+pub fn one_of(mut found: Vec<Binding>) -> Result<Option<Binding>, Error> {
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    let types = found.iter().take(10).map(|binding| {
+        let resource = &binding.spec.resource;
+        format!("{} {}", resource.kind.to_lowercase(), resource.name)
+    });
+    let types: Vec<String> = types.collect();
+    Err(Error::message(format!("several workloads are meant; name one with its type: {}", types.join(", "))))
+}
+
+async fn one_binding(client: &Client, scope: Scope, key: &ObjectKey) -> Result<Option<Binding>, Error> {
+    let resource = Binding::api_resource(scope);
+    let found = client.get_opt(&resource, key).await.map_err(Error::client(format!("get {} {key}", resource.kind)))?;
+    found.map(|object| decode_binding(&object)).transpose()
+}
+
+fn decode_binding(object: &Object) -> Result<Binding, Error> {
+    Binding::decode(object).map_err(|error| Error::message(error.to_string()))
+}
+
+fn tree(object: &Object) -> Result<Value, Error> {
+    object.to_value().map_err(|error| Error::message(format!("{} {}: {error}", object.kind(), object.key())))
+}
+
+/// The workload of a binding; a kind that is not served (any more) has none.
+async fn template_of(client: &Client, binding: &Binding) -> Result<Template, Error> {
+    let reference = &binding.spec.resource;
+    let gvk = GroupVersionKind::from_api_version(&reference.api_version, &reference.kind)
+        .map_err(|error| Error::message(error.to_string()))?;
+    let discovery = client.discovery().await.map_err(Error::client("read what the server serves"))?;
+    let Some(served) = discovery.by_kind(&gvk) else { return Ok(Template::Missing) };
+    let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+    let found = client.get_opt(&served.resource, &key).await;
+    let found = found.map_err(Error::client(format!("get {} {key}", reference.kind)))?;
+    Ok(match found {
+        Some(object) => Template::Found(tree(&object)?),
+        None => Template::Missing,
+    })
+}
+
+async fn works(client: &Client, binding: &Binding) -> Result<Vec<Work>, Error> {
+    let id = binding.permanent_id();
+    if id.is_empty() {
+        return Ok(Vec::new());
+    }
+    let resource = Work::api_resource();
+    let options = ListOptions::labels(format!("{}={id}", binding.scope.binding_id_label()));
+    let found = client.list(&resource, None, &options).await.map_err(Error::client("list works"))?;
+    let decode = |object: &Arc<Object>| {
+        object.decode::<Work>().map_err(|error| Error::message(format!("Work {}: {error}", object.key())))
+    };
+    found.items.iter().map(decode).collect()
+}
+
+/// The newest warnings about a workload. Events are a help; without them the rest is still true.
+async fn warnings(client: &Client, workload: &ObjectReference) -> Vec<String> {
+    let resource = ApiResource::namespaced("", "v1", "Event", "events");
+    let namespace = if workload.namespace.is_empty() { "default" } else { &workload.namespace };
+    let Ok(found) = client.list(&resource, Some(namespace), &ListOptions::default()).await else { return Vec::new() };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let events = found.items.iter().filter_map(|event| event.to_value().ok()).filter(|event| {
+        let about = &event["involvedObject"];
+        event["type"] == "Warning" && about["kind"] == *workload.kind && about["name"] == *workload.name
+    });
+    let mut told: Vec<(String, String)> = events
+        .map(|event| {
+            (text(&event["lastTimestamp"]), format!("{}: {}", text(&event["reason"]), text(&event["message"])))
+        })
+        .collect();
+    told.sort();
+    told.into_iter().rev().map(|(_, words)| words).take(WARNINGS).collect()
+}
+
+/// As kubectl words it, and which types are like it.
+fn unknown_type(type_: &str, served: &[DiscoveredResource]) -> Error {
+    let names =
+        served.iter().filter(|it| it.can("get")).flat_map(|it| [it.resource.plural.as_str(), it.singular.as_str()]);
+    let near = near(type_, names.filter(|name| !name.is_empty()));
+    let like = if near.is_empty() { String::new() } else { format!("\nTypes like it: {}", near.join(", ")) };
+    Error::message(format!("the server doesn't have a resource type {type_:?}{like}"))
+}
+
+/// As kubectl words it, and which names are like it.
+async fn not_found(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Error {
+    let mut status = Status::not_found(&resource.group, &resource.plural, &key.name);
+    let list = client.list(resource, key.namespace(), &ListOptions::default()).await;
+    let names: Vec<String> =
+        list.map(|list| list.items.iter().map(|it| it.name().to_owned()).collect()).unwrap_or_default();
+    let near = near(&key.name, names.iter().map(String::as_str));
+    if !near.is_empty() {
+        let within = key.namespace().map(|namespace| format!(" in namespace {namespace}")).unwrap_or_default();
+        status.message = format!("{}\nNames like it{within}: {}", status.message, near.join(", "));
+    }
+    Error::Server(Box::new(status))
+}

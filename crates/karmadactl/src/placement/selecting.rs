@@ -1,0 +1,92 @@
+//! Which policies select a workload, and which nearly do.
+
+use karmada_api::policy::v1alpha1::ResourceSelector;
+use karmada_api::scope::{Policy, Scope};
+use propagation::selection::{best, strongest};
+use propagation::template::Template as Tree;
+
+use super::live::{Live, Template};
+use super::subject::near;
+
+/// At most this many policies are named that nearly select a workload.
+const NAMED: usize = 3;
+
+/// The policies that select a workload as it is now.
+#[derive(Clone, Debug, Default)]
+pub struct Selection<'a> {
+    /// The one that goes before the others.
+    pub best: Option<&'a Policy>,
+    pub all: Vec<&'a Policy>,
+}
+
+impl Selection<'_> {
+    #[allow(clippy::unused_self, reason = "reads as the name of one of the selection")]
+    pub fn name_of(&self, policy: &Policy) -> String {
+        format!("{} {}", Policy::kind(policy.scope), policy.key())
+    }
+}
+
+fn may_reach(policy: &Policy, namespace: &str) -> bool {
+    policy.scope == Scope::Cluster || policy.metadata.namespace == namespace
+}
+
+pub fn selecting(live: &Live) -> Selection<'_> {
+    let Template::Found(tree) = &live.template else { return Selection::default() };
+    let template = Tree(tree);
+    let reach = |policy: &&Policy| may_reach(policy, template.namespace());
+    let selects = |policy: &&Policy| strongest(&policy.spec.resource_selectors, template).is_some();
+    let all: Vec<&Policy> = live.policies.iter().filter(reach).filter(selects).collect();
+    let of = |scope: Scope| best(all.iter().copied().filter(|policy| policy.scope == scope), template);
+    Selection { best: of(Scope::Namespaced).or_else(|| of(Scope::Cluster)), all }
+}
+
+/// Policies that a single difference keeps from selecting a workload that none selects.
+pub fn near_misses(live: &Live, selection: &Selection<'_>) -> Vec<String> {
+    if selection.best.is_some() || live.binding.is_some() {
+        return Vec::new();
+    }
+    let Template::Found(tree) = &live.template else { return Vec::new() };
+    let template = Tree(tree);
+    let miss = |policy: &Policy| {
+        let mut why = Vec::new();
+        if !may_reach(policy, template.namespace()) {
+            why.push(format!("it is in namespace {}", policy.metadata.namespace));
+        }
+        if policy.metadata.deletion_timestamp.is_some() {
+            why.push("it is being deleted".to_owned());
+        }
+        let selectors = policy.spec.resource_selectors.iter().filter(|it| it.kind == template.kind());
+        let differences = selectors.map(|selector| differences(selector, template)).min_by_key(Vec::len)?;
+        why.extend(differences);
+        (why.len() == 1).then(|| format!("{} {}: {}", Policy::kind(policy.scope), policy.key(), why.remove(0)))
+    };
+    live.policies.iter().filter_map(miss).take(NAMED).collect()
+}
+
+/// Why a selector of the kind does not select a workload; two reasons where nothing suggests that it was meant to.
+fn differences(selector: &ResourceSelector, template: Tree<'_>) -> Vec<String> {
+    let mut why = Vec::new();
+    if selector.api_version != template.api_version() {
+        why.push(format!(
+            "it selects apiVersion {}, the workload has {}",
+            selector.api_version,
+            template.api_version()
+        ));
+    }
+    if !selector.namespace.is_empty() && selector.namespace != template.namespace() {
+        why.push(format!("it selects namespace {}", selector.namespace));
+    }
+    if !selector.name.is_empty() && selector.name != template.name() {
+        why.push(format!("it selects the name {}", selector.name));
+        if near(template.name(), [selector.name.as_str()]).is_empty()
+            && near(&selector.name, [template.name()]).is_empty()
+        {
+            why.push("and no similar one".to_owned());
+        }
+    }
+    let by_labels = selector.name.is_empty() && selector.label_selector.is_some();
+    if by_labels && why.is_empty() && strongest(std::slice::from_ref(selector), template).is_none() {
+        why.push("its labelSelector does not match the labels of the workload".to_owned());
+    }
+    why
+}
