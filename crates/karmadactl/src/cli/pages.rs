@@ -153,12 +153,12 @@ pub const PAGES: &[Page] = &[
     Page {
         command: "explain-placement",
         group: Group::Troubleshooting,
-        arguments: "NAME [-n namespace]",
+        arguments: "(TYPE NAME | TYPE/NAME | NAME) [-n namespace]",
         description: "",
         examples: &[
             (
                 "Explain where deployment web in namespace shop runs, and why",
-                "karmadactl explain-placement web -n shop",
+                "karmadactl explain-placement deployment web -n shop",
             ),
             (
                 "Explain as if cluster member1 did not exist",
