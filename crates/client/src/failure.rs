@@ -116,7 +116,8 @@ fn of_tls(error: &rustls::Error) -> Option<Failure> {
 
 fn of_certificate(why: &CertificateError) -> Failure {
     match why {
-        CertificateError::UnknownIssuer => Failure::UnknownAuthority,
+        // A trusted authority has the name of the issuer and another key: two control planes, for example.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => Failure::UnknownAuthority,
         CertificateError::ExpiredContext { time, not_after } => {
             Failure::Expired { now: time.as_secs(), ended: not_after.as_secs() }
         }
@@ -159,6 +160,7 @@ mod tests {
         let unknown = std::io::Error::other("failed to lookup address information: Name or service not known");
         assert_eq!(of(Unresolved(unknown)), Failure::Unresolved("Name or service not known".into()));
         assert_eq!(certificate(CertificateError::UnknownIssuer), Failure::UnknownAuthority);
+        assert_eq!(certificate(CertificateError::BadSignature), Failure::UnknownAuthority);
         let expired = CertificateError::ExpiredContext { time: time(9), not_after: time(7) };
         assert_eq!(certificate(expired), Failure::Expired { now: 9, ended: 7 });
         let early = CertificateError::NotValidYetContext { time: time(7), not_before: time(9) };

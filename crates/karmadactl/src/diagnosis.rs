@@ -224,3 +224,155 @@ fn time(seconds: u64) -> String {
     let at = i64::try_from(seconds).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
     at.map_or_else(|| seconds.to_string(), |at| at.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use client::kubeconfig::Places;
+    use expect_test::{Expect, expect};
+
+    use super::*;
+
+    const CONFIG: &str = r#"{"current-context": "c", "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}, {"name": "d", "context": {"cluster": "k", "user": "nobody"}}],
+        "clusters": [{"name": "k", "cluster": {"server": "https://karmada.example:5443/base"}}]}"#;
+
+    fn facts(context: &str) -> Facts {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), CONFIG).expect("written");
+        let found = Places::file(file.path()).read().expect("a kubeconfig").expect("not in a pod");
+        let mut facts = found.facts(Some(context)).expect("a context");
+        facts.place = "kubeconfig F".into();
+        facts
+    }
+
+    /// In the year 2001.
+    fn now() -> Timestamp {
+        Timestamp::from_second(1_000_000_000).expect("a time")
+    }
+
+    fn check(failure: &Failure, side: Side, expected: &Expect) {
+        expected.assert_eq(&unreachable(failure, side, &facts("c"), now()));
+    }
+
+    #[test]
+    fn failures_name_host_context_and_next_step() {
+        let seconds = Duration::from_secs;
+        let check = |failure: Failure, expected: Expect| check(&failure, Side::ControlPlane, &expected);
+        check(
+            Failure::Refused,
+            expect![[r#"
+            The connection to the server karmada.example:5443 was refused - did you specify the right host or port?
+            The server is that of context "c" of kubeconfig F. Start the control plane, or choose another with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::Unresolved("Name or service not known".into()),
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: lookup karmada.example: Name or service not known
+            The server is that of context "c" of kubeconfig F. Correct the host name, or choose another control plane with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::NoConnection(seconds(15)),
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: no connection within 15 s
+            The server is that of context "c" of kubeconfig F. Check the address and that the control plane runs, or choose another with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::NoAnswer { attempt: "GET /api".into(), after: seconds(32) },
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: no answer to GET /api within 32 s
+            The server is that of context "c" of kubeconfig F. Check the address and that the control plane runs, or choose another with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::UnknownAuthority,
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: failed to verify certificate: x509: certificate signed by unknown authority
+            The server is that of context "c" of kubeconfig F. The server's certificate is not from the authority that cluster "k" of the kubeconfig trusts: get the kubeconfig of this control plane again, or choose another with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::Expired { now: 1_000_000_000, ended: 900_000_000 },
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 2001-09-09T01:46:40Z is after 1998-07-09T16:00:00Z
+            The server is that of context "c" of kubeconfig F. Renew the server's certificate.
+        "#]],
+        );
+        check(
+            Failure::NotYetValid { now: 900_000_000, begins: 1_000_000_000 },
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time 1998-07-09T16:00:00Z is before 2001-09-09T01:46:40Z
+            The server is that of context "c" of kubeconfig F. Check the clock of this machine.
+        "#]],
+        );
+        let names = vec!["a".to_owned(), "10.0.0.1".to_owned()];
+        check(
+            Failure::OtherNames { expected: "karmada.example".into(), names },
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: failed to verify certificate: x509: certificate is valid for a, 10.0.0.1, not karmada.example
+            The server is that of context "c" of kubeconfig F. Use one of these names in `server` of cluster "k", or set its `tls-server-name` to one; or add the name to the certificate of the control plane.
+        "#]],
+        );
+        check(
+            Failure::OtherNames { expected: "karmada.example".into(), names: Vec::new() },
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: failed to verify certificate: x509: certificate is not valid for any names, but wanted to match karmada.example
+            The server is that of context "c" of kubeconfig F. Use one of these names in `server` of cluster "k", or set its `tls-server-name` to one; or add the name to the certificate of the control plane.
+        "#]],
+        );
+        check(
+            Failure::Certificate("Revoked".into()),
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: failed to verify certificate: x509: Revoked
+            The server is that of context "c" of kubeconfig F. Replace the server's certificate, or choose another control plane with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::ClientCertificate("CertificateExpired".into()),
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: tls: the server rejected the client certificate: CertificateExpired
+            The server is that of context "c" of kubeconfig F. It does not accept the credentials of user "u": get a new kubeconfig of this control plane, or choose another with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::Plain,
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: the server does not speak TLS
+            The server is that of context "c" of kubeconfig F. Correct the address: it begins with https, and the server speaks another protocol. Or choose another control plane with --kubeconfig or --karmada-context.
+        "#]],
+        );
+        check(
+            Failure::Other("connection reset by peer".into()),
+            expect![[r#"
+            Unable to connect to the server karmada.example:5443: connection reset by peer
+            The server is that of context "c" of kubeconfig F. Check the address and that the control plane runs, or choose another with --kubeconfig or --karmada-context.
+        "#]],
+        );
+    }
+
+    #[test]
+    fn a_member_is_chosen_by_flags_of_its_own() {
+        check(
+            &Failure::Refused,
+            Side::Member,
+            &expect![[r#"
+            The connection to the server karmada.example:5443 was refused - did you specify the right host or port?
+            The server is that of context "c" of kubeconfig F. Start the cluster, or choose another with --cluster-kubeconfig or --cluster-context.
+        "#]],
+        );
+        let expected = expect![[r#"
+            error: You must be logged in to the server karmada.example:5443 (Unauthorized)
+            The server is that of context "d" of kubeconfig F. User "nobody" has no credentials: get a new kubeconfig of this cluster, or choose another with --cluster-kubeconfig or --cluster-context.
+        "#]];
+        expected.assert_eq(&unauthorized("", Side::Member, &facts("d"), now()));
+        let expected = expect![[r#"
+            error: You must be logged in to the server karmada.example:5443 (Unauthorized)
+            The server is that of context "c" of kubeconfig F. It does not accept the credentials of user "u": get a new kubeconfig of this control plane, or choose another with --kubeconfig or --karmada-context.
+        "#]];
+        expected.assert_eq(&unauthorized("Unauthorized", Side::ControlPlane, &facts("c"), now()));
+    }
+}

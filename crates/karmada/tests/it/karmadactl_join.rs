@@ -304,18 +304,24 @@ async fn arguments_are_refused_in_upstreams_words() {
     let pull = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "pull"},
         "spec": {"syncMode": "Pull"}});
     fleet.plane.client().create(&Cluster::api_resource(), &pull).await.expect("created");
-    let missing = "failed to get joining cluster config. error: Missing or incomplete configuration info.  Please \
-                   point to an existing, complete config file:\n  1. Via the command-line flag --kubeconfig\n  2. Via \
-                   the KUBECONFIG environment variable\n  3. In your home directory as ~/.kube/config";
+    let see = |command: &str, usage: &str| {
+        format!("\nUsage: karmadactl {command} {usage} [options]\nSee 'karmadactl {command} --help' for usage.")
+    };
+    let joining = see("join", "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>");
+    let leaving = see("unjoin", "CLUSTER_NAME [--cluster-kubeconfig=<KUBECONFIG>]");
+    let unknown = format!(
+        "failed to get joining cluster config. error: context \"nope\" does not exist in kubeconfig {config}; its \
+         contexts: member1"
+    );
     let rows: [(&[&str], &str); 9] = [
-        (&["join"], "cluster name is required"),
-        (&["join", "a", "b"], "only the cluster name is allowed as an argument"),
-        (&["join", "a", "--cluster-kubeconfig", "/nosuch"], missing),
+        (&["join"], &format!("cluster name is required{joining}")),
+        (&["join", "a", "b"], &format!("only the cluster name is allowed as an argument{joining}")),
         (
-            &["join", "a", "--cluster-kubeconfig", config, "--cluster-context", "nope"],
-            "failed to get joining cluster config. error: context \"nope\" does not exist",
+            &["join", "a", "--cluster-kubeconfig", "/nosuch"],
+            "failed to get joining cluster config. error: kubeconfig /nosuch of --cluster-kubeconfig does not exist",
         ),
-        (&["unjoin"], "cluster name is required"),
+        (&["join", "a", "--cluster-kubeconfig", config, "--cluster-context", "nope"], &unknown),
+        (&["unjoin"], &format!("cluster name is required{leaving}")),
         (&["unjoin", "nosuch"], "no cluster object nosuch found in karmada control Plane"),
         (&["unjoin", "a", "--wait", "0s"], " --wait 0s  must be a positive duration, e.g. 1m0s "),
         (
@@ -325,7 +331,8 @@ async fn arguments_are_refused_in_upstreams_words() {
         ),
         (
             &["unjoin", "pull", "--wait", "soon"],
-            "invalid argument \"soon\" for \"--wait\" flag: time: invalid duration \"soon\"",
+            "invalid argument \"soon\" for \"--wait\" flag: time: invalid duration \"soon\"\nSee 'karmadactl unjoin --help' \
+             for usage.",
         ),
     ];
     for (args, message) in rows {

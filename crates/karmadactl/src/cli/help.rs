@@ -70,7 +70,7 @@ pub fn examples(program: &str, page: &Page, indent: &str) -> String {
         let gap = if position == 0 { "" } else { "\n" };
         let _ = writeln!(text, "{gap}{indent}# {comment}");
         for line in lines.lines() {
-            let _ = writeln!(text, "{indent}{}", line.replace("karmadactl", program));
+            let _ = writeln!(text, "{indent}{}", line.replace("karmadactl ", &format!("{program} ")));
         }
     }
     text

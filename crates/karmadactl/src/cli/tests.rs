@@ -94,10 +94,10 @@ fn mistakes_in_a_command_line_are_named() {
     check(
         "get -Z",
         expect![[r#"
-        stderr, 1
-        error: unknown shorthand flag: -Z
-        See 'karmadactl get --help' for usage.
-    "#]],
+            stderr, 1
+            error: unknown shorthand flag: 'Z' in -Z
+            See 'karmadactl get --help' for usage.
+        "#]],
     );
     check(
         "--nosuch",
@@ -168,6 +168,7 @@ fn harmless_forms_are_accepted() {
         "get pods --kubeconfig a --kubeconfig b",
         "join m1 --dry-run=false",
         "get pods -A -w",
+        "get pods -o json -o yaml",
     ] {
         let name = line.split(' ').next().unwrap_or_default();
         let Request::Execute { name: found, .. } = read("karmadactl", words(line)) else { panic!("{line}") };
