@@ -139,7 +139,7 @@ pub static WARNINGS: &[Row] = &[
             ..whole(
                 POLICY,
                 &["ClusterTaintPolicy"],
-                "it taints clusters only with the feature gate Failover=true; see kubectl taint for taints by hand",
+                "it taints clusters only with the feature gate Failover=true; until then, set spec.taints of the Clusters",
             )
         },
         gates::FAILOVER,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::page::Commands;
+use super::page::{Commands, How};
 use crate::transcript::{lines_match, normalise};
 
 /// Besides what transcripts make equal.
@@ -42,7 +42,12 @@ pub fn compare(commands: &Commands, output: &str) -> Result<(), String> {
         "..." => "...".to_owned(),
         _ => line.replace("...", "[..]"),
     });
-    let (patterns, lines): (Vec<String>, Vec<String>) = (patterns.collect(), plain(output));
+    let (mut patterns, lines): (Vec<String>, Vec<String>) = (patterns.collect(), plain(output));
+    if commands.how == How::Background {
+        // Log lines stand before and after what the reader waits for.
+        patterns.insert(0, "...".into());
+        patterns.push("...".into());
+    }
     if lines_match(&texts(&patterns), &texts(&lines)) {
         return Ok(());
     }
@@ -65,7 +70,7 @@ fn what_varies_is_equal() {
     ] {
         let step = Commands {
             line: 1,
-            how: super::page::How::Run,
+            how: How::Run,
             text: String::new(),
             expected: Some(super::page::Expected { lines: 0..1, text: expected.into() }),
         };

@@ -1,7 +1,10 @@
-//! The table of karmadactl's commands in docs/coming-from-karmada.md.
+//! Tables of the pages that are compared with the program, or made from its data with `UPDATE_DOCS=1`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::process::Command;
+
+use karmada_api::admission::{Place, WARNINGS};
 
 /// Upstream's commands, in the order of its help.
 const UPSTREAM: &str = "explain get create delete edit init deinit addons join unjoin token register unregister cordon uncordon \
@@ -25,4 +28,31 @@ fn the_table_of_commands_is_true() {
     let upstream: BTreeMap<String, bool> =
         UPSTREAM.split_whitespace().map(|name| (name.to_owned(), has(name))).collect();
     assert_eq!(rows, upstream, "the second column of the page, and whether karmadactl has the command");
+}
+
+/// Kinds and fields without effect, as docs/features-and-limits.md lists them.
+fn warnings() -> String {
+    let mut text = String::from("\n| kind | field | |\n|---|---|---|\n");
+    for row in WARNINGS {
+        let field = if row.field.is_empty() { String::new() } else { format!("`{}`", row.field) };
+        let place = if row.place == Place::OurServer { ", with our API server" } else { "" };
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| {}{place} | {field} | {} |", row.kinds.join(", "), row.text);
+    }
+    text.push('\n');
+    text
+}
+
+#[test]
+fn the_table_of_what_has_no_effect_is_true() {
+    let path = super::root().join("docs/features-and-limits.md");
+    let page = std::fs::read_to_string(&path).expect("a readable page");
+    let begin = page.find("do not edit. -->\n").expect("the mark at the beginning") + "do not edit. -->\n".len();
+    let end = page.find("<!-- end -->").expect("the mark at the end");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let page = format!("{}{}{}", &page[..begin], warnings(), &page[end..]);
+        std::fs::write(&path, page).expect("the documentation is writable");
+        return;
+    }
+    assert!(page[begin..end] == warnings(), "UPDATE_DOCS=1 cargo test -p karmada --test it docs::tables");
 }
