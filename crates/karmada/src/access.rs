@@ -54,6 +54,17 @@ pub fn static_tokens(path: &Path) -> anyhow::Result<StaticTokens> {
     StaticTokens::parse(&text).with_context(attempt)
 }
 
+/// What `/version` answers: the level of Kubernetes whose API is served, and the build of this program.
+pub fn version() -> VersionInfo {
+    let build = karmadactl::version::Build::this();
+    VersionInfo {
+        git_commit: build.commit.to_owned(),
+        git_tree_state: build.tree_state.to_owned(),
+        build_date: build.date.to_owned(),
+        ..VersionInfo::default()
+    }
+}
+
 /// Discovery and OpenAPI, access reviews, token requests.
 pub fn routes(data: &DataDir, version: &VersionInfo) -> anyhow::Result<Vec<Arc<dyn Route>>> {
     let issuer =

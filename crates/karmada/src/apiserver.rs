@@ -8,7 +8,6 @@ use apimachinery::GroupVersionKind;
 use apimachinery::resource::Resource;
 use apiserver::crds::Converters;
 use apiserver::plugins::Switches;
-use apiserver::version::VersionInfo;
 use apiserver::{ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use controllers::Connector;
@@ -188,7 +187,7 @@ fn server_config(
     rules: &Arc<Rules>,
     world: &World,
 ) -> anyhow::Result<ServerConfig> {
-    let version = VersionInfo::default();
+    let version = access::version();
     let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
     admission.push(Arc::new(ClusterIds::default()));

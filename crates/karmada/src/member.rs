@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use apiserver::Authorization;
-use apiserver::version::VersionInfo;
 use client::Client;
 use kubernetes_api::services::Ranges;
 use simulator::{Access, Member, MemberOptions};
@@ -49,7 +48,7 @@ impl RunningMember {
         let access = Access {
             authentication: access::authentication(&data, None)?,
             authorization: Authorization::Rbac,
-            routes: access::routes(&data, &VersionInfo::default())?,
+            routes: access::routes(&data, &access::version())?,
             controllers: access::controllers(&data)?,
         };
         let member = Member::start(member, engine.store(), world.clone(), access).await?;

@@ -13,7 +13,6 @@ use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
 use apiserver::documents::Documents;
 use apiserver::serve::{self, Limits};
-use apiserver::version::VersionInfo;
 use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use serde_json::Value;
@@ -43,7 +42,7 @@ impl Behind {
         world: &World,
     ) -> anyhow::Result<Self> {
         let engine = Engine::open(store.0, store.1, false).await?;
-        let version = VersionInfo::default();
+        let version = crate::access::version();
         routes.insert(0, Arc::new(Documents::new(version.clone())));
         let config = ServerConfig {
             store: engine.store(),

@@ -9,6 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::fleet::Ran;
+use crate::process::Karmada;
 
 fn karmada(args: &[&str]) -> Ran {
     Ran::from(Command::new(env!("CARGO_BIN_EXE_karmada")).args(args).output().expect("the binary starts"))
@@ -45,6 +46,23 @@ fn the_version_is_a_line_or_a_document() {
     );
     let wide = karmada(&["version", "-o", "wide"]);
     assert_eq!((wide.code, &*wide.err), (Some(1), "error: --output must be 'yaml' or 'json'\n"));
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn servers_name_the_build() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let build: Value = serde_json::from_str(&karmada(&["version", "-o", "json"]).ok()).expect("JSON");
+    for server in [
+        Karmada::apiserver(&directory.path().join("apiserver")),
+        Karmada::member("m1", &directory.path().join("member")),
+    ] {
+        let served: Value = serde_json::from_str(&server.ok(&["get", "--raw", "/version"])).expect("JSON");
+        for field in ["gitCommit", "gitTreeState", "buildDate"] {
+            assert_eq!(served[field], build[field], "{served}");
+        }
+        assert_eq!(served["gitVersion"], "v1.36.0+karmada-rs");
+    }
 }
 
 #[test]
