@@ -81,7 +81,17 @@ impl Files {
 pub(super) struct Claim {
     /// Locked. The directory itself holds even if the lock file is removed; the lock file holds off older versions of
     /// this program, which lock nothing else.
-    _locks: [File; 2],
+    locks: [File; 2],
+}
+
+/// Closing the files is not enough: a child process that is being started holds copies until it runs its program.
+impl Drop for Claim {
+    fn drop(&mut self) {
+        for lock in &self.locks {
+            // What cannot be unlocked is released with its last copy.
+            let _ = lock.unlock();
+        }
+    }
 }
 
 /// Makes the directory if need be, readable by its owner alone: it holds secrets.
@@ -112,7 +122,7 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
             Err(TryLockError::Error(error)) => return Err(failed(path, error)),
         }
     }
-    Ok(Claim { _locks: locks })
+    Ok(Claim { locks })
 }
 
 /// Whether the database may be created if it has no tables, given what is in the directory. `must_exist`: there was a store before.
@@ -184,4 +194,20 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 pub(super) fn read_mark(files: &Files) -> Result<Found> {
     mark::read(&files.mark())
         .map_err(|error| Error::Failed(format!("cannot read {}: {error}", files.mark().display()).into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_released_directory_is_free_although_a_child_holds_copies_of_the_locks() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = claim(directory.path()).expect("it is free");
+        let copies = first.locks.each_ref().map(|lock| lock.try_clone().expect("a copy"));
+        claim(directory.path()).expect_err("it is claimed");
+        drop(first);
+        claim(directory.path()).expect("it is free again");
+        drop(copies);
+    }
 }
