@@ -118,7 +118,7 @@ impl Client {
             match list {
                 Ok(list) => add_legacy_resources(discovery, &version, list),
                 Err(error) => {
-                    tracing::warn!(%version, %error, "discovery of one group version failed");
+                    tracing::debug!(apiVersion = %version, err = %error, "Discovery of a group version failed");
                     discovery.failed.push(version);
                 }
             }

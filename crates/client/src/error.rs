@@ -99,6 +99,15 @@ impl Error {
         }
     }
 
+    /// The reason without the attempt: calls that fail for one reason have one cause.
+    pub fn cause(&self) -> String {
+        match self {
+            Self::Transport { source, .. } => chain(source.as_ref()),
+            Self::Timeout { after, .. } => format!("no answer within {} s", after.as_secs()),
+            _ => self.to_string(),
+        }
+    }
+
     /// Whether the server did not answer at all (as opposed to refusing).
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Transport { .. } | Self::Timeout { .. })

@@ -81,7 +81,7 @@ pub(crate) fn lines(body: Body) -> impl Stream<Item = Result<Bytes, Status>> + S
                 }
                 // A broken connection ends a watch like an orderly end does: the informer takes it up again.
                 Some(Err(error)) => {
-                    tracing::debug!(%error, "watch connection broke off");
+                    tracing::debug!(err = %error, "Watch connection broke");
                     return None;
                 }
                 None => return None,

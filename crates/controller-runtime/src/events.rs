@@ -287,7 +287,7 @@ impl Writer {
             let written = match written {
                 Ok(written) => written,
                 Err(error) => {
-                    tracing::debug!(%error, namespace, "events could not be written");
+                    tracing::debug!(namespace, err = %error, "Events cannot be written");
                     continue;
                 }
             };
@@ -295,7 +295,7 @@ impl Writer {
                 match written {
                     Ok(_) => self.memory.remember(told, at, ObjectKey::namespaced(namespace.as_str(), name)),
                     // A namespace that is going away takes no events; that is nobody's fault.
-                    Err(error) => tracing::debug!(%error, reason = told.reason, "an event could not be written"),
+                    Err(error) => tracing::debug!(reason = told.reason, err = %error, "Event cannot be written"),
                 }
             }
         }
@@ -310,7 +310,7 @@ impl Writer {
             seen.unwritten = false;
             let patch = Patch::Merge(json!({"count": seen.count, "lastTimestamp": Time::new(seen.last)}));
             if let Err(error) = self.client.patch(&resource, &seen.key, &patch, &PatchOptions::default()).await {
-                tracing::debug!(%error, event = %seen.key, "an event's count could not be written");
+                tracing::debug!(object = %seen.key, err = %error, "Count of an event cannot be written");
             }
         }
     }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use transport::WatchEvent;
 use world::{Level, World};
 
-use crate::{Backoff, Cache};
+use crate::{Backoff, Cache, Caller, Reach};
 
 /// One change of the cache, told after the cache has it.
 #[derive(Clone, Debug)]
@@ -87,6 +87,8 @@ struct Inner {
     latest_first: AtomicBool,
     /// Why the server cannot be listed or watched at present.
     trouble: Mutex<Option<String>>,
+    /// Logs when the server does not let this informer list or watch, and when it does again.
+    caller: Caller,
     /// Ends the pause between two attempts.
     again: Notify,
     stop: CancellationToken,
@@ -114,7 +116,19 @@ impl Informer {
         world: World,
         stop: CancellationToken,
     ) -> Self {
+        Self::start_over(client, resource, selection, world, stop, &Reach::api_server())
+    }
+
+    fn start_over(
+        client: Client,
+        resource: ApiResource,
+        selection: Selection,
+        world: World,
+        stop: CancellationToken,
+        reach: &Arc<Reach>,
+    ) -> Self {
         let informer = Self(Arc::new(Inner {
+            caller: reach.caller(format!("watch {}", group_resource(&resource))),
             cooling: (!client.is_in_process()).then(Mutex::default),
             resource,
             selection,
@@ -200,19 +214,26 @@ impl Informer {
         let mut revision = None;
         loop {
             let started = Instant::now();
-            let error = match self.follow(&mut revision).await {
+            let mut established = false;
+            let error = match self.follow(&mut revision, &mut established).await {
                 Ok(()) => None,
                 Err(error) if error.is_expired() => {
                     revision = None;
                     Some(error)
                 }
-                Err(error) => Some(error),
+                Err(error) => {
+                    // A watch that breaks is set up again, which takes 0.1 s and is worth no line. Failing to do so is.
+                    if !established {
+                        self.0.caller.failed(&error);
+                    }
+                    Some(error)
+                }
             };
             if started.elapsed() >= HEALTHY_WATCH {
                 backoff.reset();
             }
             if let Some(error) = &error {
-                tracing::debug!(resource = %self.0.resource.plural, %error, "informer interrupted");
+                tracing::debug!(resource = %self.0.resource.plural, err = %error, "Watch ended; it is set up again");
             }
             *self.0.trouble.lock() = error.map(|error| error.to_string());
             let pause = backoff.next(&self.0.world);
@@ -223,7 +244,7 @@ impl Informer {
     }
 
     /// Lists if there is no revision to go on from, then watches until the server ends it.
-    async fn follow(&self, revision: &mut Option<u64>) -> Result<(), client::Error> {
+    async fn follow(&self, revision: &mut Option<u64>, established: &mut bool) -> Result<(), client::Error> {
         let at = match *revision {
             Some(at) if !self.went_back(at).await? => at,
             _ => {
@@ -242,6 +263,8 @@ impl Informer {
         };
         let mut events = self.0.client.watch(&self.0.resource, selection.namespace.as_deref(), &options).await?;
         *self.0.trouble.lock() = None;
+        *established = true;
+        self.0.caller.succeeded();
         while let Some(event) = events.next().await {
             match event {
                 WatchEvent::Added(object) | WatchEvent::Modified(object) => {
@@ -338,6 +361,14 @@ impl Informer {
     }
 }
 
+/// `PLURAL.GROUP`, as kubectl names resources.
+fn group_resource(resource: &ApiResource) -> String {
+    match resource.group.as_str() {
+        "" => resource.plural.clone(),
+        group => format!("{}.{group}", resource.plural),
+    }
+}
+
 /// An event whose version is no number cannot be put into an order with others: the watch counts as broken, and only a
 /// list tells how things are.
 fn advance(revision: &mut Option<u64>, object: &Object) -> Result<(), client::Error> {
@@ -358,6 +389,7 @@ struct SetInner {
     client: Client,
     world: World,
     informers: Mutex<HashMap<(ApiResource, Selection), Informer>>,
+    reach: Arc<Reach>,
     stop: CancellationToken,
 }
 
@@ -368,7 +400,12 @@ impl InformerSet {
 
     /// All informers stop with `stop`.
     pub fn until(client: Client, world: World, stop: CancellationToken) -> Self {
-        Self(Arc::new(SetInner { client, world, informers: Mutex::default(), stop }))
+        Self::reaching(Reach::api_server(), client, world, stop)
+    }
+
+    /// As [`InformerSet::until`]; `reach` logs when the server does not answer, for all who call it.
+    pub fn reaching(reach: Arc<Reach>, client: Client, world: World, stop: CancellationToken) -> Self {
+        Self(Arc::new(SetInner { client, world, informers: Mutex::default(), reach, stop }))
     }
 
     pub fn client(&self) -> &Client {
@@ -389,7 +426,8 @@ impl InformerSet {
         let entry = informers.entry((resource.clone(), selection.clone()));
         let start = || {
             let stop = self.0.stop.child_token();
-            Informer::start(self.0.client.clone(), resource.clone(), selection, self.0.world.clone(), stop)
+            let (client, world) = (self.0.client.clone(), self.0.world.clone());
+            Informer::start_over(client, resource.clone(), selection, world, stop, &self.0.reach)
         };
         entry.or_insert_with(start).clone()
     }

@@ -12,6 +12,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::Failures;
+use crate::reach::rounded;
+
 /// The Lease, and the pauses of upstream's flags `--leader-elect-…`.
 #[derive(Clone, Debug)]
 pub struct LeaderElection {
@@ -53,18 +56,21 @@ impl LeaderElection {
         stop: &'a CancellationToken,
     ) -> BoxFuture<'a, Option<Leading>> {
         Box::pin(async move {
-            let mut seen = Seen::default();
+            let (mut seen, failures) = (Seen::default(), Failures::lasting(Duration::ZERO));
             loop {
                 match self.attempt(client, world, &mut seen).await {
                     Ok(true) => break,
                     Ok(false) => {}
-                    Err(error) => tracing::warn!(lease = %self.key(), %error, "could not look at the Lease"),
+                    Err(error) if failures.failed(&(), &error.cause()) => {
+                        tracing::warn!(lease = %self.key(), err = %error, "Lease cannot be acquired; retrying");
+                    }
+                    Err(error) => tracing::debug!(lease = %self.key(), err = %error, "Lease cannot be acquired"),
                 }
                 // A tenth more or less, so that replicas do not keep step.
                 let pause = self.retry_period.mul_f64(1.0 + 0.2 * world.random_fraction());
                 stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
             }
-            tracing::info!(lease = %self.key(), identity = self.identity, "leads");
+            tracing::info!(lease = %self.key(), identity = self.identity, "Became the leader");
             Some(Leading { election: self.clone(), client: client.clone(), world: world.clone(), seen })
         })
     }
@@ -152,7 +158,7 @@ impl Leading {
     /// only a leader may do must end at once.
     pub fn keep<'a>(mut self, stop: &'a CancellationToken) -> BoxFuture<'a, bool> {
         Box::pin(async move {
-            let mut renewed = Instant::now();
+            let (mut renewed, failures) = (Instant::now(), Failures::lasting(Duration::ZERO));
             loop {
                 if stop.run_until_cancelled(tokio::time::sleep(self.election.retry_period)).await.is_none() {
                     self.release().await;
@@ -161,14 +167,26 @@ impl Leading {
                 let left = self.election.renew_deadline.saturating_sub(renewed.elapsed());
                 let attempt = self.election.attempt(&self.client, &self.world, &mut self.seen);
                 match tokio::time::timeout(left, attempt).await {
-                    Ok(Ok(true)) => renewed = Instant::now(),
+                    Ok(Ok(true)) => {
+                        renewed = Instant::now();
+                        if let Some(lasted) = failures.succeeded(&()) {
+                            let lease = self.election.key();
+                            tracing::info!(%lease, duration = ?rounded(lasted), "Lease is renewed again");
+                        }
+                    }
                     // A conflict may be somebody's label; another holder shows at the next look.
                     Ok(Ok(false)) => {}
-                    Ok(Err(error)) => tracing::warn!(lease = %self.election.key(), %error, "could not renew the Lease"),
+                    Ok(Err(error)) if failures.failed(&(), &error.cause()) => {
+                        let deadline = self.election.renew_deadline;
+                        tracing::warn!(lease = %self.election.key(), ?deadline, err = %error, "Lease cannot be renewed; retrying");
+                    }
+                    Ok(Err(error)) => {
+                        tracing::debug!(lease = %self.election.key(), err = %error, "Lease cannot be renewed");
+                    }
                     Err(_) => {}
                 }
                 if renewed.elapsed() >= self.election.renew_deadline {
-                    tracing::error!(lease = %self.election.key(), "the Lease is lost");
+                    tracing::error!(lease = %self.election.key(), "Lost the lease; another replica may lead now");
                     return false;
                 }
             }

@@ -5,16 +5,20 @@
 mod backoff;
 mod cache;
 mod events;
+mod failures;
 mod informer;
 mod leader;
 pub mod metrics;
 mod queue;
+mod reach;
 mod worker;
 
 pub use backoff::Backoff;
 pub use cache::Cache;
 pub use events::{EventRecorder, EventType, Involved};
+pub use failures::Failures;
 pub use informer::{Event, Informer, InformerSet, Selection};
 pub use leader::{LeaderElection, Leading};
 pub use queue::{Priority, QueueMetrics, WorkQueue};
-pub use worker::{Next, run_workers};
+pub use reach::{Caller, Reach};
+pub use worker::{Controller, Next, Subject, run_workers};

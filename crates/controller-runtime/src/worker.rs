@@ -1,17 +1,20 @@
 //! Runs a reconcile function over the keys of a queue, many at once, each key by one at a time.
 
+use std::any::Any;
 use std::fmt::{Debug, Display};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use apimachinery::ObjectKey;
 use futures::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, PollSemaphore};
 
 use crate::metrics::{Counted, Ending};
-use crate::{Priority, WorkQueue};
+use crate::reach::rounded;
+use crate::{Failures, Priority, WorkQueue};
 
 /// What follows a successful pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +25,51 @@ pub enum Next {
     After(Duration),
 }
 
+/// Who runs a queue, and how the log names its keys.
+#[derive(Clone, Copy, Debug)]
+pub struct Controller {
+    pub name: &'static str,
+    pub subject: Subject,
+}
+
+/// The log field that a controller's keys go into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Object,
+    Cluster,
+    Binding,
+    /// The controller logs the failures of its passes itself.
+    Own,
+}
+
+impl Controller {
+    pub fn of_clusters(name: &'static str) -> Self {
+        Self { name, subject: Subject::Cluster }
+    }
+
+    pub fn of_bindings(name: &'static str) -> Self {
+        Self { name, subject: Subject::Binding }
+    }
+}
+
+impl From<&'static str> for Controller {
+    fn from(name: &'static str) -> Self {
+        Self { name, subject: Subject::Object }
+    }
+}
+
+/// A pass that has failed for this long is worth a line. Conflicts and caches that lag are over by then.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Of this many workers one may be at a key of low priority: a backlog is worked off beside what happens now, which then
 /// need not wait for it, nor share the processor with much of it.
 const BACKLOG_SHARE: usize = 8;
 
 /// Processes keys until `stop`, at most `workers` at once; then lets the running passes end. A pass that fails or
-/// panics is repeated with the queue's growing pauses.
+/// panics is repeated with the queue's growing pauses. A key that goes on failing is logged once for each cause, and once
+/// when it succeeds again.
 pub async fn run_workers<K, F, Fut, E>(
-    name: &'static str,
+    controller: impl Into<Controller>,
     queue: Arc<WorkQueue<K>>,
     workers: usize,
     stop: CancellationToken,
@@ -40,6 +80,10 @@ pub async fn run_workers<K, F, Fut, E>(
     Fut: Future<Output = Result<Next, E>> + Send + 'static,
     E: Display + Send + 'static,
 {
+    let controller = controller.into();
+    let name = controller.name;
+    let failures = Arc::new(Failures::lasting(PATIENCE));
+    let panics = Arc::new(Failures::lasting(Duration::ZERO));
     let slots = Arc::new(Semaphore::new(workers));
     let low = Arc::new(Semaphore::new((workers / BACKLOG_SHARE).max(1)));
     let turn = Arc::new(Semaphore::new(1));
@@ -49,9 +93,10 @@ pub async fn run_workers<K, F, Fut, E>(
         let Ok(slot) = slots.clone().acquire_owned().await else { break };
         let Some(Some((key, low_slot))) = stop.run_until_cancelled(take(&queue, &low)).await else { break };
         let (queue, reconcile, counted) = (queue.clone(), reconcile.clone(), counted.clone());
+        let journal = Journal { controller, failures: failures.clone(), panics: panics.clone() };
         let turn = low_slot.is_some().then(|| turn.clone());
         tokio::spawn(async move {
-            let pass = pass(name, &queue, key, &*reconcile, counted.as_deref());
+            let pass = pass(&journal, &queue, key, &*reconcile, counted.as_deref());
             match turn {
                 Some(turn) => in_turn(turn, pass).await,
                 None => pass.await,
@@ -91,9 +136,78 @@ async fn take<K: Ord + Clone>(queue: &WorkQueue<K>, low: &Arc<Semaphore>) -> Opt
     Some((key, (priority == Priority::Low).then_some(slot)))
 }
 
-async fn pass<K, F, Fut, E>(name: &'static str, queue: &WorkQueue<K>, key: K, reconcile: &F, counted: Option<&Counted>)
-where
-    K: Ord + Clone + Debug,
+/// What the log gets of the passes of one controller.
+struct Journal<K> {
+    controller: Controller,
+    failures: Arc<Failures<K>>,
+    panics: Arc<Failures<K>>,
+}
+
+impl<K: Ord + Clone + Debug + 'static> Journal<K> {
+    fn succeeded(&self, key: &K) {
+        let panicked = self.panics.succeeded(key);
+        if let Some(lasted) = self.failures.succeeded(key).max(panicked) {
+            let [cluster, binding, object] = self.fields(key);
+            let controller = self.controller.name;
+            tracing::info!(controller, cluster, binding, object, duration = ?rounded(lasted), "Reconciled after failures");
+        }
+    }
+
+    fn failed(&self, key: &K, error: &impl Display) {
+        let (controller, err) = (self.controller.name, error.to_string());
+        if self.controller.subject != Subject::Own && self.failures.failed(key, &err) {
+            let [cluster, binding, object] = self.fields(key);
+            tracing::warn!(controller, cluster, binding, object, err, "Reconciling fails and is retried");
+        } else {
+            tracing::debug!(controller, object = reference(key), err, "Reconciling failed");
+        }
+    }
+
+    fn panicked(&self, key: &K, err: &str) {
+        let controller = self.controller.name;
+        if self.panics.failed(key, err) {
+            let [cluster, binding, object] = self.fields(key);
+            tracing::error!(
+                controller,
+                cluster,
+                binding,
+                object,
+                err,
+                "Reconciling panicked and is retried; report this"
+            );
+        }
+    }
+
+    /// The key's text in the field of its subject.
+    fn fields(&self, key: &K) -> [Option<String>; 3] {
+        let text = Some(reference(key));
+        match self.controller.subject {
+            Subject::Cluster => [text, None, None],
+            Subject::Binding => [None, text, None],
+            Subject::Object | Subject::Own => [None, None, text],
+        }
+    }
+}
+
+/// `namespace/name` where the key is an object's.
+fn reference<K: Debug + 'static>(key: &K) -> String {
+    let any = key as &dyn Any;
+    if let Some(key) = any.downcast_ref::<ObjectKey>() {
+        return key.to_string();
+    }
+    let text = any.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| any.downcast_ref::<Box<str>>().map(|text| &**text));
+    text.map_or_else(|| format!("{key:?}"), str::to_owned)
+}
+
+async fn pass<K, F, Fut, E>(
+    journal: &Journal<K>,
+    queue: &WorkQueue<K>,
+    key: K,
+    reconcile: &F,
+    counted: Option<&Counted>,
+) where
+    K: Ord + Clone + Debug + 'static,
     F: Fn(K) -> Fut,
     Fut: Future<Output = Result<Next, E>>,
     E: Display,
@@ -113,19 +227,23 @@ where
         counted.end(ending, started.elapsed());
     }
     match outcome {
-        Ok(Ok(Next::Done)) => queue.forget(&key),
+        Ok(Ok(Next::Done)) => {
+            journal.succeeded(&key);
+            queue.forget(&key);
+        }
         Ok(Ok(Next::After(delay))) => {
+            journal.succeeded(&key);
             queue.forget(&key);
             queue.add_after(key.clone(), delay);
         }
         Ok(Err(error)) => {
-            tracing::debug!(controller = name, ?key, %error, "pass failed, it will be repeated");
+            journal.failed(&key, &error);
             queue.add_rate_limited(key.clone());
         }
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            tracing::error!(controller = name, ?key, panic = text, "pass panicked, it will be repeated");
+            journal.panicked(&key, &text);
             queue.add_rate_limited(key.clone());
         }
     }
