@@ -7,7 +7,7 @@ use std::time::Duration;
 use apimachinery::meta::{Condition, ObjectMeta};
 use apimachinery::{ApiResource, Object, ObjectKey, raw_json};
 use client::{DeleteOptions, Patch, PatchOptions};
-use controller_runtime::{Event, Involved, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Involved, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, events};
 use karmada_api::policy::v1alpha1::ResourceSelector;
@@ -73,7 +73,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers("binding-controller", queue, workers, stop, move |key| {
+    run_workers(Controller::of_bindings("binding-controller"), queue, workers, stop, move |key| {
         let (context, strays) = (context.clone(), strays.clone());
         async move { reconcile(&context, &strays, &key).await }
     })
@@ -135,11 +135,13 @@ async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Resul
 /// One pass; `failures` are the clusters whose Work cannot be rendered.
 async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mut Failures) -> Result<Next> {
     let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else {
+        context.journal.forget_binding(key);
         return delete_strays(context, strays, key).await;
     };
     // The cache has them by now.
     strays.forget(key);
     let binding = Binding::decode(&object)?;
+    context.journal.binding(&binding);
     let works = works_of(context, &binding);
     let keys: Vec<ObjectKey> = works.iter().map(|work| work.key()).collect();
     if object.is_deleting() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use apimachinery::meta::Condition;
 use apimachinery::{Object, ObjectKey, merge_patch, raw_json};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Informer, Next, Priority, run_workers};
+use controller_runtime::{Controller, Event, Informer, Next, Priority, run_workers};
 use karmada_api::ApiType;
 use karmada_api::constants::{conditions, events};
 use karmada_api::names;
@@ -114,7 +114,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers("resource-binding-status-controller", queue, workers, stop, move |key| {
+    run_workers(Controller::of_bindings("resource-binding-status-controller"), queue, workers, stop, move |key| {
         let (context, written) = (context.clone(), written.clone());
         async move { reconcile(&context, &written, &key).await }
     })

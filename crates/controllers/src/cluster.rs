@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::{DeleteOptions, Patch, PatchOptions};
-use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::constants::{events, finalizers, labels};
@@ -47,10 +47,13 @@ pub(crate) async fn run(context: Context) {
     if !context.synced().await {
         return;
     }
+    let known = context.clusters.all();
+    let ready = known.iter().filter(|cluster| cluster.is_ready()).count();
+    tracing::info!(clusters = known.len(), ready, "Controllers started");
     let (stop, monitoring) = (context.stop.clone(), crate::lease::monitor(context.clone()));
     tokio::spawn(async move { stop.run_until_cancelled(monitoring).await });
     let stop = context.stop.clone();
-    run_workers("cluster-controller", queue, 16, stop, move |name| {
+    run_workers(Controller::of_clusters("cluster-controller"), queue, 16, stop, move |name| {
         let context = context.clone();
         async move { reconcile(&context, &name).await }
     })

@@ -7,7 +7,7 @@ use std::time::Duration;
 use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use http::StatusCode;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel};
@@ -62,7 +62,7 @@ pub(crate) async fn run(context: Context) {
     let stop = context.stop.clone();
     // A member that does not answer holds its place for the client's time-out (32 s): enough places for all of some
     // hundreds of members, of which half are lost.
-    run_workers("cluster-status-controller", queue, 256, stop, move |name| {
+    run_workers(Controller::of_clusters("cluster-status-controller"), queue, 256, stop, move |name| {
         let (context, observations) = (context.clone(), observations.clone());
         async move { reconcile(&context, &observations, &name).await }
     })
@@ -156,12 +156,24 @@ async fn probe(member: &Member) -> Probe {
 async fn ask(member: &Member, path: &str) -> Option<StatusCode> {
     let request = http::Request::get(path).body(transport::empty()).expect("a path of our own");
     match tokio::time::timeout(client::DEFAULT_TIMEOUT, member.client.send(request)).await {
-        Ok(Ok(response)) => Some(response.status()),
+        Ok(Ok(response)) => {
+            match response.status() {
+                code if matches!(code.as_u16(), 502..=504) => {
+                    let text = code.canonical_reason().unwrap_or_default();
+                    member.probe.silent(&format!("the server answered {}: {text}", code.as_u16()));
+                }
+                _ => member.probe.succeeded(),
+            }
+            Some(response.status())
+        }
         Ok(Err(error)) => {
-            tracing::debug!(cluster = member.name, %error, "probe failed");
+            member.probe.failed(&error);
             None
         }
-        Err(_) => None,
+        Err(_) => {
+            member.probe.silent(&format!("no answer within {} s", client::DEFAULT_TIMEOUT.as_secs()));
+            None
+        }
     }
 }
 
@@ -186,7 +198,7 @@ async fn collect(member: &Member, status: &mut ClusterStatus, now: Time) {
             status.api_enablements = enablements;
             set_condition(&mut status.conditions, condition, now);
         }
-        Err(error) => tracing::debug!(cluster = member.name, %error, "discovery failed"),
+        Err(error) => tracing::debug!(cluster = member.name, err = %error, "Discovery failed"),
     }
 }
 
@@ -215,7 +227,7 @@ async fn sum_up(member: &Member, models: &[ResourceModel], status: &mut ClusterS
     let updated = known.update(&pods.cache().list(None));
     match updated.and_then(|()| resource_summary::summarize(&nodes, known, models)) {
         Ok(summary) => status.resource_summary = Some(summary),
-        Err(error) => tracing::warn!(cluster = name, error, "what the nodes have left cannot be told"),
+        Err(err) => tracing::warn!(cluster = name, err, "Resource summary cannot be computed; the last one stands"),
     }
     if let Some(remembered) = observations.lock().get_mut(name) {
         remembered.summed = Some(state);

@@ -22,6 +22,7 @@ use crate::error::{During, Result};
 use crate::execution::Engine;
 use crate::gates::Gates;
 use crate::interpreting::Interpreting;
+use crate::journal::{self, Journal};
 use crate::lease::{Monitoring, Renewal};
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
@@ -101,6 +102,7 @@ pub struct Shared {
     pub(crate) own_uid: tokio::sync::OnceCell<Option<String>>,
     pub(crate) recorder: EventRecorder,
     pub(crate) engine: Engine,
+    pub(crate) journal: Journal,
     /// How much waits on the way to members, queue by queue.
     backlogs: Mutex<Vec<Backlog>>,
     /// Bindings whose Works are to be rendered, where that is done in this process.
@@ -172,6 +174,7 @@ impl Context {
         };
         let cluster_informer = control.selected(&Cluster::api_resource(), of_cluster);
         let clusters = Store::follow(&[&cluster_informer], decode_cluster);
+        cluster_informer.subscribe(journal::clusters(clusters.clone()));
         let works = control.selected(&Work::api_resource(), of_works);
         for scope in Scope::ALL {
             works.cache().add_label_index(scope.binding_id_label());
@@ -202,6 +205,7 @@ impl Context {
             members,
             recorder,
             engine: Engine::default(),
+            journal: Journal::default(),
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),

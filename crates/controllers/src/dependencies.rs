@@ -8,7 +8,7 @@ use apimachinery::object::Labels;
 use apimachinery::selector::Selector;
 use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, raw_json};
 use client::{ListOptions, Patch, PatchOptions};
-use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Next, Priority, WorkQueue, run_workers};
 use interpreter::Operation;
 use karmada_api::config::v1alpha1::DependentObjectReference;
 use karmada_api::constants::{annotations, events, finalizers};
@@ -99,7 +99,7 @@ pub(crate) async fn run(context: Context) {
         written,
         conflicts: Mutex::default(),
     });
-    run_workers("dependencies-distributor", queue, workers, stop, move |key| {
+    run_workers(Controller::of_bindings("dependencies-distributor"), queue, workers, stop, move |key| {
         let distributor = distributor.clone();
         async move { distributor.reconcile(&key).await }
     })

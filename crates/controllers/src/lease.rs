@@ -8,7 +8,7 @@ use std::time::Duration;
 use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::Selection;
+use controller_runtime::{Failures, Selection};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::constants::{conditions, namespaces};
@@ -63,7 +63,7 @@ pub(crate) async fn renew(context: Context, cluster: String) {
     let renewal = context.settings.renewal;
     let mut tick = tokio::time::interval(renewal.duration.mul_f64(renewal.fraction));
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut begun = false;
+    let (mut begun, failures) = (false, Failures::lasting(Duration::ZERO));
     loop {
         tick.tick().await;
         let Some(known) = context.clusters.get(&ObjectKey::cluster(cluster.as_str())) else { continue };
@@ -76,8 +76,22 @@ pub(crate) async fn renew(context: Context, cluster: String) {
         if known.metadata.deletion_timestamp.is_some() {
             continue;
         }
-        if let Err(error) = write(&context, &known).await {
-            tracing::warn!(cluster, %error, "could not renew the Lease of the cluster");
+        match write(&context, &known).await {
+            Ok(()) => {
+                if let Some(lasted) = failures.succeeded(&()) {
+                    tracing::info!(cluster, duration = ?lasted, "Lease of the cluster is renewed again");
+                }
+            }
+            Err(error) => {
+                let err = error.to_string();
+                if failures.failed(&(), &err) {
+                    tracing::warn!(
+                        cluster,
+                        err,
+                        "Lease of the cluster cannot be renewed; without it the cluster becomes Unknown"
+                    );
+                }
+            }
         }
     }
 }
@@ -136,7 +150,8 @@ pub(crate) async fn monitor(context: Context) {
             if let Some(condition) = condition
                 && let Err(error) = report(&context, &cluster, condition, now).await
             {
-                tracing::warn!(cluster = cluster.metadata.name, %error, "its agent is silent, which could not be written");
+                let name = &cluster.metadata.name;
+                tracing::warn!(cluster = name, err = %error, "Agent is silent, and the Ready condition cannot be written; retrying");
             }
         }
     }

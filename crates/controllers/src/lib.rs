@@ -16,6 +16,7 @@ mod execution;
 mod gates;
 mod identity;
 mod interpreting;
+mod journal;
 mod lease;
 mod member_scaling;
 mod members;

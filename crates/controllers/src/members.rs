@@ -7,7 +7,7 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use base64::Engine as _;
 use client::{Client, Endpoint, TokenBucket};
-use controller_runtime::{Event, Informer, InformerSet};
+use controller_runtime::{Caller, Event, Informer, InformerSet, Reach};
 use futures::future::BoxFuture;
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
@@ -62,12 +62,20 @@ pub struct Member {
     pub(crate) identity: Identity,
     endpoint: Endpoint,
     watched: Mutex<BTreeSet<ApiResource>>,
+    reach: Arc<Reach>,
+    /// Who looks whether it is well.
+    pub(crate) probe: Caller,
 }
 
 impl Member {
     /// True the first time it is asked for a resource: the caller then subscribes.
     pub(crate) fn start_watching(&self, resource: &ApiResource) -> bool {
         self.watched.lock().insert(resource.clone())
+    }
+
+    /// Whether calls to it get no answer.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.reach.is_lost()
     }
 
     /// Has the caches that wait for the member look at it at once.
@@ -155,10 +163,13 @@ impl Members {
     ) -> Self {
         let client = client.counted_in(&settings.metrics);
         let client = client.with_limit(TokenBucket::new(settings.member_qps, settings.member_burst).map(Arc::new));
-        let caches = |client: Client| InformerSet::until(client, world.clone(), stop.child_token());
+        let reach = Reach::cluster(name.as_str());
+        let caches =
+            |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
         let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
         let (endpoint, watched, identity) = (Endpoint::default(), Mutex::default(), Identity::default());
-        let own = Member { name, client, informers, managed, identity, endpoint, watched };
+        let probe = reach.caller("GET /readyz");
+        let own = Member { name, client, informers, managed, identity, endpoint, watched, reach, probe };
         let inner = Inner {
             clusters: Store::empty(),
             connector: Arc::new(|_| None),
@@ -211,10 +222,15 @@ impl Members {
             };
             let client = client.counted_in(&self.0.metrics);
             let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
-            let caches = |client: Client| InformerSet::until(client, self.0.world.clone(), self.0.stop.child_token());
+            let reach = Reach::cluster(name);
+            let (world, stop) = (&self.0.world, &self.0.stop);
+            let caches =
+                |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
             let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
             let (name, watched, identity) = (name.to_owned(), Mutex::default(), Identity::default());
-            let member = Arc::new(Member { name, client, informers, managed, identity, endpoint, watched });
+            let probe = reach.caller("GET /readyz");
+            let member =
+                Arc::new(Member { name, client, informers, managed, identity, endpoint, watched, reach, probe });
             let mut connected = self.0.connected.lock();
             // Another pass may have been faster; its connection is the one in use.
             if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey};
 use client::{Patch, PatchOptions};
-use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::remedy::v1alpha1::Remedy;
@@ -37,7 +37,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let stop = context.stop.clone();
-    run_workers("remedy-controller", queue, 4, stop, move |name| {
+    run_workers(Controller::of_clusters("remedy-controller"), queue, 4, stop, move |name| {
         let (context, remedies) = (context.clone(), remedies.clone());
         async move { reconcile(&context, &remedies, &name).await }
     })

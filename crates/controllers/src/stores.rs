@@ -31,7 +31,10 @@ impl<T: Send + Sync + 'static> Store<T> {
                     Ok(value) => {
                         map.write().insert(object.key(), Arc::new(value));
                     }
-                    Err(error) => tracing::warn!(?object, %error, "object cannot be understood"),
+                    Err(error) => {
+                        let (kind, key) = (object.kind(), object.key());
+                        tracing::warn!(kind, object = %key, err = %error, "Object cannot be decoded; its last valid state is used");
+                    }
                 },
             });
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use apimachinery::meta::OwnerReference;
 use apimachinery::{ApiResource, ObjectKey};
-use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Next, Priority, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{events, labels};
@@ -49,7 +49,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let stop = context.stop.clone();
-    run_workers("unified-auth-controller", queue, 4, stop, move |name| {
+    run_workers(Controller::of_clusters("unified-auth-controller"), queue, 4, stop, move |name| {
         let context = context.clone();
         async move { reconcile(&context, &name).await }
     })

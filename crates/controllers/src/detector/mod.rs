@@ -9,10 +9,11 @@ pub(crate) use watch::is_change;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
 use client::MapError;
-use controller_runtime::{Event, Next, Priority, WorkQueue, run_workers};
+use controller_runtime::{Event, Failures, Next, Priority, WorkQueue, run_workers};
 use karmada_api::scope::{Binding, Policy, Scope};
 use parking_lot::Mutex;
 
@@ -23,11 +24,17 @@ use crate::written::Written;
 
 /// A template to look at. `by_us` marks a change that the system made itself, which a lazy policy does not act on; it
 /// is part of the key so that it cannot swallow a change of the user.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct TemplateKey {
     resource: Arc<ApiResource>,
     key: ObjectKey,
     by_us: bool,
+}
+
+impl std::fmt::Debug for TemplateKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.resource.kind, self.key)
+    }
 }
 
 /// Templates that no policy matches: their resource and key.
@@ -48,6 +55,8 @@ struct Detector {
     found: Waiting,
     /// Templates claimed a moment ago, whose claim has not come back yet.
     echoes: Mutex<HashMap<TemplateKey, Echo>>,
+    /// Attempts to find out what is served.
+    discovery: Failures<()>,
 }
 
 /// A state of a template that our own claim made, and for which everything was done when it was made.
@@ -69,6 +78,7 @@ pub(crate) async fn run(context: Context) {
         written: Written::default(),
         found: Waiting::default(),
         echoes: Mutex::default(),
+        discovery: Failures::lasting(Duration::ZERO),
     });
     // Before anything is matched, all policies must be known: else objects would go to weaker ones first.
     if !context.synced().await {

@@ -53,8 +53,17 @@ impl Detector {
     async fn refresh(self: &Arc<Self>, watched: &mut BTreeSet<ApiResource>) {
         let discovery = match self.context.mapper.refresh().await {
             Ok(discovery) => discovery,
-            Err(error) => return tracing::warn!(%error, "discovery of the control plane failed"),
+            Err(error) => {
+                let err = error.to_string();
+                if self.discovery.failed(&(), &err) {
+                    tracing::warn!(err, "Discovery of the control plane fails and is retried");
+                }
+                return;
+            }
         };
+        if let Some(lasted) = self.discovery.succeeded(&()) {
+            tracing::info!(duration = ?lasted, "Discovery of the control plane succeeded after failures");
+        }
         let served: BTreeSet<ApiResource> = discovery
             .preferred()
             .into_iter()
@@ -66,7 +75,12 @@ impl Detector {
             self.watch(resource);
         }
         for resource in watched.difference(&served) {
-            tracing::info!(?resource, "resource is not served any more");
+            let (api_version, kind) = (resource.api_version(), &resource.kind);
+            tracing::info!(
+                apiVersion = api_version,
+                kind,
+                "Kind is no longer served; its templates are no longer propagated"
+            );
             self.context.control.stop(resource);
         }
         *watched = served;

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use apimachinery::meta::Condition;
 use apimachinery::{ApiResource, Object, ObjectKey};
-use controller_runtime::{Event, Informer, Priority, Selection, WorkQueue, run_workers};
+use controller_runtime::{Controller, Event, Informer, Priority, Selection, Subject, WorkQueue, run_workers};
 use karmada_api::constants::{annotations, labels};
 use karmada_api::names;
 use karmada_api::work::v1alpha1::WorkStatus;
@@ -164,6 +164,7 @@ fn follow_anew(context: &Context, member: &Arc<Member>, resources: &[ApiResource
 fn note_work(context: &Context, event: &Event) {
     let key = event.object().key();
     if let Event::Deleted(_) = event {
+        context.journal.forget_work(&key);
         if let Some(mut record) = context.engine.records.lock().remove(&key) {
             context.engine.count_unreported(&mut record, false);
         }
@@ -241,9 +242,14 @@ fn queue_of(context: &Context, key: &ObjectKey) -> Option<Arc<WorkQueue<ObjectKe
     queues.insert(cluster.to_owned(), queue.clone());
     let (stop, workers, context) = (context.stop.clone(), context.settings.workers, context.clone());
     let metrics = context.metrics.registry.clone();
-    let working = run_workers("execution-controller", queue.clone(), workers, stop, move |key| {
+    let controller = Controller { name: "execution-controller", subject: Subject::Own };
+    let working = run_workers(controller, queue.clone(), workers, stop, move |key| {
         let context = context.clone();
-        async move { pass::reconcile(&context, &key).await }
+        async move {
+            let outcome = pass::reconcile(&context, &key).await;
+            context.journal.work(&context, &key, &outcome);
+            outcome
+        }
     });
     tokio::spawn(controller_runtime::metrics::observed(metrics, working));
     Some(queue)

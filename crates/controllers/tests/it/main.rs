@@ -8,6 +8,7 @@ mod failures;
 mod harness;
 mod identities;
 mod journey;
+mod log;
 mod network;
 mod simulation;
 mod stale;
