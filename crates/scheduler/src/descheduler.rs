@@ -9,7 +9,7 @@ use std::time::Duration;
 use apimachinery::Object;
 use client::Client;
 use controller_runtime::metrics::Steps;
-use controller_runtime::{EventRecorder, Informer, InformerSet};
+use controller_runtime::{EventRecorder, Failures, Informer, InformerSet};
 use estimator::wire::ObjectReference;
 use estimator::{Answer, Ask, Estimators, Question};
 use futures::future::BoxFuture;
@@ -61,6 +61,7 @@ pub fn deschedule<'a>(
     Box::pin(async move {
         let bindings = informers.informer(&Binding::api_resource(Scope::Namespaced));
         let recorder = EventRecorder::start(client.clone(), world, COMPONENT, stop.clone());
+        let failures = Failures::lasting(Duration::ZERO);
         if !bindings.synced().await {
             return;
         }
@@ -85,6 +86,7 @@ pub fn deschedule<'a>(
                 let written = write(client, &binding, &moved).await;
                 let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();
                 left -= if written.is_ok() { total } else { 0 };
+                log(&failures, &binding, &moved, &written);
                 for involved in pass::involved(&object, &binding) {
                     match &written {
                         Ok(()) => {
@@ -96,6 +98,33 @@ pub fn deschedule<'a>(
             }
         }
     })
+}
+
+/// Each eviction, and a write that fails once.
+fn log(
+    failures: &Failures<apimachinery::ObjectKey>,
+    binding: &Binding,
+    moved: &Moved,
+    written: &Result<(), client::Error>,
+) {
+    let key = binding.key();
+    match written {
+        Ok(()) => {
+            failures.forget(&key);
+            for (cluster, replicas) in &moved.taken {
+                let reason = "pods that no node takes";
+                tracing::info!(binding = %key, cluster, replicas, reason, "Descheduled replicas; they are scheduled again");
+            }
+        }
+        // Someone else changed the binding; the next round looks at it again.
+        Err(error) if error.is_conflict() || error.is_not_found() => {}
+        Err(error) => {
+            let err = error.to_string();
+            if failures.failed(&key, &err) {
+                tracing::warn!(binding = %key, err, "Replicas cannot be descheduled; the next round tries again");
+            }
+        }
+    }
 }
 
 /// Ends a step of the queue, however it is left.
@@ -137,7 +166,7 @@ async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerO
     let known = |cluster: &str| match answers.get(cluster) {
         Some(Answer::Known(count)) => Some(*count),
         Some(Answer::Unknown(why)) => {
-            tracing::debug!(cluster, why, "how many pods cannot start is not known");
+            tracing::debug!(cluster, reason = why, "Number of unschedulable pods is unknown");
             None
         }
         None => None,

@@ -53,7 +53,7 @@ impl Asked<'_> {
                 Answer::Known(room) => drop(known.insert(cluster, room)),
                 Answer::Unknown(why) => {
                     self.counted.unanswered();
-                    tracing::debug!(cluster, why, "an estimate is missing");
+                    tracing::debug!(cluster, reason = why, "Estimate is missing; the summary of the cluster is used");
                 }
             }
         }

@@ -5,6 +5,7 @@ pub mod clusters;
 mod descheduler;
 mod estimates;
 pub mod explain;
+mod journal;
 pub mod metrics;
 pub mod outline;
 pub mod pacing;

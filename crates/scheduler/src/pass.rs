@@ -70,7 +70,12 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
     for _ in 0..ATTEMPTS {
         let Some(current) = object else { return Ended::done(0) };
         let error = match attempt(shared, &current).await {
-            Ok(ended) => return ended,
+            Ok(ended) => {
+                if ended.outcome == Outcome::Done {
+                    shared.journal.settled(key);
+                }
+                return ended;
+            }
             Err(Interrupted::Gone) => return Ended::done(current.revision()),
             Err(Interrupted::Failed(error)) => error,
             Err(Interrupted::Conflict) => match shared.client.get_opt(&resource(key), key).await {
@@ -84,7 +89,7 @@ pub(crate) async fn run(shared: &Shared, key: &ObjectKey) -> Ended {
         if is_terminating(&error) {
             return Ended::done(current.revision());
         }
-        tracing::debug!(%key, %error, "scheduling failed, it will be tried again");
+        shared.journal.failed(key, &error);
         return Ended::retry();
     }
     Ended::retry()
@@ -288,6 +293,11 @@ async fn commit(
         Some(told) => told,
         None => settle(shared, &key, live, &verdict(&outcome, decision, written, fresh), current.revision()).await?,
     };
+    if !outcome.scheduled {
+        shared.journal.unschedulable(&key, outcome.reason, &outcome.message);
+    } else if written {
+        shared.journal.scheduled(&key, decision.result().unwrap_or_default());
+    }
     if written || turned || fresh {
         tell(shared, object, binding, decision, &outcome.message);
     }

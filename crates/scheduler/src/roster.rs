@@ -103,7 +103,9 @@ impl Roster {
     fn admit(&mut self, object: &Object) -> Option<(Arc<str>, i32)> {
         let json = object.json();
         let outline = Outline::of(&json)
-            .inspect_err(|error| tracing::warn!(%error, "binding cannot be understood"))
+            .inspect_err(|error| {
+                tracing::warn!(binding = %object.key(), err = %error, "Binding cannot be decoded and is not scheduled");
+            })
             .ok()
             .filter(|outline| match triggers::left_alone(object, outline.stance(), &self.scheduler) {
                 // Its last pass says that it is being deleted.
@@ -114,8 +116,9 @@ impl Roster {
         let group = match self.groups.get_key_value(name.as_str()) {
             Some((known, _)) => known.clone(),
             None => {
-                let wants =
-                    outline.wants().inspect_err(|error| tracing::warn!(%error, "placement cannot be understood"));
+                let wants = outline.wants().inspect_err(|error| {
+                    tracing::warn!(binding = %object.key(), err = %error, "Placement cannot be decoded; the binding is not scheduled");
+                });
                 let name: Arc<str> = name.into();
                 self.groups.insert(name.clone(), Group { wants: wants.ok()??, keys: BTreeSet::new() });
                 name

@@ -26,6 +26,7 @@ use world::World;
 use crate::assumptions::Assumptions;
 use crate::clusters::Clusters;
 use crate::explain::{self, Explanation};
+use crate::journal::Journal;
 use crate::metrics::{Counted, PENDING};
 use crate::pacing::Pacing;
 use crate::pass::{self, Ended};
@@ -89,6 +90,7 @@ pub(crate) struct Shared {
     pub world: World,
     pub recorder: EventRecorder,
     pub counted: Counted,
+    pub journal: Journal,
     /// What the queue counts; set once the queue is there.
     steps: OnceLock<Steps>,
     pub roster: Mutex<Roster>,
@@ -115,6 +117,7 @@ pub fn start(
         recorder: EventRecorder::start(client.clone(), world.clone(), options.name.as_str(), stop.clone()),
         client: client.clone(),
         counted: Counted::new(&options.metrics),
+        journal: Journal::default(),
         steps: OnceLock::new(),
         world,
         roster: Mutex::new(Roster::new(options.name.as_str(), options.by_priority)),
@@ -220,7 +223,7 @@ impl Shared {
         let ended = AssertUnwindSafe(pass::run(self, key)).catch_unwind().await.unwrap_or_else(|panic| {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            tracing::error!(%key, panic = text, "scheduling panicked, it will be tried again");
+            self.journal.panicked(key, &text);
             Ended::retry()
         });
         self.roster.lock().handled(key, ended.version, ended.lacks);
@@ -238,6 +241,7 @@ impl Shared {
             Event::Deleted(object) => {
                 self.roster.lock().removed(&object.key());
                 self.queue.remove(&object.key());
+                self.journal.forget(&object.key());
                 return;
             }
         };
@@ -251,7 +255,10 @@ impl Shared {
                 self.steps.get().iter().for_each(|steps| steps.added());
                 self.queue.push(new.key(), priority, version);
             }
-            Step::Remove => self.queue.remove(&new.key()),
+            Step::Remove => {
+                self.queue.remove(&new.key());
+                self.journal.forget(&new.key());
+            }
             Step::Nothing => {}
         }
     }
@@ -307,7 +314,10 @@ impl Shared {
         }
         match object.decode::<Cluster>() {
             Ok(cluster) => self.clusters.lock().put(Arc::new(cluster), |change| self.spread(change)),
-            Err(error) => tracing::warn!(?object, %error, "cluster cannot be understood"),
+            Err(error) => {
+                let cluster = object.name();
+                tracing::warn!(cluster, err = %error, "Cluster cannot be decoded; its last valid state is used");
+            }
         }
     }
 

@@ -113,7 +113,7 @@ async fn a_cluster_that_leaves_takes_the_copies_of_no_one_else() {
 }
 
 /// A refusal as the API server writes it.
-fn refusal(code: u16, reason: &str, message: &str) -> Response {
+pub fn refusal(code: u16, reason: &str, message: &str) -> Response {
     let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "code": code,
         "reason": reason, "message": message});
     let mut response = Response::new(transport::full(status.to_string()));

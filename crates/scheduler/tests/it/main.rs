@@ -3,6 +3,7 @@
 mod estimates;
 mod failures;
 mod harness;
+mod log;
 mod measure;
 mod results;
 mod writes;
