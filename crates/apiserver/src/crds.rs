@@ -209,7 +209,8 @@ impl Definitions {
         let crd = match CustomResourceDefinition::from_value(&tree) {
             Ok(crd) => crd,
             Err(error) => {
-                tracing::warn!(name = object.name(), %error, "a stored CustomResourceDefinition cannot be read and is not served");
+                let name = object.name();
+                tracing::warn!(object = name, err = %error, "CustomResourceDefinition cannot be decoded and is not served");
                 return;
             }
         };
@@ -247,7 +248,7 @@ impl Definitions {
             !resource.info.custom && resource.info.resource.plural == plural && resource.info.resource.group == group
         };
         if self.server.registry.snapshot().iter().any(built_in) {
-            tracing::warn!(%name, "a CustomResourceDefinition names a built-in resource, which goes on being served");
+            tracing::warn!(object = %name, "CustomResourceDefinition names a built-in resource and is ignored");
             return;
         }
         let compilation = Compilation {
@@ -271,7 +272,7 @@ impl Definitions {
         let Ok(status) = serde_json::to_value(&desired.status) else { return };
         tree["status"] = status;
         if let Err(error) = self.write(&tree, object, false).await {
-            tracing::warn!(name = object.name(), %error, "the status of a CustomResourceDefinition could not be written");
+            tracing::warn!(object = object.name(), err = %error, "Status of the CustomResourceDefinition cannot be written");
         }
     }
 

@@ -25,6 +25,7 @@ pub mod plugins;
 pub mod priority;
 pub mod registry;
 pub mod request;
+mod request_log;
 pub mod respond;
 pub mod reviews;
 pub mod routes;

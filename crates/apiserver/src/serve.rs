@@ -102,6 +102,7 @@ pub fn serve(
         let slots = Arc::new(Semaphore::new(limits.connections));
         let (cut, cut_seen) = watch::channel(false);
         let limits = Arc::new(limits);
+        let mut refuses = false;
         loop {
             let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
             let accepted = tokio::select! {
@@ -109,10 +110,17 @@ pub fn serve(
                 () = shutdown.cancelled() => break,
             };
             let (stream, address) = match accepted {
-                Ok(accepted) => accepted,
+                Ok(accepted) => {
+                    if std::mem::take(&mut refuses) {
+                        tracing::info!("Connections are accepted again");
+                    }
+                    accepted
+                }
                 Err(error) => {
                     // Out of file descriptors, usually: waiting a little lets some be closed.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if !std::mem::replace(&mut refuses, true) {
+                        tracing::warn!(err = %error, "Connections cannot be accepted; retrying");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -150,7 +158,7 @@ struct Connection {
 impl Connection {
     async fn run(self, stream: TcpStream, address: SocketAddr, acceptor: Option<TlsAcceptor>) {
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%address, %error, "cannot switch off Nagle's algorithm");
+            tracing::debug!(%address, err = %error, "Cannot disable Nagle's algorithm");
         }
         let Some(acceptor) = acceptor else {
             let peer = Peer::new(address, []);
@@ -162,8 +170,8 @@ impl Connection {
                 let peer = Peer::new(address, certificates.iter().map(|one| one.clone().into_owned()));
                 self.speak(stream, peer).await;
             }
-            Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
-            Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
+            Ok(Err(error)) => tracing::debug!(%address, err = %error, "TLS handshake failed"),
+            Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
         }
     }
 
@@ -192,7 +200,7 @@ impl Connection {
             tokio::select! {
                 ended = std::future::poll_fn(turn) => {
                     if let Err(error) = ended {
-                        tracing::debug!(%address, %error, "connection ended");
+                        tracing::debug!(%address, err = %error, "Connection ended");
                     }
                     // The stream may have been taken over by another protocol.
                     let _ = tokio::time::timeout(self.limits.ping_timeout, cork.remove()).await;

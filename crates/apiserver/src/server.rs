@@ -25,6 +25,7 @@ use crate::health::{Gate, Health};
 use crate::metrics::Counted;
 use crate::registry::Registry;
 use crate::request::RequestInfo;
+use crate::request_log::RequestLog;
 use crate::respond;
 
 /// Requests that are not watches end after this long (`--request-timeout`).
@@ -100,6 +101,7 @@ pub struct Shared {
     /// Served at `/metrics`; components of the same process count here too.
     pub metrics: metrics::Registry,
     counted: Counted,
+    requests: RequestLog,
     admission: Vec<Arc<dyn Admission>>,
     routes: Vec<Arc<dyn Route>>,
     /// Ends the tasks of the server.
@@ -165,6 +167,7 @@ impl ApiServer {
                 rbac,
                 health,
                 counted: Counted::new(&metrics),
+                requests: RequestLog::default(),
                 metrics,
                 admission: config.admission,
                 routes,
@@ -220,7 +223,7 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     let underway = (!long).then(|| server.counted.begin(&info));
     let wishes = crate::finish::Wishes::of(request.headers(), &info.query);
     let encoding = crate::negotiate::error_encoding(request.headers());
-    let answer = std::panic::AssertUnwindSafe(answer(server, &info, request)).catch_unwind();
+    let answer = std::panic::AssertUnwindSafe(answer(server, &info, request, started)).catch_unwind();
     let limit = time_limit(&info);
     let outcome = match &limit {
         Err(status) => Ok(Ok(Err(status.clone()))),
@@ -231,7 +234,7 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
         Ok(Ok(Ok(response))) => response,
         Ok(Ok(Err(status))) => respond::failure_as(&status, encoding),
         Ok(Err(_panic)) => {
-            tracing::error!(path = %info.path, "a handler panicked");
+            tracing::error!(verb = info.verb, path = info.path, "Request handler panicked; report this");
             respond::failure(&Status::internal("the request handler failed unexpectedly"))
         }
         Err(_elapsed) => respond::failure(&Status::failure(
@@ -268,18 +271,37 @@ fn time_limit(info: &RequestInfo) -> Result<Duration, Status> {
     Ok(asked.to_std().filter(|asked| !asked.is_zero()).unwrap_or(REQUEST_TIMEOUT).min(REQUEST_TIMEOUT))
 }
 
-async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result<Response, Status> {
+async fn answer(
+    server: &Shared,
+    info: &RequestInfo,
+    request: Request,
+    started: tokio::time::Instant,
+) -> Result<Response, Status> {
     let (mut parts, body) = request.into_parts();
     let now = server.world.now().as_second();
     let caller = server.authentication.authenticate(&parts, now).await?;
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
+    let mut watched = server.requests.watch(info, &user, started);
+    let answer = answer_to(server, info, &user, parts, body).await;
+    watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
+    answer
+}
+
+/// The answer to a request of an authenticated user.
+async fn answer_to(
+    server: &Shared,
+    info: &RequestInfo,
+    user: &Identity,
+    parts: http::request::Parts,
+    body: transport::Body,
+) -> Result<Response, Status> {
     let instead = server.routes.iter().filter(|route| route.takes(info)).find_map(|route| route.instead(info));
-    let allowed = |attributes: &Attributes| server.authorizer.authorize(&user, attributes).is_allowed();
+    let allowed = |attributes: &Attributes| server.authorizer.authorize(user, attributes).is_allowed();
     if !(instead.is_some() && allowed(&info.attributes())) {
-        authz::check(server.authorizer.as_ref(), &user, &instead.unwrap_or_else(|| info.attributes()))?;
+        authz::check(server.authorizer.as_ref(), user, &instead.unwrap_or_else(|| info.attributes()))?;
     }
     if parts.extensions.get::<transport::WatchEverything>().is_some() {
-        return everything(server, &user);
+        return everything(server, user);
     }
     if let Some(response) = server.health.answer(&info.path, parts.uri.query().unwrap_or_default()) {
         return Ok(response);
@@ -288,7 +310,7 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
         return Ok(respond::text(server.metrics.text()));
     }
     if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
-        return route.call(server, info, &user, Request::from_parts(parts, body)).await;
+        return route.call(server, info, user, Request::from_parts(parts, body)).await;
     }
     if !info.is_resource {
         return Ok(respond::page_not_found());
@@ -298,7 +320,7 @@ async fn answer(server: &Shared, info: &RequestInfo, request: Request) -> Result
     }
     let served = server.registry.snapshot();
     match served.get(&info.group, &info.version, &info.resource) {
-        Some(resource) => handlers::handle(server, info, resource, &user, &parts, body).await,
+        Some(resource) => handlers::handle(server, info, resource, user, &parts, body).await,
         None if served.has_version(&info.group, &info.version) => Err(handlers::no_such_resource()),
         None => Ok(respond::page_not_found()),
     }

@@ -294,12 +294,12 @@ impl Follower {
                 }
                 Some(Err(storage::Error::Closed)) | None => return,
                 Some(Err(error)) => {
-                    tracing::warn!(%error, "the watch cache lost the store's changes; reading everything again");
+                    tracing::warn!(err = %error, "Watch cache lost the store's changes and is rebuilt");
                     match self.cache.read_again().await {
                         Ok(stream) => self.stream = stream,
                         Err(storage::Error::Closed) => return,
                         Err(error) => {
-                            tracing::error!(%error, "the watch cache cannot read the store; readers wait");
+                            tracing::error!(err = %error, "Watch cache cannot read the store; reads wait until it can");
                             self.stream = Box::pin(futures::stream::iter([Err(error)]));
                             tokio::time::sleep(RETRY).await;
                         }

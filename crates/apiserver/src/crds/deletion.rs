@@ -108,7 +108,10 @@ impl Definitions {
             requests.join_all().await;
         }
         if self.server.cache.catch_up().await.is_err() {
-            tracing::warn!(name = %crd.metadata.name, "instances of a deleted CustomResourceDefinition are still being deleted");
+            tracing::warn!(
+                object = crd.metadata.name,
+                "Instances of a deleted CustomResourceDefinition are still being deleted"
+            );
         }
     }
 
@@ -131,7 +134,7 @@ impl Definitions {
         match self.write(&tree, object, last).await {
             Ok(done) => done,
             Err(error) => {
-                tracing::warn!(name = object.name(), %error, "a CustomResourceDefinition could not be let go; trying again");
+                tracing::warn!(object = object.name(), err = %error, "CustomResourceDefinition cannot be removed; retrying");
                 false
             }
         }
@@ -147,7 +150,8 @@ async fn delete_one(service: ApiService, path: String) {
     let Ok(request): Result<Request, _> = request else { return };
     let Ok(response) = send(service, request).await;
     if !response.status().is_success() && response.status() != http::StatusCode::NOT_FOUND {
-        tracing::warn!(%path, status = %response.status(), "an instance of a deleted CustomResourceDefinition could not be deleted; trying again");
+        let status = response.status().as_u16();
+        tracing::warn!(path, status, "Instance of a deleted CustomResourceDefinition cannot be deleted; retrying");
     }
 }
 

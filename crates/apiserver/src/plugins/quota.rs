@@ -55,12 +55,12 @@ impl ResourceQuotas {
     async fn refund_all(&self, request: &AdmissionRequest<'_>, names: &[ObjectKey]) {
         // In a quota as it was before the charge there is nothing to give back.
         if let Err(status) = request.server.cache.catch_up().await {
-            tracing::warn!(error = %status.message, "quotas are given back from what was last heard of them");
+            tracing::warn!(err = status.message, "Quotas are released from a cached state");
         }
         for name in names.iter().filter(|_| !request.dry_run) {
             if let Err(status) = self.refund(request, name).await {
-                tracing::warn!(quota = %name, error = %status.message, "a quota counts what was not stored until it is \
-                    counted again");
+                tracing::warn!(object = %name, err = status.message, "Quota counts an object that was not stored, until the next \
+                    count");
             }
         }
     }

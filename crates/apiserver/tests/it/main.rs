@@ -11,6 +11,7 @@ mod plugins;
 mod pods;
 mod properties;
 mod protocol;
+mod request_log;
 mod reviews;
 mod serve;
 mod services;
