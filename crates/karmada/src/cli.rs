@@ -48,10 +48,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let logging = Given::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
+    if let Command::Version(args) = &cli.command {
+        return print_version(&program, args.output.as_deref());
+    }
     let is_quiet = matches!(&cli.command, Command::Demo(args) if args.is_quiet());
-    let begun = logging.map(|logging| if is_quiet { logging.errors_only() } else { logging }.begin());
-    match begun.and_then(|()| execute(&program, cli.command, &matches)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let begun = logging.map(|logging| if is_quiet { logging.quiet() } else { logging }.begin());
+    let command = matches.subcommand_name().unwrap_or_default();
+    match begun.and_then(|()| execute(cli.command, &matches)) {
+        Ok(()) => {
+            tracing::info!(command, "Stopped");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -123,12 +130,23 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
     }
 }
 
-fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
-    let of_command = matches.subcommand().map_or(matches, |(_, matches)| matches);
-    if let Command::Version(args) = &command {
-        say(&version::text(program, args.output.as_deref())?);
-        return Ok(());
+fn print_version(program: &str, output: Option<&str>) -> ExitCode {
+    match version::text(program, output) {
+        Ok(text) => {
+            say(&text);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
     }
+}
+
+fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
+    let (name, of_command) = matches.subcommand().unwrap_or(("", matches));
+    let build = version::Build::this();
+    tracing::info!(command = name, version = build.version, commit = build.short_commit, "Starting");
     let world = World::system();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
@@ -197,6 +215,7 @@ fn read<'a>(matches: &'a ArgMatches, command: &str, effective: &[&str]) -> anyho
 async fn serve(options: apiserver::Options) -> anyhow::Result<()> {
     let running = apiserver::start(&options, &World::system()).await?;
     let socket = &running.socket;
+    tracing::info!(address = socket.url, dataDir = absolute(&options.data_dir), "API server is ready");
     say(&format!(
         "The API server is ready on {}\n  export KUBECONFIG={}\n  kubectl api-resources\n",
         socket.url,
@@ -215,6 +234,7 @@ async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
     let registry = metrics::Registry::default();
     crate::metrics::of_process(&registry);
     let running = webhook::start(rules, registry, &options).await?;
+    tracing::info!(address = %running.address, "Webhooks are ready");
     say(&format!("The webhooks are ready on https://{}\n", running.address));
     ended().await?;
     running.stop().await;
@@ -222,7 +242,9 @@ async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
 }
 
 async fn member(options: member::Options) -> anyhow::Result<()> {
+    let data_dir = absolute(&options.data_dir);
     let running = RunningMember::start(options, &World::system()).await?;
+    tracing::info!(cluster = running.name(), address = running.url(), dataDir = data_dir, "Simulated member is ready");
     let (name, kubeconfig) = (running.name(), running.kubeconfig().display());
     say(&format!(
         "Member {name} is ready on {}\n  karmadactl join {name} --cluster-kubeconfig={kubeconfig}\n  \
@@ -244,6 +266,10 @@ async fn up(options: up::Options) -> anyhow::Result<()> {
         ended = ended() => ended.map(|()| false),
     };
     if let Ok(true) = ready {
+        let address = plane.socket().map(|socket| socket.url.as_str());
+        let members = plane.members().iter().count();
+        let data_dir = absolute(&options.server.data_dir);
+        tracing::info!(address, dataDir = data_dir, simulatedMembers = members, "Control plane is ready");
         say(&welcome(&plane));
         ended().await?;
     }
@@ -269,6 +295,11 @@ fn welcome(plane: &ControlPlane) -> String {
     text
 }
 
+/// Where a directory is, whatever the working directory of who reads that.
+pub(crate) fn absolute(path: &std::path::Path) -> String {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
 /// Prints for the user; a server goes on serving when nobody reads what it says.
 pub(crate) fn say(text: &str) {
     use std::io::Write as _;
@@ -280,9 +311,10 @@ pub(crate) async fn ended() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut term = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
-    tokio::select! {
-        _ = term.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let reason = tokio::select! {
+        _ = term.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    };
+    tracing::info!(reason, "Stopping");
     Ok(())
 }

@@ -39,6 +39,10 @@ impl DataDir {
         Ok(data)
     }
 
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Where the store of a data directory is kept.
     pub fn store(root: &Path) -> PathBuf {
         root.join("store")

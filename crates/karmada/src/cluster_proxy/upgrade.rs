@@ -42,11 +42,11 @@ pub fn join(cluster: &str, caller: OnUpgrade, response: &mut Response, permit: O
         let _permit = permit;
         let (caller, member) = match tokio::try_join!(caller, member) {
             Ok(both) => both,
-            Err(error) => return tracing::debug!(%cluster, %error, "a connection could not be upgraded"),
+            Err(error) => return tracing::debug!(%cluster, err = %error, "Connection cannot be upgraded"),
         };
         let (mut caller, mut member) = (TokioIo::new(caller), TokioIo::new(member));
         if let Err(error) = tokio::io::copy_bidirectional(&mut caller, &mut member).await {
-            tracing::debug!(%cluster, %error, "an upgraded connection broke off");
+            tracing::debug!(%cluster, err = %error, "Upgraded connection broke");
         }
     });
 }

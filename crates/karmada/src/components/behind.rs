@@ -89,6 +89,8 @@ impl Behind {
         let stop = CancellationToken::new();
         let service = self.service();
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
+        let data_dir = crate::cli::absolute(data.root());
+        tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
         crate::cli::say(&format!("The {name} is ready on https://{address}\n"));
         crate::cli::ended().await?;
         self.server.end_watches();

@@ -119,6 +119,8 @@ async fn work(
         begun = begin(around) => begun?,
         ended = &mut ended => return ended,
     };
+    let [metrics, health] = [probes.at.metrics, probes.at.health].map(|at| at.map(|at| at.to_string()));
+    tracing::info!(metrics, health, "{}", begun.told);
     let probed = [("metrics", probes.at.metrics), ("health", probes.at.health)];
     let probed = probed.map(|(what, at)| at.map_or_else(String::new, |at| format!("  {what} on http://{at}\n")));
     crate::cli::say(&format!("{}\n{}", begun.told, probed.concat()));

@@ -1,22 +1,59 @@
-//! Where log lines go and which are written: the log flags of upstream's components, carried out as far as they make sense
-//! for a program that writes to standard error alone.
+//! Where log lines go and which are written: the log flags of upstream's components, as far as they make sense for a
+//! program that logs to standard error alone. The form of a line is [`line`]'s; docs/monitoring-and-logs.md describes both.
 //!
-//! `KARMADA_LOG` (targets and levels, as `tracing` reads them) goes before all of them.
+//! `KARMADA_LOG` (targets and levels, as `tracing` reads them) takes precedence over all of them.
+//!
+//! tracing has five levels and klog has numbers. An event's number follows from its level: 0 for INFO and above, 4 for DEBUG,
+//! 8 for TRACE. An event of level DEBUG called `v2` or `v6` has that number instead.
+
+mod line;
 
 use std::io::IsTerminal as _;
 
 use anyhow::{Context as _, bail};
+use jiff::tz::TimeZone;
 use tracing::level_filters::LevelFilter;
-use tracing::{Level, Metadata};
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
+use world::World;
 
-/// Libraries that tell of every frame: not below information, unless all is asked for.
-const TALKATIVE: &[&str] = &["h2", "hyper", "hyper_util", "rustls", "tokio_rustls", "tower", "tonic", "kube_client"];
-/// From this `--v` on even those.
+use line::Form;
+
+/// The crates of this workspace, as their events name them. A library's events are written from WARN on.
+const OWN: &[&str] = &[
+    "apiextensions",
+    "apimachinery",
+    "apiserver",
+    "bench",
+    "cel",
+    "client",
+    "controller_runtime",
+    "controllers",
+    "estimator",
+    "interpreter",
+    "karmada",
+    "karmada_api",
+    "karmadactl",
+    "kube_controllers",
+    "kubernetes_api",
+    "metrics",
+    "pki",
+    "propagation",
+    "scheduler",
+    "scheduling",
+    "simulator",
+    "storage",
+    "transport",
+    "world",
+];
+/// From this `--v` on everything of the libraries is written too.
 const EVERYTHING: u32 = 9;
+/// Fields of lines about a member or a binding.
+const OF_MEMBERS: &[&str] = &["cluster", "binding"];
 
 /// What the log flags ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,12 +64,12 @@ pub struct Logging {
     modules: Vec<(String, u32)>,
     /// `--logging-format=json`.
     json: bool,
-    /// `--skip-headers`: without time and level.
+    /// `--skip-headers`: without time, level and source.
     bare: bool,
-    /// `--add-dir-header`: with file and line.
+    /// `--add-dir-header`: with the directory of the source file.
     located: bool,
-    /// Whatever the verbosity, errors alone.
-    errors_only: bool,
+    /// Without information, and without lines about members and bindings.
+    quiet: bool,
 }
 
 impl Logging {
@@ -53,25 +90,28 @@ impl Logging {
             json,
             bare: is_true("skip-headers"),
             located: is_true("add-dir-header"),
-            errors_only: false,
+            quiet: false,
         })
     }
 
-    /// For a command whose output other log lines would disturb.
+    /// For a command that shows clusters and bindings on the screen, and takes clusters down itself: unless `--v` asks for
+    /// more, only warnings and errors that are not about them.
     #[must_use]
-    pub fn errors_only(self) -> Self {
-        Self { errors_only: true, ..self }
+    pub fn quiet(self) -> Self {
+        Self { quiet: self.verbosity == 0 && self.modules.is_empty(), ..self }
     }
 
     fn shows(&self, metadata: &Metadata<'_>) -> bool {
+        if self.quiet {
+            let is_expected = OF_MEMBERS.iter().any(|name| metadata.fields().field(name).is_some());
+            return *metadata.level() <= Level::WARN && !is_expected;
+        }
+        let asked = self.verbosity_of(metadata.file().unwrap_or_default());
         let crate_name = metadata.target().split("::").next().unwrap_or_default();
-        let own = self.verbosity_of(metadata.file().unwrap_or_default());
-        let least = if own < EVERYTHING && TALKATIVE.contains(&crate_name) { Level::INFO } else { Level::TRACE };
-        *metadata.level() <= self.level(own) && *metadata.level() <= least
-    }
-
-    fn level(&self, verbosity: u32) -> LevelFilter {
-        if self.errors_only { LevelFilter::ERROR } else { level(verbosity) }
+        if OWN.contains(&crate_name) {
+            return needed(metadata) <= asked;
+        }
+        asked >= EVERYTHING || *metadata.level() <= Level::WARN
     }
 
     /// The last pattern that matches the file's name counts, as klog has it.
@@ -82,38 +122,54 @@ impl Logging {
         own.map_or(self.verbosity, |(_, verbosity)| *verbosity)
     }
 
-    /// From now on log lines are written.
-    pub fn begin(self) {
-        let plain = fmt::layer()
-            .with_writer(std::io::stderr)
-            .with_ansi(std::io::stderr().is_terminal())
-            .with_file(self.located)
-            .with_line_number(self.located);
-        let written = match (self.json, self.bare) {
-            (true, _) => plain.json().boxed(),
-            (false, true) => plain.without_time().with_level(false).with_target(false).boxed(),
-            (false, false) => plain.boxed(),
+    /// No event below this level is written.
+    fn least(&self) -> LevelFilter {
+        match self.modules.iter().map(|(_, verbosity)| *verbosity).fold(self.verbosity, u32::max) {
+            _ if self.quiet => LevelFilter::WARN,
+            0 | 1 => LevelFilter::INFO,
+            2..=7 => LevelFilter::DEBUG,
+            _ => LevelFilter::TRACE,
+        }
+    }
+
+    /// What writes the lines. Whether a call site is written is decided once for each of them.
+    pub fn subscriber<W>(self, writer: W, colour: bool) -> impl Subscriber + Send + Sync
+    where
+        W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+    {
+        let form = Form {
+            world: World::system(),
+            zone: TimeZone::system(),
+            json: self.json,
+            bare: self.bare,
+            located: self.located,
         };
+        let written = fmt::layer().with_writer(writer).with_ansi(colour && !self.json).event_format(form);
         let filter = match EnvFilter::try_from_env("KARMADA_LOG") {
             Ok(filter) => filter.boxed(),
             Err(_) => {
-                let most = self.modules.iter().map(|(_, verbosity)| *verbosity).fold(self.verbosity, u32::max);
-                let hint = self.level(most);
-                filter_fn(move |metadata| self.shows(metadata)).with_max_level_hint(hint).boxed()
+                let least = self.least();
+                filter_fn(move |metadata| self.shows(metadata)).with_max_level_hint(least).boxed()
             }
         };
-        // Somebody else's subscriber, in a test, stays.
-        let _ = tracing_subscriber::registry().with(filter).with(written).try_init();
+        tracing_subscriber::registry().with(filter).with(written)
+    }
+
+    /// From now on log lines are written to standard error.
+    pub fn begin(self) {
+        // Another subscriber, of a test, stays.
+        let _ = self.subscriber(std::io::stderr, std::io::stderr().is_terminal()).try_init();
     }
 }
 
-/// klog's numbers: 0 and 1 for what an operator must see, 2 and 3 for what happens, 4 for how.
-fn level(verbosity: u32) -> LevelFilter {
-    match verbosity {
-        0 | 1 => LevelFilter::WARN,
-        2 | 3 => LevelFilter::INFO,
-        4..=7 => LevelFilter::DEBUG,
-        _ => LevelFilter::TRACE,
+/// The verbosity from which an event of our own is written.
+fn needed(metadata: &Metadata<'_>) -> u32 {
+    match (*metadata.level(), metadata.name()) {
+        (Level::ERROR | Level::WARN | Level::INFO, _) => 0,
+        (Level::DEBUG, "v2") => 2,
+        (Level::DEBUG, "v6") => 6,
+        (Level::DEBUG, _) => 4,
+        (Level::TRACE, _) => 8,
     }
 }
 
@@ -151,6 +207,7 @@ fn is_match(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::line::tests::Written;
     use super::*;
 
     fn read(given: &[(&str, &'static str)]) -> Result<Logging, String> {
@@ -186,15 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_alone() {
-        let quiet = read(&[("v", "4")]).unwrap().errors_only();
-        assert_eq!([quiet.level(0), quiet.level(4), quiet.level(9)], [LevelFilter::ERROR; 3]);
-    }
-
-    #[test]
-    fn levels_and_patterns() {
-        let levels = [0, 2, 4, 8].map(level);
-        assert_eq!(levels, [LevelFilter::WARN, LevelFilter::INFO, LevelFilter::DEBUG, LevelFilter::TRACE]);
+    fn patterns() {
         for (pattern, text, matches) in [
             ("*", "", true),
             ("a?c*", "abcde", true),
@@ -204,5 +253,59 @@ mod tests {
         ] {
             assert_eq!(is_match(pattern, text), matches, "{pattern} {text}");
         }
+    }
+
+    /// What remains of one event of each kind: ours by level, then a library's.
+    fn shown(logging: Logging) -> String {
+        let to = Written::default();
+        tracing::subscriber::with_default(logging.subscriber(to.clone(), false), || {
+            tracing::error!("E");
+            tracing::warn!(cluster = "m1", "W");
+            tracing::info!("0");
+            tracing::debug!(name: "v2", "2");
+            tracing::debug!("4");
+            tracing::debug!(name: "v6", "6");
+            tracing::trace!("8");
+            tracing::warn!(target: "h2::frame", "hW");
+            tracing::info!(target: "h2::frame", "hI");
+            tracing::trace!(target: "hyper_util::client", "hT");
+        });
+        let bytes = to.0.lock().clone();
+        String::from_utf8(bytes)
+            .expect("UTF-8")
+            .replace(['"', '\n'], " ")
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn what_is_shown() {
+        for (flags, expected) in [
+            (&[][..], "E W 0 hW"),
+            (&[("v", "1")], "E W 0 hW"),
+            (&[("v", "2")], "E W 0 2 hW"),
+            (&[("v", "4")], "E W 0 2 4 hW"),
+            (&[("v", "6")], "E W 0 2 4 6 hW"),
+            (&[("v", "8")], "E W 0 2 4 6 8 hW"),
+            (&[("v", "9")], "E W 0 2 4 6 8 hW hI hT"),
+            (&[("vmodule", "mod=6")], "E W 0 2 4 6 hW"),
+            (&[("vmodule", "queue=6")], "E W 0 hW"),
+        ] {
+            let flags = [flags, &[("skip-headers", "true")]].concat();
+            assert_eq!(shown(read(&flags).expect("flags")), expected, "{flags:?}");
+        }
+        let bare = || read(&[("skip-headers", "true")]).expect("flags");
+        assert_eq!(shown(bare().quiet()), "E hW", "nothing about members");
+        assert_eq!(shown(Logging { verbosity: 2, ..bare() }.quiet()), "E W 0 2 hW");
+    }
+
+    #[test]
+    fn every_crate_of_the_workspace_is_our_own() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let entries = std::fs::read_dir(crates).expect("the crates").map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> = entries.map(|name| name.to_string_lossy().replace('-', "_")).collect();
+        names.sort();
+        assert_eq!(names, OWN);
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use apiserver::serve::{Certificate, TlsConfig};
+use controller_runtime::Failures;
 use metrics::{Counters, Description, Registry};
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +37,7 @@ pub struct Files {
     last: Pair,
     reads: Counters,
     errors: Counters,
+    failures: Failures<()>,
 }
 
 /// # Errors
@@ -47,7 +49,8 @@ pub fn open(options: &Options, registry: &Registry) -> anyhow::Result<(Files, Tl
         .context("setting up TLS with the files of --cert-dir")?;
     reads.increment(&[]);
     errors.add(&[], 0);
-    Ok((Files { options: options.clone(), current, last, reads, errors }, tls))
+    let failures = Failures::lasting(Duration::ZERO);
+    Ok((Files { options: options.clone(), current, last, reads, errors, failures }, tls))
 }
 
 fn read(options: &Options) -> anyhow::Result<Pair> {
@@ -67,7 +70,12 @@ impl Files {
             }
             if let Err(error) = self.look() {
                 self.errors.increment(&[]);
-                tracing::error!("the serving certificate stays as it was: {error:#}");
+                let err = format!("{error:#}");
+                if self.failures.failed(&(), &err) {
+                    tracing::error!(err, "Serving certificate cannot be reloaded; the last valid one is used");
+                }
+            } else if let Some(lasted) = self.failures.succeeded(&()) {
+                tracing::info!(duration = ?lasted, "Serving certificate is reloaded again");
             }
         }
     }

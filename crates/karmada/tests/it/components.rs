@@ -27,6 +27,7 @@ impl Component {
         let mut child = Command::new(env!("CARGO_BIN_EXE_karmada"))
             .args(args)
             .env_remove("KUBECONFIG")
+            .env("KARMADA_LOG", "error")
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary starts");

@@ -22,6 +22,7 @@ mod kube_rs_controller;
 mod kube_rs_gone;
 mod kubectl;
 mod kubectl_matrix;
+mod logs;
 mod member;
 mod metrics;
 mod names;

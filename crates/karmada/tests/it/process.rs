@@ -45,6 +45,7 @@ impl Karmada {
             .args(args)
             .arg("--data-dir")
             .arg(data_dir)
+            .env("KARMADA_LOG", "error")
             .stdout(Stdio::piped())
             .spawn()
             .expect("the binary starts");
