@@ -237,7 +237,7 @@ async fn shake(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> 
     let (sender, connection) = shaken.map_err(|error| error.to_string())?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {
-            tracing::debug!(%error, "the connection to an estimator ended");
+            tracing::debug!(err = %error, "Connection to an estimator ended");
         }
     });
     Ok(sender)

@@ -91,8 +91,8 @@ pub fn serve(
                     None => speak(stream, served, stop).await,
                     Some(acceptor) => match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
                         Ok(Ok(stream)) => speak(stream, served, stop).await,
-                        Ok(Err(error)) => tracing::debug!(%address, %error, "TLS handshake failed"),
-                        Err(_) => tracing::debug!(%address, "TLS handshake took too long"),
+                        Ok(Err(error)) => tracing::debug!(%address, err = %error, "TLS handshake failed"),
+                        Err(_) => tracing::debug!(%address, "TLS handshake timed out"),
                     },
                 }
                 drop(slot);
@@ -119,7 +119,7 @@ async fn speak(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, ser
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => if let Err(error) = ended {
-            tracing::debug!(%error, "connection ended");
+            tracing::debug!(err = %error, "Connection ended");
         },
         () = stop.cancelled() => {}
     }
@@ -151,7 +151,7 @@ where
         let Served { estimate, counted } = served.clone();
         async move {
             let object = request.metadata().get("object").and_then(|object| object.to_str().ok());
-            tracing::debug!(kind, object = object.unwrap_or_default(), "asked for an estimate");
+            tracing::debug!(name: "v6", kind, object = object.unwrap_or_default(), "Estimate requested");
             let started = tokio::time::Instant::now();
             let timed = counted.clone();
             let worked = tokio::task::spawn_blocking(move || {

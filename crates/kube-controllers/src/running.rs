@@ -36,7 +36,7 @@ impl Running {
     pub async fn ended(self) {
         for task in self.tasks {
             if let Err(error) = task.await {
-                tracing::error!(%error, "a controller panicked");
+                tracing::error!(err = %error, "Controller panicked; report this");
             }
         }
     }

@@ -158,7 +158,7 @@ impl Inner {
         let mut state = self.state.lock();
         for id in state.leases.expired(Instant::now()) {
             if let Err(error) = self.end_lease(&mut state, id) {
-                tracing::error!(?id, %error, "cannot end a lease");
+                tracing::error!(?id, err = %error, "Lease cannot be ended");
             }
         }
         let next = state.leases.next_deadline();

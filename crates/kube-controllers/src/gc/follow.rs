@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use apimachinery::ApiResource;
 use client::{DiscoveredResource, Discovery};
-use controller_runtime::{Backoff, Event, Informer, Selection};
+use controller_runtime::{Backoff, Event, Failures, Informer, Selection};
 use futures::StreamExt;
 use transport::{Change, ChangeStream, Changes};
 
@@ -50,7 +50,7 @@ async fn follow_changes(context: &Context, collector: &Collector, starting: Star
                 }
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "the garbage collector cannot follow the server"),
+            Err(error) => tracing::debug!(err = %error, "Garbage collector cannot follow the server"),
         }
         tokio::time::sleep(backoff.next(context.informers.world())).await;
     }
@@ -61,22 +61,32 @@ async fn follow_resources(context: &Context, collector: &Arc<Collector>, startin
     let mut informers: BTreeMap<Arc<str>, Informer> = BTreeMap::new();
     let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
     let mut starting = Some(starting);
+    let failures = Failures::lasting(Duration::ZERO);
     loop {
         match context.mapper.refresh().await {
             Ok(discovery) => match_informers(context, collector, &discovery, &mut informers),
             Err(error) => {
-                tracing::warn!(%error, "the garbage collector cannot discover what the server serves");
+                let err = error.to_string();
+                if failures.failed(&(), &err) {
+                    tracing::warn!(err, "Garbage collector cannot discover the served kinds; retrying");
+                }
                 tokio::time::sleep(backoff.next(context.informers.world())).await;
                 continue;
             }
         }
         backoff.reset();
+        if let Some(lasted) = failures.succeeded(&()) {
+            tracing::info!(duration = ?lasted, "Garbage collector discovers the served kinds again");
+        }
         if starting.is_some() && !informers.is_empty() {
             let known = futures::future::join_all(informers.values().map(Informer::synced));
             // A resource that cannot be watched may be one that the next discovery does not have.
             if tokio::time::timeout(REDISCOVERY, known).await.is_err() {
                 let missing = informers.iter().filter(|(_, informer)| !informer.has_synced()).map(|(place, _)| place);
-                tracing::warn!(resources = ?missing.collect::<Vec<_>>(), "garbage collection waits for resources");
+                let missing = missing.map(|place| &**place).collect::<Vec<_>>().join(" ");
+                if failures.failed(&(), &missing) {
+                    tracing::warn!(resources = missing, "Garbage collection waits for caches");
+                }
                 continue;
             }
             collector.open();

@@ -49,7 +49,7 @@ pub(crate) async fn run(context: Context, starting: Starting) {
     .await;
     // It ends with the same token.
     if let Err(error) = following.await {
-        tracing::error!(%error, "the garbage collector stopped following the server");
+        tracing::error!(err = %error, "Garbage collector stopped following the server; restart the process");
     }
 }
 
@@ -149,7 +149,7 @@ impl Collector {
             DeleteOptions { propagation_policy: Some(policy), preconditions: Some(judged), ..Default::default() };
         match context.client.delete(&resource, &object.key(), &options).await {
             Ok(()) => {
-                tracing::debug!(kind = %resource.kind, key = %object.key(), policy, "collected");
+                tracing::debug!(kind = resource.kind, object = %object.key(), policy, "Object was collected");
                 Ok(Next::Done)
             }
             Err(error) if error.is_not_found() => Ok(Next::Done),

@@ -170,5 +170,5 @@ fn concerns_itself(kind: Kind, event: &Event) -> bool {
 }
 
 fn undecodable(object: &Object, error: &serde_json::Error) {
-    tracing::warn!(?object, %error, "an object cannot be understood, it is left alone");
+    tracing::warn!(kind = object.kind(), object = %object.key(), err = %error, "Object cannot be decoded and is not simulated");
 }

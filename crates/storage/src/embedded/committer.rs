@@ -138,7 +138,7 @@ impl Inner {
     /// until the file is opened, and thereby recovered, again.
     fn stop_on_failure(&self, error: &Error) {
         if matches!(error, Error::Failed(_)) {
-            tracing::error!(%error, "the store refuses writes until it is opened again");
+            tracing::error!(err = %error, "Store refuses writes until the process is restarted");
             self.refuse(error.clone());
         }
     }
@@ -364,7 +364,7 @@ impl Inner {
         if revision.saturating_sub(oldest) > keep + keep / 5
             && let Err(error) = self.compact(writer, revision - keep)
         {
-            tracing::warn!(%error, "cannot compact the store's history");
+            tracing::warn!(err = %error, "History of the store cannot be compacted; retrying");
         }
         if self.must_sweep(writer) {
             self.sweep(writer);
@@ -396,7 +396,7 @@ impl Inner {
         match swept {
             Ok(()) => writer.swept = done,
             Err(error) => {
-                tracing::warn!(%error, "cannot remove compacted history now; the next compaction tries again");
+                tracing::warn!(err = %error, "Compacted history cannot be removed; the next compaction retries");
                 writer.sweep_failed = Some(oldest);
             }
         }
@@ -417,7 +417,9 @@ impl Inner {
         match connection::checkpoint(db) {
             // The main file, and the log file's header when it begins anew.
             Ok(_) => drop(self.counters.syncs.fetch_add(2, Relaxed)),
-            Err(error) => tracing::warn!(path = %self.path.display(), %error, "cannot checkpoint the store"),
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), err = %error, "Store cannot be checkpointed; the next checkpoint retries")
+            }
         }
     }
 }

@@ -51,7 +51,7 @@ async fn turn(store: &Weak<Inner>, history: &mut History, mark_due: &mut Option<
         Ok(()) => None,
         Err(Error::Closed | Error::Failed(_)) => return None,
         Err(error) => {
-            tracing::warn!(%error, "the store's housekeeping is held up");
+            tracing::warn!(err = %error, "Housekeeping of the store fails and is retried");
             Some(Instant::now() + RETRY)
         }
     };
