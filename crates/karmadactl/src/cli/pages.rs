@@ -123,7 +123,10 @@ pub const PAGES: &[Page] = &[
                 "Remove member1, and the credentials of the control plane from it",
                 "karmadactl unjoin member1 --cluster-kubeconfig=member1.config",
             ),
-            ("Check without changing anything", "karmadactl unjoin member1 --dry-run"),
+            (
+                "Print which workloads would leave member1, without changing anything",
+                "karmadactl unjoin member1 --dry-run",
+            ),
             (
                 "Remove a cluster that no longer answers, after waiting ten seconds",
                 "karmadactl unjoin member1 --wait=10s --force",
@@ -162,11 +165,11 @@ pub const PAGES: &[Page] = &[
             ),
             (
                 "Explain as if cluster member1 did not exist",
-                "karmadactl explain-placement web -n shop --without-cluster=member1",
+                "karmadactl explain-placement deployment web -n shop --without-cluster=member1",
             ),
             (
                 "Save what the decision is made of, and explain it later without a server",
-                "karmadactl explain-placement web -n shop --save=web.yaml\nkarmadactl explain-placement -f web.yaml",
+                "karmadactl explain-placement deployment web -n shop --save=web.yaml\nkarmadactl explain-placement -f web.yaml",
             ),
         ],
     },

@@ -27,7 +27,7 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
             live::read(context, subject, &namespace).await?
         }
         (None, None) => {
-            return Err(Error::message(
+            return Err(Error::arguments(
                 "a workload is required, as in: explain-placement deployment web; or a state that was saved, with -f FILE",
             ));
         }
