@@ -222,7 +222,7 @@ pub(super) mod tests {
         tracing::warn!(cluster = "member1", reason = "ClusterNotReachable", "Cluster is not ready");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn text_reads_as_klogs() {
         let process = std::process::id();
         let expected = format!(
@@ -245,7 +245,7 @@ pub(super) mod tests {
         assert_eq!(text, expected);
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_terminal_has_colour_and_a_directory_can_be_shown() {
         let text = written(|form| form.located = true, true, not_ready);
         assert!(text.starts_with("\u{1b}[33mW1122 22:11:07.123456\u{1b}[0m "), "{text:?}");
@@ -261,7 +261,7 @@ pub(super) mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn json_has_upstreams_keys() {
         let lines = written(
             |form| form.json = true,
@@ -286,7 +286,7 @@ pub(super) mod tests {
         assert_eq!(found, expected.map(read));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_value_is_cut() {
         let text = written(|form| form.bare = true, false, || tracing::error!(err = "é".repeat(5000), "Bad"));
         assert!(text.len() < 4200 && text.ends_with("é... (5904 bytes more)\"\n"), "{}", text.len());

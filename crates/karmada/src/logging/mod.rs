@@ -273,6 +273,7 @@ mod tests {
         let bytes = to.0.lock().clone();
         String::from_utf8(bytes)
             .expect("UTF-8")
+            .replace(" cluster=\"m1\"", "")
             .replace(['"', '\n'], " ")
             .split_whitespace()
             .collect::<Vec<_>>()

@@ -29,6 +29,8 @@ fn log_of_up(args: &[&str]) -> (Vec<String>, String) {
     }
     let asked = Command::new("kill").arg(child.id().to_string()).status().expect("kill is on PATH");
     log.extend(lines);
+    // How fast the machine is, is no matter of this test.
+    log.retain(|line| !line.contains("Slow request"));
     assert!(asked.success() && child.wait().expect("the process is ours").success(), "{log:#?}");
     (log, data.to_str().expect("a path in UTF-8").to_owned())
 }
