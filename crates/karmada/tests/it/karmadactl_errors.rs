@@ -9,9 +9,9 @@ use std::process::Command;
 use apiserver::serve::{self, Limits, TlsConfig};
 use base64::Engine as _;
 use expect_test::{Expect, expect};
-use karmada::access::Listen;
 use karmada::engine::Kind;
 use karmada::member::{self, RunningMember};
+use karmada::reach::Listen;
 use pki::authority::{Authority, KeyPairPem, ServerNames};
 use serde_json::{Value, json};
 use simulator::MemberOptions;
@@ -108,12 +108,7 @@ async fn closed() -> String {
 
 /// A cluster like any other: it serves nothing of Karmada's.
 async fn plain(directory: &Path) -> RunningMember {
-    let listen = Listen {
-        bind_address: Ipv4Addr::LOCALHOST.into(),
-        secure_port: 0,
-        kubeconfig: "plain.config".into(),
-        cluster: "plain".into(),
-    };
+    let listen = Listen::new(Ipv4Addr::LOCALHOST.into(), 0, "plain");
     let options = member::Options {
         data_dir: directory.join("plain"),
         store: Kind::Memory,
