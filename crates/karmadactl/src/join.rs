@@ -96,8 +96,9 @@ pub fn join<'a>(
 ) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
         let id = cluster_id(&member.client).await?;
-        refuse_itself(control, name, &member.endpoint, &id).await?;
+        // The list comes first: a server that is not a control plane does not serve it, and is named as such.
         refuse_registered(control, name, &member.endpoint, &id).await?;
+        refuse_itself(control, name, &member.endpoint, &id).await?;
         if options.dry_run {
             return Ok(());
         }

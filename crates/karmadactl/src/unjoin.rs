@@ -45,10 +45,12 @@ pub fn run<'a>(
         }
         let control = context.control_plane().await?;
         let key = ObjectKey::cluster(name);
-        let Some(cluster) =
-            control.get_opt(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?
-        else {
-            return Err(Error::message(format!("no cluster object {name} found in karmada control Plane")));
+        let cluster = match control.get(&resources::CLUSTER, &key).await {
+            Ok(cluster) => cluster,
+            Err(error) if error.is_absence_of(name) => {
+                return Err(Error::message(format!("no cluster object {name} found in karmada control Plane")));
+            }
+            Err(error) => return Err(Error::client(format!("get cluster {name}"))(error)),
         };
         let cluster = decoded(&cluster)?;
         if cluster["spec"]["syncMode"] == "Pull" {
