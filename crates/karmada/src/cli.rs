@@ -48,17 +48,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     let logging = Given::logging(matches.subcommand().map_or(&matches, |(_, matches)| matches));
-    if let Command::Version(args) = &cli.command {
-        return print_version(&program, args.output.as_deref());
-    }
     let is_quiet = matches!(&cli.command, Command::Demo(args) if args.is_quiet());
     let begun = logging.map(|logging| if is_quiet { logging.quiet() } else { logging }.begin());
-    let command = matches.subcommand_name().unwrap_or_default();
-    match begun.and_then(|()| execute(cli.command, &matches)) {
-        Ok(()) => {
-            tracing::info!(command, "Stopped");
-            ExitCode::SUCCESS
-        }
+    match begun.and_then(|()| execute(&program, cli.command, &matches)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -130,41 +123,38 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
     }
 }
 
-fn print_version(program: &str, output: Option<&str>) -> ExitCode {
-    match version::text(program, output) {
-        Ok(text) => {
-            say(&text);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+/// Runs what a command starts, once its flags are accepted.
+fn run_logged(command: &str, running: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
+    let build = version::Build::this();
+    tracing::info!(command, version = build.version, commit = build.short_commit, "Starting");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(running)?;
+    tracing::info!(command, "Stopped");
+    Ok(())
 }
 
-fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
+fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
     let (name, of_command) = matches.subcommand().unwrap_or(("", matches));
-    let build = version::Build::this();
-    tracing::info!(command = name, version = build.version, commit = build.short_commit, "Starting");
     let world = World::system();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     match command {
-        Command::Version(_) => Ok(()),
-        Command::Demo(args) => runtime.block_on(demo::run(&args.options(), &world, ended())),
+        Command::Version(args) => {
+            say(&version::text(program, args.output.as_deref())?);
+            Ok(())
+        }
+        Command::Demo(args) => run_logged(name, demo::run(&args.options(), &world, ended())),
         Command::Up(args) => {
             let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
-            runtime.block_on(up(args.options(&given, &world)?))
+            run_logged(name, up(args.options(&given, &world)?))
         }
         Command::ControllerManager => {
             let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
             let settings = settings(&given)?;
-            runtime.block_on(components::controller_manager(&given, settings))
+            run_logged(name, components::controller_manager(&given, settings))
         }
         Command::Agent => {
             let given = read(of_command, "agent", flags::EFFECTIVE_IN_AGENT)?;
             let settings = agent_settings(&given)?;
-            runtime.block_on(components::agent(&given, settings))
+            run_logged(name, components::agent(&given, settings))
         }
         Command::MetricsAdapter => {
             read(of_command, "metrics-adapter", &[])?;
@@ -176,30 +166,30 @@ fn execute(command: Command, matches: &ArgMatches) -> anyhow::Result<()> {
         }
         Command::AggregatedApiserver(args) => {
             let given = read(of_command, "aggregated-apiserver", flags::EFFECTIVE_IN_AGGREGATED_APISERVER)?;
-            runtime.block_on(components::aggregated_apiserver(&given, args.data_dir))
+            run_logged(name, components::aggregated_apiserver(&given, args.data_dir))
         }
         Command::Search(args) => {
             let given = read(of_command, "search", flags::EFFECTIVE_IN_SEARCH)?;
-            runtime.block_on(components::search(&given, args.data_dir))
+            run_logged(name, components::search(&given, args.data_dir))
         }
         Command::Webhook(args) => {
             let given = read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;
-            if args.print_configurations { args.print(&given) } else { runtime.block_on(serve_webhook(&given)) }
+            if args.print_configurations { args.print(&given) } else { run_logged(name, serve_webhook(&given)) }
         }
         Command::Scheduler => {
             let given = read(of_command, "scheduler", flags::EFFECTIVE_IN_SCHEDULER)?;
-            runtime.block_on(components::scheduler(&given))
+            run_logged(name, components::scheduler(&given))
         }
         Command::SchedulerEstimator => {
             let given = read(of_command, "scheduler-estimator", flags::EFFECTIVE_IN_SCHEDULER_ESTIMATOR)?;
-            runtime.block_on(components::scheduler_estimator(&given))
+            run_logged(name, components::scheduler_estimator(&given))
         }
         Command::Descheduler => {
             let given = read(of_command, "descheduler", flags::EFFECTIVE_IN_DESCHEDULER)?;
-            runtime.block_on(components::descheduler(&given))
+            run_logged(name, components::descheduler(&given))
         }
-        Command::Apiserver(args) => runtime.block_on(serve(args.options(&world)?)),
-        Command::Member(args) => runtime.block_on(member(args.options(&world)?)),
+        Command::Apiserver(args) => run_logged(name, serve(args.options(&world)?)),
+        Command::Member(args) => run_logged(name, member(args.options(&world)?)),
     }
 }
 
