@@ -1,7 +1,7 @@
 //! `karmada aggregated-apiserver`: cluster.karmada.io for an API server that is not ours (APIService
 //! `v1alpha1.cluster.karmada.io`).
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use apiserver::authn::FrontProxy;
@@ -10,11 +10,10 @@ use client::Client;
 use karmada_api::gates;
 use world::World;
 
-use super::behind::{Behind, FrontSocket, front_proxy};
+use super::behind::{Behind, FrontSocket, front_proxy, kept};
 use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
-use crate::data_dir::DataDir;
-use crate::engine::Kind;
+use crate::engine::Engine;
 use crate::flags::Given;
 
 const GROUP: &str = "cluster.karmada.io";
@@ -25,7 +24,7 @@ const SERVICE: &str = "karmada-aggregated-apiserver.karmada-system.svc";
 async fn open(
     control: Client,
     front: FrontProxy,
-    store: (Kind, &Path),
+    engine: Engine,
     resource_models: bool,
     world: &World,
 ) -> anyhow::Result<Behind> {
@@ -34,7 +33,7 @@ async fn open(
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
     let resources = crate::apiserver::resources_of(GROUP, resource_models);
-    Behind::open(front, store, (resources, admission), routes, world).await
+    Behind::open(front, engine, (resources, admission), routes, world).await
 }
 
 pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
@@ -42,14 +41,16 @@ pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf) -> anyho
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-aggregated-apiserver", given).await?;
     let front = front_proxy(given, &control).await?;
-    let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
+    let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
     let models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
-    let opened = open(control, front, (Kind::Embedded, &DataDir::store(&data_dir)), models, &world).await?;
+    let opened = open(control, front, engine, models, &world).await?;
     opened.serve("aggregated API server", socket, &data).await
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use apiserver::authn::ClientAuthority;
     use apiserver::serve::Peer;
     use http_body_util::BodyExt as _;
@@ -58,6 +59,7 @@ mod tests {
     use transport::ApiService;
 
     use super::*;
+    use crate::engine::Kind;
 
     async fn call(service: &ApiService, peer: Option<&Peer>, user: &str, method: &str, path: &str) -> (u16, String) {
         let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
@@ -89,7 +91,8 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::new(transport::empty()))
         }));
         let control = Client::in_process(nowhere, transport::Identity::system("test"));
-        let opened = open(control, front, (Kind::Memory, std::path::Path::new("")), true, &world).await;
+        let engine = Engine::open(Kind::Memory, Path::new(""), false).await.expect("a store in memory");
+        let opened = open(control, front, engine, true, &world).await;
         let opened = opened.expect("a server");
         let service = opened.service();
         let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";

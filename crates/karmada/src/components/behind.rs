@@ -36,12 +36,11 @@ impl Behind {
     /// `routes` are what it does besides keeping the resources, whose writes pass the plugins beside them.
     pub async fn open(
         front: FrontProxy,
-        store: (Kind, &Path),
+        engine: Engine,
         (resources, admission): (Vec<Resource>, Vec<Arc<dyn Admission>>),
         mut routes: Vec<Arc<dyn Route>>,
         world: &World,
     ) -> anyhow::Result<Self> {
-        let engine = Engine::open(store.0, store.1, false).await?;
         let version = crate::access::version();
         routes.insert(0, Arc::new(Documents::new(version.clone())));
         let config = ServerConfig {
@@ -104,6 +103,15 @@ impl Behind {
         self.server.shutdown();
         self.engine.close().await
     }
+}
+
+/// The store and the certificates of such a server. A data directory with certificates had a store: a missing one is
+/// refused, not started empty.
+pub async fn kept(data_dir: &Path, service: &str, world: &World) -> anyhow::Result<(Engine, DataDir)> {
+    let must_exist = DataDir::is_used(data_dir);
+    let engine = Engine::open(Kind::Embedded, &DataDir::store(data_dir), must_exist).await?;
+    let data = DataDir::open(data_dir, &[service.to_owned()], world)?;
+    Ok((engine, data))
 }
 
 /// What kube-apiserver publishes for servers behind it.
@@ -189,6 +197,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_is_lost_is_not_begun_again() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (engine, _) =
+            kept(directory.path(), "karmada-search.karmada-system.svc", &World::system()).await.expect("made");
+        engine.close().await.expect("closed");
+        std::fs::remove_dir_all(DataDir::store(directory.path())).expect("removed");
+        let again = kept(directory.path(), "karmada-search.karmada-system.svc", &World::system()).await;
+        let error = again.err().map(|error| format!("{error:#}")).unwrap_or_default();
+        assert!(error.contains("start-empty"), "{error}");
+    }
 
     #[test]
     fn what_is_published() {

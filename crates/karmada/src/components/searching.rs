@@ -3,7 +3,7 @@
 //! Registries are kept here; Clusters, secrets and what kinds there are it reads from the API server in front; objects
 //! from the members themselves, as upstream's karmada-search does.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use apiserver::Route;
@@ -13,10 +13,9 @@ use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use super::behind::{Behind, FrontSocket, front_proxy};
+use super::behind::{Behind, FrontSocket, front_proxy, kept};
 use crate::cluster_proxy::ClusterProxy;
-use crate::data_dir::DataDir;
-use crate::engine::Kind;
+use crate::engine::Engine;
 use crate::flags::Given;
 use crate::search::{Offers, Search};
 
@@ -29,7 +28,7 @@ async fn open(
     control: Client,
     members: Members,
     front: FrontProxy,
-    store: (Kind, &Path),
+    engine: Engine,
     offers: Offers,
     world: &World,
 ) -> anyhow::Result<Behind> {
@@ -42,7 +41,7 @@ async fn open(
     let mut resources = crate::apiserver::resources_of(GROUP, true);
     resources.retain(|it| offers.has(&it.info.resource.plural));
     let routes: Vec<Arc<dyn Route>> = vec![search];
-    Behind::open(front, store, (resources, Vec::new()), routes, world).await
+    Behind::open(front, engine, (resources, Vec::new()), routes, world).await
 }
 
 pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
@@ -50,7 +49,7 @@ pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> 
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-search", given).await?;
     let front = front_proxy(given, &control).await?;
-    let data = DataDir::open(&data_dir, &[SERVICE.to_owned()], &world)?;
+    let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
     let mut settings = Settings { member_burst: given.parsed("cluster-api-burst")?, ..Settings::default() };
     if given.is_given("cluster-api-qps") {
         settings.member_qps = given.parsed("cluster-api-qps")?;
@@ -58,7 +57,7 @@ pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> 
     let offers = Offers { search: !given.is_true("disable-search")?, proxying: !given.is_true("disable-proxy")? };
     let stop = CancellationToken::new();
     let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
-    let opened = open(control, members, front, (Kind::Embedded, &DataDir::store(&data_dir)), offers, &world).await?;
+    let opened = open(control, members, front, engine, offers, &world).await?;
     let served = opened.serve("search API server", socket, &data).await;
     stop.cancel();
     served
