@@ -46,6 +46,7 @@ impl Drop for Watched<'_> {
         }
         let Some(suppressed) = self.log.0.lock().take(Instant::now()) else { return };
         let suppressed = (suppressed > 0).then_some(suppressed);
+        let duration = Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX));
         let (resource, object, path) = subject(self.info);
         tracing::warn!(verb, resource, object, path, user, status, ?duration, err, suppressed, "Slow request");
     }

@@ -47,7 +47,7 @@ impl<K: Ord + Clone> Failures<K> {
         is_due
     }
 
-    /// Notes a successful attempt; for how long the key failed, if a line told of that.
+    /// Notes a successful attempt. Returns for how long the key failed, in whole milliseconds, if a line reported that.
     pub fn succeeded(&self, key: &K) -> Option<Duration> {
         if self.is_quiet() {
             return None;
@@ -55,7 +55,7 @@ impl<K: Ord + Clone> Failures<K> {
         let mut known = self.known.lock();
         let lasted = known.succeeded(key, Instant::now());
         self.count.store(known.keys.len(), Ordering::Relaxed);
-        lasted
+        lasted.map(|it| Duration::from_millis(u64::try_from(it.as_millis()).unwrap_or(u64::MAX)))
     }
 
     /// Whether nothing is known to fail.

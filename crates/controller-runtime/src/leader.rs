@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::Failures;
-use crate::reach::rounded;
 
 /// The Lease, and the pauses of upstream's flags `--leader-elect-…`.
 #[derive(Clone, Debug)]
@@ -171,7 +170,7 @@ impl Leading {
                         renewed = Instant::now();
                         if let Some(lasted) = failures.succeeded(&()) {
                             let lease = self.election.key();
-                            tracing::info!(%lease, duration = ?rounded(lasted), "Lease is renewed again");
+                            tracing::info!(%lease, duration = ?lasted, "Lease is renewed again");
                         }
                     }
                     // A conflict may be somebody's label; another holder shows at the next look.

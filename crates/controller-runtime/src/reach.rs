@@ -83,7 +83,7 @@ impl Caller {
         self.answered();
         if let Some(lasted) = self.reach.refusals.succeeded(&self.id) {
             let (cluster, call) = (self.reach.cluster.as_deref(), self.call.as_str());
-            tracing::info!(cluster, call, duration = ?rounded(lasted), "Call is no longer refused");
+            tracing::info!(cluster, call, duration = ?lasted, "Call is no longer refused");
         }
     }
 
@@ -130,8 +130,8 @@ impl Caller {
         }
         let Some(lasted) = self.reach.silence.succeeded(&()) else { return };
         match self.reach.cluster.as_deref() {
-            Some(cluster) => tracing::info!(cluster, duration = ?rounded(lasted), "Member cluster answers again"),
-            None => tracing::info!(duration = ?rounded(lasted), "API server answers again"),
+            Some(cluster) => tracing::info!(cluster, duration = ?lasted, "Member cluster answers again"),
+            None => tracing::info!(duration = ?lasted, "API server answers again"),
         }
     }
 }
@@ -143,9 +143,4 @@ impl Drop for Caller {
             self.reach.silence.forget(&());
         }
     }
-}
-
-/// To the millisecond: nobody reads more of it.
-pub(crate) fn rounded(duration: Duration) -> Duration {
-    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

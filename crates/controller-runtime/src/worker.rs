@@ -13,7 +13,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::{CancellationToken, PollSemaphore};
 
 use crate::metrics::{Counted, Ending};
-use crate::reach::rounded;
 use crate::{Failures, Priority, WorkQueue};
 
 /// What follows a successful pass.
@@ -149,7 +148,7 @@ impl<K: Ord + Clone + Debug + 'static> Journal<K> {
         if let Some(lasted) = self.failures.succeeded(key).max(panicked) {
             let [cluster, binding, object] = self.fields(key);
             let controller = self.controller.name;
-            tracing::info!(controller, cluster, binding, object, duration = ?rounded(lasted), "Reconciled after failures");
+            tracing::info!(controller, cluster, binding, object, duration = ?lasted, "Reconciled after failures");
         }
     }
 
