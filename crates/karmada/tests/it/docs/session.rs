@@ -63,10 +63,14 @@ impl Session {
         // The reader stands in a checkout.
         link(&super::root().join("samples"), &root.join("work/samples"));
         let mut command = if own_net { own_network() } else { Command::new("env") };
+        if own_net {
+            command.arg("env");
+        }
         let path = std::env::var_os("PATH").unwrap_or_default();
         let path = std::iter::once(root.join("bin")).chain(std::env::split_paths(&path));
         command
-            .args(["bash", "--noprofile", "--norc"])
+            // The tests may run where SIGINT is ignored, as in the background of a script: a terminal does not ignore it.
+            .args(["--default-signal=INT", "bash", "--noprofile", "--norc"])
             .current_dir(root.join("work"))
             .env("PATH", std::env::join_paths(path).expect("the entries were split from one PATH"))
             .env("HOME", root.join("work"))
