@@ -85,7 +85,7 @@ fn known(error: &(dyn StdError + 'static)) -> Option<Failure> {
     }
     if let Some(Unresolved(why)) = error.downcast_ref() {
         let text = why.to_string();
-        // The name of the C function that failed says nothing to a user.
+        // The name of the C function that failed does not help a user.
         let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
         return Some(Failure::Unresolved(text.to_owned()));
     }

@@ -102,7 +102,7 @@ impl Caller {
         }
     }
 
-    /// No answer came; `err` says why.
+    /// No answer came; `err` is the reason.
     pub fn silent(&self, err: &str) {
         self.reach.refusals.forget(&self.id);
         self.reach.unanswered.lock().insert(self.id);

@@ -155,7 +155,7 @@ pub fn subject_name(text: &str) -> Result<String, String> {
     Err("must be a DNS name or an IP address, without scheme, port and spaces".to_owned())
 }
 
-/// A port behind the last colon, if there is one; `None` when it is none.
+/// Splits off a port behind the last colon, if there is one; `None` if it is not a port.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let Some((host, port)) = text.rsplit_once(':') else { return Some((text, None)) };
     let port = port.parse().ok().filter(|port| *port != 0)?;

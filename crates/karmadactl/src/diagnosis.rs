@@ -74,7 +74,7 @@ async fn unauthenticated(context: &Context, words: &str) -> Option<String> {
     None
 }
 
-/// Whether the control plane is none.
+/// The message for a server that is not a Karmada control plane; `None` if it is one.
 async fn foreign(context: &Context) -> Option<String> {
     let connection = context.opened.control_plane.get()?;
     let groups = groups(&connection.client).await?;

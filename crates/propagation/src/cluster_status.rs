@@ -10,13 +10,13 @@ use crate::identity::Refusal;
 /// What a probe of a member's API server found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// No client could be built; the text says why.
+    /// No client could be built; the text is the reason.
     NoClient(String),
     Offline,
     /// It answered, but not that it is well.
     Unhealthy,
     Healthy,
-    /// It answered, and its ID could not be written into its Cluster; the text says why.
+    /// It answered, and its ID could not be written into its Cluster; the text is the reason.
     Unrecorded(String),
     /// It answered, and is not the cluster it should be.
     Refused {

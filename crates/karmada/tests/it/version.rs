@@ -1,4 +1,4 @@
-//! What the program says of itself, and where the build takes it from.
+//! The version that the program prints, and where the build takes it from.
 
 #[path = "../../build_stamp.rs"]
 mod build_stamp;

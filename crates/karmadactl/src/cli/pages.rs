@@ -1,4 +1,4 @@
-//! What the help says of each command beside its flags: group, usage and examples.
+//! The help of each command beside its flags: group, usage and examples.
 
 /// The groups of the root help, as upstream names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,15 +43,15 @@ pub async fn explain(context: &Context, args: &ExplainArgs) -> Result<(), Error>
         binding.spec.clusters.retain(|target| !without.contains(&target.name));
     }
     let report = live.binding.as_ref().and_then(|binding| Report::of(binding, &snapshot, &Gates::default()));
-    let told = story::tell(&live, report.as_ref());
-    let mut value = told.to_value(&live);
+    let story = story::tell(&live, report.as_ref());
+    let mut value = story.to_value(&live);
     if let Some(report) = &report {
         value["calculation"] = report.to_value();
     }
     if let Some(record) = live.binding.as_ref().and_then(story::record_of) {
         value["recorded"] = serde_json::to_value(record).unwrap_or_default();
     }
-    print(context, form, &value, || told.to_text());
+    print(context, form, &value, || story.to_text());
     Ok(())
 }
 

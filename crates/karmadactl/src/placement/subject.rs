@@ -44,7 +44,7 @@ pub fn parse(args: &[String], kind: Option<&str>) -> Result<Option<Subject>, Err
 }
 
 impl Subject {
-    /// Whether a binding is about it, as far as that can be told without a server.
+    /// Whether a binding is about it, as far as that is known without a server.
     pub fn means(&self, binding: &str, resource: &ObjectReference) -> bool {
         let is_kind = |type_: &str| {
             let typed = type_.split('.').next().unwrap_or_default().to_lowercase();
@@ -61,7 +61,7 @@ impl Subject {
 /// At most this many names are suggested.
 const SUGGESTED: usize = 5;
 
-/// Those names that somebody may have meant who typed `wanted`, the nearest first.
+/// The names that a user who typed `wanted` may have meant, the nearest first.
 pub fn near<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let distance = |name: &str| {

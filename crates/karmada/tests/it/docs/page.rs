@@ -1,4 +1,4 @@
-//! A page of the documentation as the steps a reader takes. The info string of a fenced block says what it is:
+//! A page of the documentation as the steps a reader takes. The info string of a fenced block gives its kind:
 //!
 //! ```text
 //! sh                  commands, run in the reader's shell, which keeps its variables and directory; each must succeed

@@ -14,7 +14,7 @@ use super::shown;
 const PATIENCE: Duration = Duration::from_secs(100);
 
 /// Whether pages run beside each other: on Linux, where a process may have a network of its own, every page has one, and
-/// its ports are nobody else's.
+/// no other page uses its ports.
 pub fn has_own_network() -> bool {
     let mut command = own_network();
     let ready = command.args(["ip", "link", "set", "lo", "up"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
