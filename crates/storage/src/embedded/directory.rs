@@ -120,7 +120,7 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let why = format!("{} is in use by another process: {} is locked", dir.display(), path.display());
+                let why = format!("{} is in use by another process; stop it, or use another directory", dir.display());
                 return Err(Error::Failed(why.into()));
             }
             Err(TryLockError::Error(error)) => return Err(failed(path, error)),
