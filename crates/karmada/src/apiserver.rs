@@ -62,10 +62,10 @@ pub struct Running {
 /// Opens the store and makes the bootstrap objects. `connector` is the way to members of this process.
 pub async fn open(options: &Options, connector: Connector, world: &World) -> anyhow::Result<Opened> {
     let (data, engine, served) = if DataDir::is_used(&options.data_dir) {
-        futures::try_join!(open_data(options, world), open_engine(options, true), served(options))?
+        futures::try_join!(open_data(options, world), open_engine(options, true, world), served(options))?
     } else {
         // The store first: the next start infers from the certificates that there is one.
-        let (engine, served) = futures::try_join!(open_engine(options, false), served(options))?;
+        let (engine, served) = futures::try_join!(open_engine(options, false, world), served(options))?;
         (open_data(options, world).await?, engine, served)
     };
     let rules = Rules::new(world.clone(), options.admission);
@@ -104,8 +104,8 @@ async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> 
         .context("opening the data directory")?
 }
 
-async fn open_engine(options: &Options, must_exist: bool) -> anyhow::Result<Engine> {
-    Engine::open(options.store, &DataDir::store(&options.data_dir), must_exist).await
+async fn open_engine(options: &Options, must_exist: bool, world: &World) -> anyhow::Result<Engine> {
+    Engine::open(options.store, &DataDir::store(&options.data_dir), must_exist, world).await
 }
 
 /// What is served, and what of it are definitions of the store.
@@ -125,6 +125,11 @@ impl Opened {
     /// A client of this process, with every right.
     pub fn client(&self, component: &str) -> Client {
         client_of(&self.server, component)
+    }
+
+    /// The points where the store lost history, oldest first: a backup was restored, or a loss was accepted.
+    pub fn breaks(&self) -> &[storage::embedded::Break] {
+        self.engine.breaks()
     }
 
     /// Lets the search read what members hold.

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use storage::Store;
-use storage::embedded::{EmbeddedStore, Options};
+use storage::embedded::{Break, EmbeddedStore, Options};
 use storage::memory::MemoryStore;
+use world::World;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
@@ -25,10 +26,11 @@ pub enum Engine {
 
 impl Engine {
     /// `path` is where the embedded store is kept; `must_exist`: it was there before, and a missing one is not created.
-    pub async fn open(kind: Kind, path: &Path, must_exist: bool) -> anyhow::Result<Self> {
+    pub async fn open(kind: Kind, path: &Path, must_exist: bool, world: &World) -> anyhow::Result<Self> {
+        let now = Some(world.now().into());
         match kind {
             Kind::Memory => Ok(Self::Memory(Arc::new(MemoryStore::new()))),
-            Kind::Embedded => EmbeddedStore::open(path, Options { must_exist, ..Options::default() })
+            Kind::Embedded => EmbeddedStore::open(path, Options { must_exist, now, ..Options::default() })
                 .await
                 .map(Self::Embedded)
                 .with_context(|| format!("opening the store in {}", path.display())),
@@ -39,6 +41,14 @@ impl Engine {
         match self {
             Self::Embedded(store) => Arc::new(store.clone()),
             Self::Memory(store) => store.clone(),
+        }
+    }
+
+    /// The points where the store lost history, oldest first. The store in memory has none.
+    pub fn breaks(&self) -> &[Break] {
+        match self {
+            Self::Embedded(store) => store.breaks(),
+            Self::Memory(_) => &[],
         }
     }
 

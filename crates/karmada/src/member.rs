@@ -43,7 +43,7 @@ impl RunningMember {
         let Options { data_dir, store, listen, member } = options;
         listen.check()?;
         let (listen, bound) = listen.bind()?;
-        let engine = Engine::open(store, &DataDir::store(&data_dir), DataDir::is_used(&data_dir)).await?;
+        let engine = Engine::open(store, &DataDir::store(&data_dir), DataDir::is_used(&data_dir), world).await?;
         let data = DataDir::open_for(&data_dir, &listen, world)?;
         let access = Access {
             authentication: access::authentication(&data, None)?,

@@ -91,7 +91,7 @@ mod tests {
             Ok::<_, std::convert::Infallible>(http::Response::new(transport::empty()))
         }));
         let control = Client::in_process(nowhere, transport::Identity::system("test"));
-        let engine = Engine::open(Kind::Memory, Path::new(""), false).await.expect("a store in memory");
+        let engine = Engine::open(Kind::Memory, Path::new(""), false, &world).await.expect("a store in memory");
         let opened = open(control, front, engine, true, &world).await;
         let opened = opened.expect("a server");
         let service = opened.service();

@@ -109,7 +109,7 @@ impl Behind {
 /// refused, not started empty.
 pub async fn kept(data_dir: &Path, service: &str, world: &World) -> anyhow::Result<(Engine, DataDir)> {
     let must_exist = DataDir::is_used(data_dir);
-    let engine = Engine::open(Kind::Embedded, &DataDir::store(data_dir), must_exist).await?;
+    let engine = Engine::open(Kind::Embedded, &DataDir::store(data_dir), must_exist, world).await?;
     let data = DataDir::open(data_dir, &[service.to_owned()], world)?;
     Ok((engine, data))
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row, ffi};
 
+use super::breaks::Break;
 use super::checksum::{Entry, PLACE_BITS, revision_of, row_name};
 use super::schema::{self, APPLICATION_ID, FORMAT, Number};
 use super::upgrade;
@@ -29,6 +30,7 @@ pub(super) struct Recovered {
     pub leases: Vec<(LeaseId, u64)>,
     /// Keys that hang on a lease.
     pub leased: Vec<(Bytes, LeaseId)>,
+    pub breaks: Vec<Break>,
 }
 
 /// Why a statement has no answer.

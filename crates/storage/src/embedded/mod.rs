@@ -7,6 +7,7 @@
 //! everything in the background. docs/data-integrity.md describes what a damaged store does.
 
 mod acknowledgement;
+mod breaks;
 mod checksum;
 mod committer;
 mod connection;
@@ -27,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use futures::FutureExt;
@@ -37,6 +38,7 @@ use rusqlite::Connection;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+pub use breaks::{Break, BreakKind};
 use committer::{Queue, Request, Writer};
 use directory::{Claim, Opened};
 use scrub::Found;
@@ -66,6 +68,8 @@ pub struct Options {
     pub keep_revisions: u64,
     /// There was a store in the directory: a missing one is refused, not created.
     pub must_exist: bool,
+    /// The time that is noted if history is lost now ([`Break::when`]).
+    pub now: Option<SystemTime>,
 }
 
 impl Default for Options {
@@ -77,6 +81,7 @@ impl Default for Options {
             // 100,000 x 2 KiB: 200 MiB of file.
             keep_revisions: 100_000,
             must_exist: false,
+            now: None,
         }
     }
 }
@@ -129,6 +134,7 @@ struct Inner {
     opened: Opened,
     found: Arc<Found>,
     claim: Mutex<Option<Claim>>,
+    breaks: Vec<Break>,
 }
 
 /// What readers and the committer share. Changed by the committer only, after the change is durable.
@@ -180,6 +186,11 @@ impl EmbeddedStore {
     /// is when it is answered.
     pub async fn sync(&self) -> Result<()> {
         self.0.ask(|reply| Request::SyncCommits(true, reply)).await
+    }
+
+    /// The points where the revision was raised because history was lost, oldest first.
+    pub fn breaks(&self) -> &[Break] {
+        &self.0.breaks
     }
 
     /// The damaged values that were found since the store was opened.

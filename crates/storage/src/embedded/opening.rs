@@ -4,11 +4,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
 use tokio::time::Instant;
 
+use super::breaks::{self, Break, BreakKind, SKIPPED};
 use super::committer::{Ledger, Queue, Writer};
 use super::connection::{self, Role};
 use super::database::{self, Kind, Recovered};
@@ -19,11 +21,7 @@ use super::wal::{self, Broken, Log};
 use super::{Counters, FEED, Inner, Options, Shared, schema, scrub, upgrade};
 use crate::feed::Feed;
 use crate::lease::Leases;
-use crate::{Error, Result, Revision};
-
-/// Revisions that are passed over when a loss is accepted: none that a client may have seen is used for something else. A
-/// power failure takes at most a second's worth of marks.
-const SKIPPED: Revision = 1_000_000;
+use crate::{Error, Result};
 
 impl Inner {
     pub(super) fn open(dir: &Path, mut options: Options) -> Result<Self> {
@@ -40,7 +38,7 @@ impl Inner {
         }
         connection::create_file(&path)?;
         let mut db = connection::connect(&path, Role::Writer, options.quota_bytes)?;
-        let (found, mark) = recover(&mut db, &files, (&marked, log.as_ref()), new)?;
+        let (found, mark) = recover(&mut db, &files, (&marked, log.as_ref()), new, options.now)?;
         connection::check_length(&db, &path)?;
         let checkpointer = connection::connect(&path, Role::Checkpointer, options.quota_bytes)?;
         let mut leases = Leases::after(found.last_lease);
@@ -79,6 +77,7 @@ impl Inner {
             opened: Opened::note(&files),
             found: Arc::new(scrub::Found::default()),
             claim: Mutex::new(Some(claim)),
+            breaks: found.breaks,
             path,
         })
     }
@@ -118,6 +117,7 @@ fn recover(
     files: &Files,
     (marked, log): (&Found, Option<&Log>),
     new: bool,
+    now: Option<SystemTime>,
 ) -> Result<(Recovered, Mark)> {
     let path = files.database();
     let kind = database::kind(db).map_err(database::failed(&path))?;
@@ -135,7 +135,7 @@ fn recover(
         check_mark(files, marked, log, &found)?;
     }
     if accepted {
-        skip_revisions(db, marked, &mut found).map_err(database::failed(&path))?;
+        skip_revisions(db, marked, &mut found, now).map_err(database::failed(&path))?;
         tracing::warn!(path = %path.display(), revision = found.revision, "the store opens with what is left, as requested");
         files.forget_acceptance().map_err(cannot_write(files))?;
     }
@@ -231,7 +231,12 @@ fn differs(content: &Content, found: &Recovered) -> Option<String> {
 }
 
 /// Goes on at a revision that was never used, with no history before it.
-fn skip_revisions(db: &mut Connection, marked: &Found, found: &mut Recovered) -> Result<(), database::Fault> {
+fn skip_revisions(
+    db: &mut Connection,
+    marked: &Found,
+    found: &mut Recovered,
+    when: Option<SystemTime>,
+) -> Result<(), database::Fault> {
     let seen = match marked {
         Found::Readable(content) => content.acknowledged.revision,
         Found::Missing | Found::Unreadable => 0,
@@ -239,7 +244,10 @@ fn skip_revisions(db: &mut Connection, marked: &Found, found: &mut Recovered) ->
     let next = found.revision.max(seen) + SKIPPED;
     let txn = db.transaction()?;
     schema::Number::Oldest.set(&txn, next.cast_signed())?;
+    let lost = Break { before: found.revision, after: next, when, kind: BreakKind::AcceptedLoss };
+    breaks::add(&txn, &lost)?;
     txn.commit()?;
+    found.breaks.push(lost);
     (found.revision, found.oldest) = (next, next);
     Ok(())
 }
@@ -262,6 +270,7 @@ mod tests {
             leases_digest: 0,
             leases: Vec::new(),
             leased: Vec::new(),
+            breaks: Vec::new(),
         };
         let marked = |store| Content {
             store,

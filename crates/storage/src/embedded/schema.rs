@@ -2,10 +2,11 @@
 //!
 //! `change` holds one row per change. Its identifier is the revision and the change's place in it, so that appending is
 //! sequential; the index by key answers "this key as of that revision". Superseded rows go when history is compacted.
-//! `number` holds the store's own figures; all of them are always there.
+//! `number` holds the store's own figures: those of [`Number`], which are always there, and those of `breaks`.
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::breaks::{self, Break};
 use super::checksum::{Entry, lease_digest, number_checksum, revision_of};
 use super::database::{Fault, Recovered};
 use crate::{LeaseId, Revision};
@@ -86,21 +87,45 @@ impl Number {
     }
 
     pub fn set(self, db: &Connection, value: i64) -> rusqlite::Result<()> {
-        const SET: &str = "INSERT INTO number VALUES (?1, ?2, ?3)
-            ON CONFLICT DO UPDATE SET value = excluded.value, checksum = excluded.checksum";
-        let checksum = number_checksum(self.name(), value);
-        db.prepare_cached(SET)?.execute((self.name(), value, checksum)).map(drop)
+        set_figure(db, self.name(), value)
     }
 
     pub fn get(self, db: &Connection) -> Result<i64, Fault> {
-        let name = self.name();
-        let damaged = || Fault::Broken(format!("the figure {name:?} of the store is missing or damaged"));
-        let (value, checksum): (i64, i64) = db
-            .prepare_cached("SELECT value, checksum FROM number WHERE name = ?1")?
-            .query_row((name,), |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?
-            .ok_or_else(damaged)?;
-        if checksum == number_checksum(name, value) { Ok(value) } else { Err(damaged()) }
+        figure(db, self.name())?.ok_or_else(|| damaged_figure(self.name()))
+    }
+}
+
+pub(super) fn set_figure(db: &Connection, name: &str, value: i64) -> rusqlite::Result<()> {
+    const SET: &str = "INSERT INTO number VALUES (?1, ?2, ?3)
+        ON CONFLICT DO UPDATE SET value = excluded.value, checksum = excluded.checksum";
+    db.prepare_cached(SET)?.execute((name, value, number_checksum(name, value))).map(drop)
+}
+
+/// A figure, if the store has it.
+pub(super) fn figure(db: &Connection, name: &str) -> Result<Option<i64>, Fault> {
+    let found: Option<(i64, i64)> = db
+        .prepare_cached("SELECT value, checksum FROM number WHERE name = ?1")?
+        .query_row((name,), |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    match found {
+        Some((value, checksum)) if checksum != number_checksum(name, value) => Err(damaged_figure(name)),
+        found => Ok(found.map(|(value, _)| value)),
+    }
+}
+
+pub(super) fn damaged_figure(name: &str) -> Fault {
+    Fault::Broken(format!("the figure {name:?} of the store is missing or damaged"))
+}
+
+/// Reads the breaks. A figure whose name is damaged would look absent, so all figures must be known ones.
+fn breaks(db: &Connection) -> Result<Vec<Break>, Fault> {
+    let (breaks, figures) = breaks::read(db)?;
+    let found: i64 = db.query_row("SELECT count(*) FROM number", (), |row| row.get(0))?;
+    let known = Number::ALL.len() as i64 + figures;
+    if found == known {
+        Ok(breaks)
+    } else {
+        Err(Fault::Broken(format!("the store has {found} figures where {known} are known: one is damaged")))
     }
 }
 
@@ -212,6 +237,7 @@ pub(super) fn prove(db: &Connection) -> Result<Recovered, Fault> {
         leases_digest,
         leases,
         leased: index.leased,
+        breaks: breaks(db)?,
     })
 }
 
