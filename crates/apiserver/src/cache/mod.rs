@@ -4,13 +4,14 @@
 //! resources. Reads wait until the cache has caught up with the store's revision, which makes them linearizable.
 
 mod load;
+mod log;
 mod resource;
 mod unreadable;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use apimachinery::{Status, StatusReason};
@@ -23,7 +24,8 @@ use world::Level;
 
 use crate::keys;
 use load::{Loaded, Lost};
-use resource::LAG;
+pub use log::Events;
+use log::LAG;
 pub use resource::{Event, ResourceCache, Subscription};
 
 /// How long a read waits for a revision that has not happened yet.
@@ -50,6 +52,8 @@ pub struct Cache {
     followers: Mutex<Vec<mpsc::Sender<Change>>>,
     /// Some stored value could not be read.
     unreadable: AtomicBool,
+    /// Bytes of objects that slow watchers keep alive.
+    backlog: Arc<AtomicUsize>,
 }
 
 impl Cache {
@@ -65,6 +69,7 @@ impl Cache {
             observers,
             followers: Mutex::default(),
             unreadable: AtomicBool::new(false),
+            backlog: Arc::default(),
         });
         let range = KeyRange::prefix(keys::ROOT);
         let (Loaded { resources, lost }, revision) = load::load(&*store, &range).await?;
@@ -147,7 +152,7 @@ impl Cache {
         }
         let mut resources = self.resources.write();
         let place: Arc<str> = place.into();
-        let fresh = || Arc::new(ResourceCache::new(Arc::clone(&place), self.progress.get()));
+        let fresh = || Arc::new(ResourceCache::new(Arc::clone(&place), self.progress.get(), Arc::clone(&self.backlog)));
         Arc::clone(resources.entry(Arc::clone(&place)).or_insert_with(fresh))
     }
 

@@ -1,25 +1,18 @@
 //! The cached objects and recent changes of one resource.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use apimachinery::object::Packer;
 use apimachinery::{Object, ObjectKey, Status};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 use storage::{Change, Revision};
-use tokio::sync::mpsc;
 
+use super::log::{Cursors, Events, HISTORY, HISTORY_BYTES, Log};
 use super::unreadable::Unreadable;
 use crate::keys;
-
-/// Changes remembered for watches that start in the past: 4,096 pairs of pointers are 100 KiB, and cover 8 s at 500
-/// writes/s. What an older start missed is read from the store.
-const HISTORY: usize = 4096;
-/// Bytes of objects that those changes may keep alive: 500 small objects. What history forgets is packed.
-const HISTORY_BYTES: usize = 1 << 20;
-/// Changes a watcher may lag behind: 10 s at 1,600 writes/s; a slower watcher is cut off and starts again.
-pub(super) const LAG: usize = 16_384;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -31,9 +24,10 @@ pub struct Event {
 }
 
 impl Event {
-    /// What remembering it costs: the state before it is the business of the event that made that.
-    fn weight(&self) -> usize {
-        self.current.as_ref().map_or(0, |object| object.size())
+    /// Bytes of the object that it keeps alive. The state before it belongs to the event that made that state, except
+    /// where nothing comes after it.
+    pub(super) fn weight(&self) -> usize {
+        self.current.as_ref().or(self.previous.as_ref()).map_or(0, |object| object.size())
     }
 }
 
@@ -43,41 +37,37 @@ pub struct Subscription {
     pub initial: Vec<Arc<Object>>,
     /// The state the subscription starts from.
     pub revision: Revision,
-    pub events: mpsc::Receiver<Arc<Event>>,
+    pub events: Events,
 }
 
 pub struct ResourceCache {
     /// `GROUP/PLURAL`.
     place: Arc<str>,
+    /// Locked before `state` and `log`, in this order, where more than one is.
+    cursors: Mutex<Cursors>,
     state: RwLock<State>,
+    log: RwLock<Log>,
     packer: Mutex<Packer>,
 }
 
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     unreadable: Unreadable,
-    history: VecDeque<Arc<Event>>,
-    /// The weights of all in `history`.
-    history_bytes: usize,
-    /// The newest change in `objects`; it may be ahead of the server's progress and of `history` for a moment.
+    /// The newest change in `objects`; it may be ahead of the server's progress and of the log for a moment.
     newest: Revision,
-    /// Every change after this revision is in `history`.
-    history_from: Revision,
-    watchers: Vec<mpsc::Sender<Arc<Event>>>,
 }
 
 impl ResourceCache {
-    pub(super) fn new(place: Arc<str>, revision: Revision) -> Self {
-        let state = State {
-            objects: BTreeMap::new(),
-            unreadable: Unreadable::default(),
-            history: VecDeque::new(),
-            history_bytes: 0,
-            newest: revision,
-            history_from: revision,
-            watchers: Vec::new(),
-        };
-        Self { place, state: RwLock::new(state), packer: Mutex::default() }
+    /// `backlog` counts the bytes that slow watchers of all resources keep alive.
+    pub(super) fn new(place: Arc<str>, revision: Revision, backlog: Arc<AtomicUsize>) -> Self {
+        let state = State { objects: BTreeMap::new(), unreadable: Unreadable::default(), newest: revision };
+        Self {
+            place,
+            cursors: Mutex::default(),
+            state: RwLock::new(state),
+            log: RwLock::new(Log::new(revision, backlog)),
+            packer: Mutex::default(),
+        }
     }
 
     /// Takes in what there is when the server starts.
@@ -85,7 +75,7 @@ impl ResourceCache {
         let mut state = self.state.write();
         state.objects.extend(objects);
         state.newest = revision;
-        state.history_from = revision;
+        self.log.write().from = revision;
     }
 
     pub(super) fn absorb(
@@ -108,15 +98,52 @@ impl ResourceCache {
         Ok(Event { revision, current, previous })
     }
 
+    /// Makes a change visible to watchers.
     pub(super) fn deliver(&self, event: Event) {
-        let event = Arc::new(event);
-        let forgotten = {
-            let mut state = self.state.write();
-            // A full or closed channel ends the subscription; the watcher sees the end of its stream.
-            state.watchers.retain(|watcher| watcher.try_send(Arc::clone(&event)).is_ok());
-            state.remember(&event)
+        let dropped = {
+            let cursors = self.cursors.lock();
+            let dropped = {
+                let mut log = self.log.write();
+                log.push(Arc::new(event));
+                // The slowest is looked for only where something is to be dropped.
+                if log.exceeds(HISTORY, HISTORY_BYTES) { log.trim(cursors.slowest()) } else { Vec::new() }
+            };
+            cursors.wake();
+            dropped
         };
-        self.pack(&forgotten);
+        self.forget(&dropped);
+    }
+
+    /// Removes a watcher, and with it what the log kept for it alone.
+    pub(super) fn leave(&self, remove: impl FnOnce(&mut Cursors)) {
+        let dropped = {
+            let mut cursors = self.cursors.lock();
+            remove(&mut cursors);
+            if !self.log.read().exceeds(HISTORY, HISTORY_BYTES) {
+                return;
+            }
+            self.log.write().trim(cursors.slowest())
+        };
+        self.forget(&dropped);
+    }
+
+    pub(super) fn log(&self) -> RwLockReadGuard<'_, Log> {
+        self.log.read()
+    }
+
+    /// Packs what the log has dropped and is still the state of an object.
+    fn forget(&self, dropped: &[Arc<Event>]) {
+        if dropped.is_empty() {
+            return;
+        }
+        let still: Vec<Arc<Object>> = {
+            let state = self.state.read();
+            let is_state = |object: &&Arc<Object>| {
+                state.objects.get(&object.key()).is_some_and(|current| Arc::ptr_eq(current, object))
+            };
+            dropped.iter().filter_map(|event| event.current.as_ref().filter(is_state).cloned()).collect()
+        };
+        self.pack(&still);
     }
 
     /// Has objects take less room that are seldom looked at.
@@ -127,10 +154,12 @@ impl ResourceCache {
 
     /// The stored value of this object cannot be read. Watchers begin again, and learn that they cannot.
     pub(super) fn lose(&self, key: ObjectKey, why: Arc<str>) {
-        let mut state = self.state.write();
-        state.objects.remove(&key);
-        state.unreadable.insert(key, why);
-        state.watchers.clear();
+        {
+            let mut state = self.state.write();
+            state.objects.remove(&key);
+            state.unreadable.insert(key, why);
+        }
+        self.cursors.lock().end();
     }
 
     /// The object; `None` if there is none.
@@ -180,34 +209,29 @@ impl ResourceCache {
     ///
     /// # Errors
     /// If the stored value of an object in it cannot be read.
-    pub fn subscribe(&self, namespace: Option<&str>, now: Revision) -> Result<Subscription, Status> {
-        let (sender, events) = mpsc::channel(LAG);
-        let mut state = self.state.write();
+    pub fn subscribe(self: &Arc<Self>, namespace: Option<&str>, now: Revision) -> Result<Subscription, Status> {
+        let mut cursors = self.cursors.lock();
+        let state = self.state.read();
         state.unreadable.check_scope(&self.place, namespace)?;
-        state.watchers.push(sender);
-        let revision = state.newest.max(now);
+        let cursor = cursors.add(self.log.read().end());
         Ok(Subscription {
             initial: state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect(),
-            revision,
-            events,
+            revision: state.newest.max(now),
+            events: Events::new(Arc::clone(self), cursor),
         })
     }
 
     /// Begins a watch of what comes after `from`. Without the changes since then the subscription begins at the
-    /// present, as its revision says: what lies between is to be had from the store.
-    pub fn subscribe_after(&self, from: Revision, now: Revision) -> Subscription {
-        let (sender, events) = mpsc::channel(LAG);
-        let mut state = self.state.write();
-        if from < state.history_from {
-            state.watchers.push(sender);
-            return Subscription { initial: Vec::new(), revision: state.newest.max(now), events };
-        }
-        for event in state.history.iter().filter(|event| event.revision > from) {
-            // History is shorter than the channel.
-            let _ = sender.try_send(Arc::clone(event));
-        }
-        state.watchers.push(sender);
-        Subscription { initial: Vec::new(), revision: from, events }
+    /// present, which its revision reports; the changes in between are read from the store.
+    pub fn subscribe_after(self: &Arc<Self>, from: Revision, now: Revision) -> Subscription {
+        let mut cursors = self.cursors.lock();
+        let newest = self.state.read().newest;
+        let (at, revision) = {
+            let log = self.log.read();
+            if from < log.from { (log.end(), newest.max(now)) } else { (log.after(from), from) }
+        };
+        let events = Events::new(Arc::clone(self), cursors.add(at));
+        Subscription { initial: Vec::new(), revision, events }
     }
 
     /// Every readable object, for what may miss some.
@@ -223,23 +247,6 @@ impl ResourceCache {
 }
 
 impl State {
-    /// Adds to the history; answers what it forgets for that and is still the state of an object.
-    fn remember(&mut self, event: &Arc<Event>) -> Vec<Arc<Object>> {
-        let mut forgotten = Vec::new();
-        self.history_bytes += event.weight();
-        self.history.push_back(Arc::clone(event));
-        while self.history.len() > HISTORY || self.history_bytes > HISTORY_BYTES {
-            let Some(oldest) = self.history.pop_front() else { break };
-            self.history_bytes -= oldest.weight();
-            self.history_from = oldest.revision;
-            let is_state = |object: &&Arc<Object>| {
-                self.objects.get(&object.key()).is_some_and(|current| Arc::ptr_eq(current, object))
-            };
-            forgotten.extend(oldest.current.as_ref().filter(is_state).cloned());
-        }
-        forgotten
-    }
-
     fn in_scope(&self, namespace: Option<&str>) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
         self.objects.range(bounds(namespace))
     }
@@ -257,11 +264,12 @@ fn bounds(namespace: Option<&str>) -> (Bound<ObjectKey>, Bound<ObjectKey>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::log::{BACKLOG_BYTES, LAG, LAG_BYTES};
     use super::*;
 
     #[test]
     fn pages_stay_in_their_namespace_whatever_the_token_says() {
-        let cache = ResourceCache::new("core/xs".into(), 1);
+        let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
         let object = || Object::parse("{}").expect("an object").shared();
         let keys = ["a", "a-b", "b", "c"].map(|ns| ["x", "y", "z"].map(|name| ObjectKey::namespaced(ns, name)));
         cache.load(keys.iter().flatten().map(|key| (key.clone(), object())), 1);
@@ -281,7 +289,7 @@ mod tests {
         assert_eq!(cache.subscribe(None, 1).expect("all can be read").initial.len(), 12);
     }
 
-    fn change(cache: &ResourceCache, revision: Revision, size: usize) {
+    fn change(cache: &Arc<ResourceCache>, revision: Revision, size: usize) {
         let value =
             format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"a"}},"data":"{}"}}"#, "x".repeat(size));
         let current = storage::KeyValue {
@@ -296,35 +304,91 @@ mod tests {
         cache.deliver(event);
     }
 
+    fn position(events: &mut Events) -> Option<Option<Revision>> {
+        events.now().map(|event| event.map(|event| event.revision))
+    }
+
     #[test]
-    fn a_watcher_that_reads_nothing_is_cut_off_and_holds_up_nobody() {
-        let cache = ResourceCache::new("core/xs".into(), 1);
-        let [mut slow, mut quick] = [(); 2].map(|()| cache.subscribe(None, 1).expect("all can be read"));
-        for revision in 2..LAG as u64 + 100 {
-            change(&cache, revision, 1);
-            assert_eq!(quick.events.try_recv().map(|event| event.revision), Ok(revision));
+    fn a_watcher_that_reads_nothing_ends_and_another_misses_nothing() {
+        // Many small changes, and few large ones.
+        for (size, count) in [(1, LAG as u64 + 100), (LAG_BYTES / 20, 30)] {
+            let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
+            let [mut slow, mut quick] = [(); 2].map(|()| cache.subscribe(None, 1).expect("all can be read"));
+            for revision in 2..count {
+                change(&cache, revision, size);
+                assert_eq!(position(&mut quick.events), Some(Some(revision)));
+                let (events, bytes) = cache.log().held();
+                assert!(events <= LAG && bytes <= LAG_BYTES, "{events} changes of {bytes} bytes");
+            }
+            assert_eq!(position(&mut slow.events), Some(None));
+            assert_eq!(position(&mut quick.events), None);
+            drop(slow);
+            let (events, bytes) = cache.log().held();
+            assert!(events <= HISTORY && bytes <= HISTORY_BYTES, "{events} changes of {bytes} bytes");
         }
-        let mut seen = 0;
-        while slow.events.try_recv().is_ok() {
-            seen += 1;
+    }
+
+    #[test]
+    fn a_thousand_watchers_that_read_nothing_keep_what_one_does() {
+        let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
+        let watchers: Vec<_> = (0..1000).map(|_| cache.subscribe(None, 1).expect("all can be read")).collect();
+        (2..100).for_each(|revision| change(&cache, revision, HISTORY_BYTES / 10));
+        assert_eq!(cache.log().held().0, 98, "nothing is dropped that one of them may still read");
+        assert!(watchers.iter().all(|watcher| watcher.initial.is_empty()));
+        drop(watchers);
+        assert!(cache.log().held().0 <= 10);
+    }
+
+    #[test]
+    fn slow_watchers_of_many_resources_share_one_bound() {
+        let backlog = Arc::new(AtomicUsize::new(0));
+        let mut all = Vec::new();
+        for n in 0..5 {
+            let cache = Arc::new(ResourceCache::new(format!("core/r{n}").into(), 1, Arc::clone(&backlog)));
+            let slow = cache.subscribe(None, 1).expect("all can be read");
+            (2..50).for_each(|revision| change(&cache, revision, 1 << 20));
+            all.push((cache, slow));
         }
-        assert_eq!(seen, LAG, "no more than the bound waits for a watcher");
-        assert_eq!(slow.events.try_recv().err(), Some(mpsc::error::TryRecvError::Disconnected));
-        assert_eq!(quick.events.try_recv().err(), Some(mpsc::error::TryRecvError::Empty));
+        let held: usize = all.iter().map(|(cache, _)| cache.log().held().1).sum();
+        assert!(held <= BACKLOG_BYTES + all.len() * 3 * HISTORY_BYTES, "{held} bytes");
+        assert!(held > BACKLOG_BYTES / 2, "{held} bytes");
+        drop(all);
+        assert_eq!(backlog.load(std::sync::atomic::Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn deletions_weigh_what_they_keep_alive() {
+        let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
+        for revision in (2..100).step_by(2) {
+            change(&cache, revision, HISTORY_BYTES / 10);
+            let previous = storage::KeyValue {
+                key: "/registry/core/xs/a".into(),
+                value: Default::default(),
+                create_revision: 1,
+                mod_revision: revision,
+                lease: None,
+            };
+            let deleted =
+                cache.absorb(ObjectKey::cluster("a"), revision + 1, &Change::Delete { previous }).expect("it is gone");
+            cache.deliver(deleted);
+        }
+        assert!(cache.log().held().0 <= 10);
     }
 
     #[test]
     fn history_is_bounded_in_number_and_in_bytes() {
         for (size, at_most) in [(1, HISTORY), (HISTORY_BYTES / 10, 10)] {
-            let cache = ResourceCache::new("core/xs".into(), 1);
+            let cache = Arc::new(ResourceCache::new("core/xs".into(), 1, Arc::default()));
             let last = at_most as u64 + 100;
             (2..=last).for_each(|revision| change(&cache, revision, size));
-            let state = cache.state.read();
-            assert!(state.objects.values().all(|object| object.size() > size), "what is kept can be read");
-            assert!(state.history.len() <= at_most && state.history.len() + 1 >= at_most, "{}", state.history.len());
-            assert_eq!(state.history_bytes, state.history.iter().map(|event| event.weight()).sum::<usize>());
-            // Without a gap: every change after this revision is there.
-            assert_eq!(state.history.front().map(|event| event.revision), Some(state.history_from + 1));
+            let (events, _) = cache.log().held();
+            assert!(events <= at_most && events + 1 >= at_most, "{events}");
+            assert!(cache.state.read().objects.values().all(|object| object.size() > size), "what is kept can be read");
+            // A watch from the oldest revision that is covered sees all that came after it.
+            let from = cache.log().from;
+            let mut watch = cache.subscribe_after(from, last);
+            assert_eq!(watch.revision, from);
+            assert!((from + 1..=last).all(|revision| position(&mut watch.events) == Some(Some(revision))));
         }
     }
 }

@@ -8,7 +8,6 @@ use apimachinery::resource::Resource;
 use apimachinery::{Object, Status, StatusReason};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 use transport::{Payload, Response, WatchEvent, WatchStream};
@@ -17,7 +16,7 @@ use world::Level;
 use super::Call;
 use super::frames::{self, Frames};
 use super::read::Filter;
-use crate::cache::{Event, Replay};
+use crate::cache::{Event, Events, Replay};
 use crate::keys;
 use crate::request::options::ListOptions;
 use crate::respond;
@@ -148,7 +147,7 @@ struct Watcher {
     initial: std::vec::IntoIter<Arc<Object>>,
     /// Changes before `start` that only the store remembers.
     replay: Option<Replay>,
-    events: mpsc::Receiver<Arc<Event>>,
+    events: Events,
     start: u64,
     end_mark: bool,
     bookmarks: bool,
@@ -199,11 +198,11 @@ impl Watcher {
                 () = self.next_bookmark.as_mut(), if self.bookmarks => {
                     let next = bookmark_after(Instant::now(), self.deadline.deadline());
                     self.next_bookmark.as_mut().reset(next);
-                    // The progress is read first: whatever happened up to it is in the channel by now.
+                    // The progress is read first: every change up to it is in the log by now.
                     let reached = self.progress.get();
-                    match self.events.try_recv() {
-                        Ok(event) => event,
-                        Err(_) => return Some(WatchEvent::Bookmark { resource_version: reached, initial_end: false }),
+                    match self.events.now().flatten() {
+                        Some(event) => event,
+                        None => return Some(WatchEvent::Bookmark { resource_version: reached, initial_end: false }),
                     }
                 }
             };
