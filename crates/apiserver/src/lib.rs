@@ -6,6 +6,7 @@ pub mod authz;
 pub mod bootstrap_flow;
 pub mod bootstrap_objects;
 pub mod bootstrap_policy;
+pub mod budget;
 pub mod cache;
 mod certificates;
 pub mod crds;

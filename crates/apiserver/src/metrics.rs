@@ -30,7 +30,22 @@ pub const INFLIGHT: Description = Description::gauge(
     &["request_kind"],
     "Requests under way that are not long-running: mutating, readOnly.",
 );
-pub const ALL: &[Description] = &[REQUESTS, DURATION, INFLIGHT];
+pub const IN_FLIGHT: Description = Description::gauge(
+    "apiserver_response_bytes_in_flight",
+    &[],
+    "Bytes of responses that clients have not taken yet.",
+);
+pub const CUT: Description = Description::counter(
+    "apiserver_responses_cut_total",
+    &["kind"],
+    "Streams and connections that were closed because their client took nothing: stream, connection.",
+);
+pub const REFUSED: Description = Description::counter(
+    "apiserver_responses_refused_total",
+    &["scope"],
+    "Requests that were refused because too many bytes of responses were in flight: user, server.",
+);
+pub const ALL: &[Description] = &[REQUESTS, DURATION, INFLIGHT, IN_FLIGHT, CUT, REFUSED];
 
 const KINDS: [&str; 2] = ["readOnly", "mutating"];
 

@@ -6,20 +6,24 @@
 //! and not in a broken handshake.
 
 mod cork;
+mod metered;
+mod stalled;
 mod tls;
 mod unread;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::FutureExt;
+use futures::{FutureExt, TryFutureExt as _};
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls_pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
@@ -30,6 +34,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use transport::{ApiService, BoxError, Request};
+
+use crate::budget::{Budgets, Stream, Wire};
+use stalled::{Stall, Streams};
 
 pub use tls::{Certificate, TlsConfig, TlsError};
 
@@ -73,6 +80,11 @@ pub struct Limits {
     pub ping_timeout: Duration,
     /// How long requests in flight may go on after the end was asked for. Watches are cut at that moment.
     pub drain: Duration,
+    /// A response of which a client takes nothing for this long is cut: the stream of HTTP/2, the connection of HTTP/1. A
+    /// connection on which no stream moves for twice this long is closed.
+    pub stall: Duration,
+    /// Bytes of responses in flight; the sockets of one server share them.
+    pub budgets: Arc<Budgets>,
 }
 
 impl Default for Limits {
@@ -84,6 +96,8 @@ impl Default for Limits {
             ping_interval: Duration::from_secs(30),
             ping_timeout: Duration::from_secs(15),
             drain: Duration::from_secs(10),
+            stall: Duration::from_secs(60),
+            budgets: Arc::default(),
         }
     }
 }
@@ -176,14 +190,29 @@ impl Connection {
     }
 
     async fn speak(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
-        let service = self.service.clone();
         let address = peer.address;
-        let handler = service_fn(move |request: http::Request<Incoming>| {
-            let (service, peer) = (service.clone(), peer.clone());
-            // Boxed, because the compiler cannot see through the body's trait object otherwise.
-            service.oneshot(incoming(request, peer)).boxed()
-        });
-        let builder = self.builder();
+        let wire = Wire::new(Arc::clone(&self.limits.budgets));
+        // The responses of HTTP/1 follow one another.
+        let only = Arc::new(Stream::default());
+        let is_http1 = Arc::new(AtomicBool::new(false));
+        let handler = {
+            let (service, wire, is_http1) = (self.service.clone(), wire.clone(), Arc::clone(&is_http1));
+            service_fn(move |request: http::Request<Incoming>| {
+                let (service, peer, wire) = (service.clone(), peer.clone(), wire.clone());
+                let http2 = request.version() == http::Version::HTTP_2;
+                let only = (!http2).then(|| Arc::clone(&only));
+                is_http1.fetch_or(!http2, Relaxed);
+                // Boxed, because the compiler cannot see through the body's trait object otherwise.
+                let answer = service.oneshot(incoming(request, peer, wire.clone()));
+                answer
+                    .map_ok(move |response| {
+                        metered::response(response, only.unwrap_or_else(stalled::stream), &wire, http2)
+                    })
+                    .boxed()
+            })
+        };
+        let mut stalls = [1, 2].map(|limits| Stall::new(self.limits.stall, limits));
+        let builder = self.builder(Streams { limit: self.limits.stall, wire: wire.clone() });
         let (stream, cork) = cork::corked(stream);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
         let mut connection = std::pin::pin!(connection);
@@ -191,11 +220,17 @@ impl Connection {
         loop {
             let turn = |context: &mut Context<'_>| {
                 let ended = connection.as_mut().poll(context);
-                match cork.poll_release(context) {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(Box::new(error) as BoxError)),
-                    // Pending: the turn after the next readiness goes on with it.
-                    _ => ended,
+                if let Poll::Ready(Err(error)) = cork.poll_release(context) {
+                    return Poll::Ready(Err(Box::new(error) as BoxError));
                 }
+                // A release that is pending goes on in the turn after the next readiness.
+                if ended.is_pending() {
+                    let stall = &mut stalls[usize::from(!is_http1.load(Relaxed))];
+                    ready!(stall.poll(wire.account().sending() > 0, wire.account().taken(), context));
+                    wire.budgets().count_cut("connection");
+                    return Poll::Ready(Err("the client takes nothing".into()));
+                }
+                ended
             };
             tokio::select! {
                 ended = std::future::poll_fn(turn) => {
@@ -215,8 +250,8 @@ impl Connection {
         }
     }
 
-    fn builder(&self) -> auto::Builder<TokioExecutor> {
-        let mut builder = auto::Builder::new(TokioExecutor::new());
+    fn builder(&self, streams: Streams) -> auto::Builder<Streams> {
+        let mut builder = auto::Builder::new(streams);
         builder.http1().timer(TokioTimer::new()).header_read_timeout(self.limits.head_timeout);
         builder
             .http2()
@@ -229,12 +264,14 @@ impl Connection {
 }
 
 /// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
-fn incoming(request: http::Request<Incoming>, peer: Peer) -> Request {
+fn incoming(request: http::Request<Incoming>, peer: Peer, wire: Wire) -> Request {
     let is_http2 = request.version() == http::Version::HTTP_2;
     let mut request = request.map(|body| match is_http2 {
         true => unread::Unread::new(body).boxed_unsync(),
         false => body.map_err(|error| Box::new(error) as BoxError).boxed_unsync(),
     });
-    request.extensions_mut().insert(peer);
+    let extensions = request.extensions_mut();
+    extensions.insert(peer);
+    extensions.insert(wire);
     request
 }

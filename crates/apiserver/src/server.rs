@@ -23,10 +23,12 @@ use crate::documents::Documents;
 use crate::handlers;
 use crate::health::{Gate, Health};
 use crate::metrics::Counted;
+use crate::budget::{Billed, Budgets, Wire};
 use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::request_log::RequestLog;
 use crate::respond;
+use crate::serve::Limits;
 
 /// Requests that are not watches end after this long (`--request-timeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -101,6 +103,7 @@ pub struct Shared {
     /// Served at `/metrics`; components of the same process count here too.
     pub metrics: metrics::Registry,
     counted: Counted,
+    budgets: Arc<Budgets>,
     requests: RequestLog,
     admission: Vec<Arc<dyn Admission>>,
     routes: Vec<Arc<dyn Route>>,
@@ -167,6 +170,7 @@ impl ApiServer {
                 rbac,
                 health,
                 counted: Counted::new(&metrics),
+                budgets: Arc::new(Budgets::new(Default::default(), &metrics)),
                 requests: RequestLog::default(),
                 metrics,
                 admission: config.admission,
@@ -191,6 +195,11 @@ impl ApiServer {
 
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// The limits of a socket in front of this server.
+    pub fn limits(&self) -> Limits {
+        Limits { budgets: Arc::clone(&self.shared.budgets), ..Limits::default() }
     }
 
     /// Says in `/readyz` that the end is near, and ends all watches; other requests are still served. Watches would
@@ -282,8 +291,12 @@ async fn answer(
     let caller = server.authentication.authenticate(&parts, now).await?;
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
     let mut watched = server.requests.watch(info, &user, started);
-    let answer = answer_to(server, info, &user, parts, body).await;
+    let billed = parts.extensions.get::<Wire>().map(|wire| Billed(wire.accounts(&user.user)));
+    let mut answer = answer_to(server, info, &user, parts, body).await;
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
+    if let (Ok(response), Some(billed)) = (&mut answer, billed) {
+        response.extensions_mut().insert(billed);
+    }
     answer
 }
 
@@ -307,9 +320,13 @@ async fn answer_to(
         return Ok(response);
     }
     if info.path == "/metrics" && parts.method == http::Method::GET {
+        server.budgets.report();
         return Ok(respond::text(server.metrics.text()));
     }
     if let Some(route) = server.routes.iter().find(|route| route.takes(info)) {
+        if let (Some(wire), "get" | "list") = (parts.extensions.get::<Wire>(), info.verb) {
+            wire.admit(&user.user).await?;
+        }
         return route.call(server, info, user, Request::from_parts(parts, body)).await;
     }
     if !info.is_resource {

@@ -30,6 +30,7 @@ use serde_json::Value;
 use transport::{Body, Identity, NewObjects, Response};
 
 use crate::admission::{AdmissionRequest, Operation};
+use crate::budget::Wire;
 use crate::cache::ResourceCache;
 use crate::negotiate::{self, Accepted, Shape};
 use crate::request::RequestInfo;
@@ -50,6 +51,8 @@ pub(crate) struct Call<'a> {
     pub with_status: bool,
     /// What the caller, who is in this process, creates without a body.
     pub new_objects: Option<NewObjects>,
+    /// The connection of a caller outside this process.
+    pub wire: Option<&'a Wire>,
     pub accepted: Accepted,
     pub now: Time,
     /// The resource's group and version as objects say it.
@@ -88,6 +91,7 @@ pub(crate) async fn handle(
         shared: parts.extensions.get::<transport::AcceptPayload>().is_some(),
         with_status: parts.extensions.get::<transport::WithStatus>().is_some(),
         new_objects: parts.extensions.get::<NewObjects>().cloned(),
+        wire: parts.extensions.get::<Wire>(),
         accepted: negotiate::accepted(&parts.headers, subject)?,
         now: Time::new(server.world.now()),
         api_version: resource.info.resource.api_version(),
@@ -188,6 +192,14 @@ pub(crate) fn no_such_resource() -> Status {
 }
 
 impl Call<'_> {
+    /// Waits until the client may be sent another response. Called where the response is produced right after it.
+    async fn admit(&self) -> Result<(), Status> {
+        match self.wire {
+            Some(wire) => wire.admit(&self.user.user).await,
+            None => Ok(()),
+        }
+    }
+
     fn subresource(&self) -> Result<Option<Subresource>, Status> {
         if self.info.subresource.is_empty() {
             return Ok(None);

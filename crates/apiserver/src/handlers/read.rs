@@ -179,6 +179,7 @@ impl Call<'_> {
             Some(0) => {}
             Some(revision) => drop(self.server.cache.not_older_than(revision).await?),
         }
+        self.admit().await?;
         let stored = self.cache().get(&self.key())?.ok_or_else(|| self.not_found(&self.info.name))?;
         self.reply(StatusCode::OK, &self.served(stored)?)
     }

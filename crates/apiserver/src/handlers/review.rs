@@ -32,6 +32,7 @@ pub(crate) async fn read(
         user,
         headers: &parts.headers,
         shared: false,
+        wire: None,
         with_status: false,
         new_objects: None,
         accepted: negotiate::accepted(&parts.headers, subject)?,

@@ -104,6 +104,7 @@ impl Call<'_> {
             user: self.user,
             headers: self.headers,
             shared: false,
+            wire: self.wire,
             with_status: false,
             new_objects: None,
             accepted: self.accepted,

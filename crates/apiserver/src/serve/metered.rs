@@ -1,0 +1,210 @@
+//! A response body that counts its bytes until the client takes them, and produces no more while too many are in flight.
+
+use std::io::IoSlice;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use hyper::body::{Body as _, Frame, SizeHint};
+use transport::{Body, BoxError, Response};
+
+use crate::budget::{Accounts, Billed, Lease, PIECE, Produced, Room, Stream, Ticket, Wire};
+
+/// Bytes of finished responses that a connection may have in flight. A response that would exceed it ends only when the
+/// client has taken it, so that it can still be cut.
+const UNATTENDED: usize = 256 << 10;
+
+/// A part of a body on its way to the client.
+pub(super) struct Piece {
+    bytes: Bytes,
+    _lease: Lease,
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        self.bytes.chunks_vectored(slices)
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+
+    fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        self.bytes.copy_to_bytes(length)
+    }
+}
+
+/// The response with its body metered. `stream` is the HTTP/2 stream, or the connection of HTTP/1.
+pub(super) fn response(response: Response, stream: Arc<Stream>, wire: &Wire, http2: bool) -> http::Response<Metered> {
+    let (mut parts, body) = response.into_parts();
+    let accounts = match parts.extensions.remove::<Billed>() {
+        Some(Billed(accounts)) => accounts,
+        None => wire.accounts(""),
+    };
+    let produced = parts.extensions.remove::<Produced>();
+    http::Response::from_parts(parts, Metered::new(body, stream, accounts, produced.as_ref(), http2))
+}
+
+pub(super) struct Metered {
+    body: Body,
+    stream: Arc<Stream>,
+    accounts: Arc<Accounts>,
+    /// What is left of a frame that was larger than a piece; it has been counted.
+    rest: Bytes,
+    /// Held in memory, and not sent yet.
+    whole: usize,
+    /// Held until the end.
+    held: usize,
+    to_begin: usize,
+    shared: bool,
+    /// A stream without an end may always have something in flight: others on its connection do not delay it.
+    endless: bool,
+    http2: bool,
+    produced: bool,
+    ticket: Option<Ticket>,
+    sent: usize,
+}
+
+impl Metered {
+    fn new(
+        body: Body,
+        stream: Arc<Stream>,
+        accounts: Arc<Accounts>,
+        produced: Option<&Produced>,
+        http2: bool,
+    ) -> Self {
+        let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
+        let whole = if produced.is_none() { length.unwrap_or(0) } else { 0 };
+        let held = produced.map_or(0, |produced| produced.held);
+        if whole + held > 0 {
+            accounts.hold(whole + held);
+        }
+        Self {
+            body,
+            stream,
+            accounts,
+            rest: Bytes::new(),
+            whole,
+            held,
+            to_begin: produced.map_or(0, |produced| produced.to_begin),
+            shared: produced.is_some_and(|produced| produced.shared),
+            endless: produced.is_none() && length.is_none(),
+            http2,
+            produced: false,
+            ticket: None,
+            sent: 0,
+        }
+    }
+
+    /// Waits until more may be produced.
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // What is in memory only gets less by being sent.
+        if self.whole > 0 {
+            return Poll::Ready(());
+        }
+        let begins = !self.produced && self.to_begin > 0;
+        let room = if begins { Room::ToBegin } else { Room::ToSend };
+        if !(self.endless && self.stream.in_flight() == 0) {
+            let blocked = self.accounts.connection.poll(room, &mut self.ticket, context);
+            self.stream.blocked.store(blocked.is_pending(), Relaxed);
+            ready!(blocked);
+        }
+        ready!(self.accounts.user.poll(Room::ToSend, &mut self.ticket, context));
+        ready!(self.accounts.server.poll(Room::ToSend, &mut self.ticket, context));
+        if begins {
+            self.accounts.connection.hold(self.to_begin);
+            self.accounts.hold(self.to_begin);
+        }
+        self.produced = true;
+        Poll::Ready(())
+    }
+
+    /// Counts a frame and hands over the first piece of it.
+    fn piece(&mut self, frame: Bytes) -> Frame<Piece> {
+        let held = frame.len().min(self.whole);
+        self.whole -= held;
+        self.accounts.send(frame.len(), self.shared);
+        if held > 0 {
+            self.accounts.release(held);
+        }
+        self.rest = frame;
+        self.next()
+    }
+
+    fn next(&mut self) -> Frame<Piece> {
+        let bytes = self.rest.split_to(self.rest.len().min(PIECE));
+        self.sent += bytes.len();
+        let lease = Lease::new(&self.stream, &self.accounts, bytes.len(), self.shared);
+        Frame::data(Piece { bytes, _lease: lease })
+    }
+
+    /// Whether the end waits until the client has taken everything: a stream that has ended cannot be cut.
+    fn waits_to_end(&self) -> bool {
+        self.http2 && self.sent > 0 && (self.sent > PIECE || self.accounts.connection.sending() > UNATTENDED)
+    }
+}
+
+impl hyper::body::Body for Metered {
+    type Data = Piece;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Piece>, BoxError>>> {
+        let this = &mut *self;
+        if !this.rest.is_empty() {
+            return Poll::Ready(Some(Ok(this.next())));
+        }
+        if !this.body.is_end_stream() {
+            ready!(this.poll_room(context));
+            match ready!(Pin::new(&mut this.body).poll_frame(context)?) {
+                Some(frame) => match frame.into_data() {
+                    Ok(data) => return Poll::Ready(Some(Ok(this.piece(data)))),
+                    Err(frame) => return Poll::Ready(frame.into_trailers().ok().map(|it| Ok(Frame::trailers(it)))),
+                },
+                None if !this.waits_to_end() => return Poll::Ready(None),
+                None => {}
+            }
+        }
+        this.stream.waker.register(context.waker());
+        if this.stream.in_flight() == 0 { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream() && !self.waits_to_end()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = self.body.size_hint();
+        let rest = self.rest.len() as u64;
+        match hint.exact() {
+            Some(length) => hint.set_exact(length + rest),
+            None => hint.set_lower(hint.lower() + rest),
+        }
+        hint
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        self.accounts.release(self.whole + self.held);
+        if self.produced && self.to_begin > 0 {
+            self.accounts.connection.release(self.to_begin);
+            self.accounts.release(self.to_begin);
+        }
+        if !self.rest.is_empty() {
+            self.accounts.sent(self.rest.len(), self.shared);
+        }
+    }
+}

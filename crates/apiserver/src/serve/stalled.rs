@@ -1,0 +1,100 @@
+//! Responses that their clients do not take. A stream of HTTP/2 ends by itself, the others of its connection go on; with
+//! HTTP/1, or when nothing of any stream is taken, the connection ends.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+use crate::budget::{Stream, Wire};
+
+/// Looks at what a client has taken for each time limit.
+const LOOKS: u32 = 4;
+
+tokio::task_local! {
+    /// The stream whose request is being answered.
+    static STREAM: Arc<Stream>;
+}
+
+/// The HTTP/2 stream of the task.
+pub(super) fn stream() -> Arc<Stream> {
+    STREAM.try_with(Arc::clone).unwrap_or_default()
+}
+
+/// Whether something in flight has not moved for a while. Its timer runs only while something is in flight, and is looked
+/// at a few times a minute, so what is taken in time costs nothing.
+pub(super) struct Stall {
+    period: Duration,
+    looks: u32,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// How much had been taken, and for how many looks it has been that much.
+    seen: u64,
+    still: u32,
+}
+
+impl Stall {
+    /// Reports a stall after `limit` times `limits`, and at most a quarter of `limit` later.
+    pub fn new(limit: Duration, limits: u32) -> Self {
+        Self { period: limit / LOOKS, looks: LOOKS * limits, timer: None, seen: 0, still: 0 }
+    }
+
+    pub fn poll(&mut self, busy: bool, taken: u64, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let Some(timer) = &mut self.timer else {
+                if !busy {
+                    return Poll::Pending;
+                }
+                (self.seen, self.still) = (taken, 0);
+                self.timer = Some(Box::pin(tokio::time::sleep(self.period)));
+                continue;
+            };
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            if !busy {
+                self.timer = None;
+                return Poll::Pending;
+            }
+            self.still = if taken == self.seen { self.still + 1 } else { 0 };
+            self.seen = taken;
+            if self.still >= self.looks {
+                return Poll::Ready(());
+            }
+            timer.as_mut().reset(Instant::now() + self.period);
+        }
+    }
+}
+
+/// Runs the streams of one connection, and ends those that stall.
+#[derive(Clone)]
+pub(super) struct Streams {
+    pub limit: Duration,
+    pub wire: Wire,
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
+    fn execute(&self, work: F) {
+        let (stream, wire) = (Arc::new(Stream::default()), self.wire.clone());
+        let mut stall = Stall::new(self.limit, 1);
+        tokio::spawn(async move {
+            let mut work = std::pin::pin!(STREAM.scope(Arc::clone(&stream), work));
+            std::future::poll_fn(|context| {
+                if work.as_mut().poll(context).is_ready() {
+                    return Poll::Ready(());
+                }
+                // One that waits for its connection moves as that does.
+                let blocked = stream.blocked.load(Relaxed);
+                let busy = blocked || stream.in_flight() > 0;
+                let taken = if blocked { wire.account().taken() } else { stream.taken() };
+                std::task::ready!(stall.poll(busy, taken, context));
+                wire.budgets().count_cut("stream");
+                Poll::Ready(())
+            })
+            .await;
+        });
+    }
+}
