@@ -168,9 +168,13 @@ impl Account {
         self.held.fetch_add(size, SeqCst);
     }
 
-    /// The client took these bytes, or never will.
-    pub fn sent(&self, size: usize) {
+    /// The client takes these bytes; they count as sending until all of their piece is taken.
+    pub fn take(&self, size: usize) {
         self.taken.fetch_add(size as u64, Relaxed);
+    }
+
+    /// These bytes were taken, or never will be.
+    pub fn sent(&self, size: usize) {
         self.sending.fetch_sub(size, SeqCst);
         self.wake();
     }
@@ -316,9 +320,16 @@ impl Lease {
     }
 }
 
+impl Lease {
+    /// Notes that the client takes some of the bytes.
+    pub fn take(&self, size: usize) {
+        self.stream.taken.fetch_add(size as u64, Relaxed);
+        self.accounts.connection.take(size);
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.stream.taken.fetch_add(self.size as u64, Relaxed);
         if self.stream.in_flight.fetch_sub(self.size, SeqCst) == self.size {
             self.stream.waker.wake();
         }

@@ -113,7 +113,7 @@ impl Definitions {
         Box::pin(async move {
             self.install(crds).await?;
             let subscription = self.subscribe().map_err(InstallError::Cache)?;
-            for object in &subscription.initial {
+            for object in subscription.initial.iter() {
                 self.reconcile(object).await;
             }
             Ok(subscription)
@@ -142,7 +142,7 @@ impl Definitions {
                             }
                         };
                         self.forget_missing(&subscription.initial);
-                        for object in &subscription.initial {
+                        for object in subscription.initial.iter() {
                             self.reconcile(object).await;
                         }
                     }

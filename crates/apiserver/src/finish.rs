@@ -14,10 +14,13 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use transport::{Body, Response, full};
 
+use crate::budget::Produced;
 use crate::request::Query;
 
 /// Smaller replies go as they are: kube-apiserver's bound, in bytes.
-const WORTH_COMPRESSING: u64 = 128 * 1024;
+pub(crate) const WORTH_COMPRESSING: usize = 128 * 1024;
+/// Bytes of memory that compressing takes.
+const ENCODER: usize = 320 << 10;
 
 /// What a request says about the looks of its reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,21 +49,31 @@ impl Wishes {
 
 /// Applies the wishes to a reply that is complete; streams pass untouched.
 pub async fn finish(response: Response, wishes: Wishes) -> Response {
-    let Some(size) = response.body().size_hint().exact().filter(|size| *size > 0) else { return response };
+    let produced = response.extensions().get::<Produced>().cloned();
+    // A list of unknown length is a large one.
+    let unknown = || produced.as_ref().map(|_| u64::MAX);
+    let size = response.body().size_hint().exact().or_else(unknown);
+    let Some(size) = size.filter(|size| *size > 0) else { return response };
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-    let gzip = wishes.gzip && size >= WORTH_COMPRESSING && !response.headers().contains_key(CONTENT_ENCODING);
+    let gzip = wishes.gzip && size >= WORTH_COMPRESSING as u64 && !response.headers().contains_key(CONTENT_ENCODING);
     let (mut parts, mut body) = response.into_parts();
     if wishes.indent && is_json {
         let Ok(whole) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
             return crate::respond::failure(&apimachinery::Status::internal("the reply could not be read"));
         };
         parts.headers.remove(CONTENT_LENGTH);
+        parts.extensions.remove::<Produced>();
         body = full(indent(&whole));
     }
     if gzip {
         parts.headers.remove(CONTENT_LENGTH);
         parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         parts.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+        // Without a mark, the plain body is in memory as a whole.
+        let whole = || Produced { held: usize::try_from(size).unwrap_or(0), shared: false, to_begin: 0 };
+        let plain = parts.extensions.remove::<Produced>().unwrap_or_else(whole);
+        // What is compressed is not what others send.
+        parts.extensions.insert(Produced { shared: false, to_begin: ENCODER, ..plain });
         body = Gzip::new(body).boxed_unsync();
     }
     Response::from_parts(parts, body)
@@ -75,15 +88,14 @@ const FRAME: usize = 8 << 10;
 struct Gzip {
     plain: Body,
     turn: Bytes,
-    /// `None` once the end has been written.
+    /// Made when the body is first read: the encoder is larger than most pieces.
     encoder: Option<GzEncoder<Vec<u8>>>,
+    ended: bool,
 }
 
 impl Gzip {
     fn new(plain: Body) -> Self {
-        // Lists shrink to about a tenth already so; more would cost several times the processor time.
-        let encoder = GzEncoder::new(Vec::with_capacity(FRAME), Compression::fast());
-        Self { plain, turn: Bytes::new(), encoder: Some(encoder) }
+        Self { plain, turn: Bytes::new(), encoder: None, ended: false }
     }
 }
 
@@ -96,11 +108,17 @@ impl http_body::Body for Gzip {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = &mut *self;
-        let Some(encoder) = &mut this.encoder else { return Poll::Ready(None) };
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        // Lists shrink to about a tenth already so; more would cost several times the processor time.
+        let fresh = || GzEncoder::new(Vec::with_capacity(FRAME), Compression::fast());
+        let encoder = this.encoder.get_or_insert_with(fresh);
         if this.turn.is_empty() {
             match ready!(Pin::new(&mut this.plain).poll_frame(context)?) {
                 Some(frame) => this.turn = frame.into_data().unwrap_or_default(),
                 None => {
+                    this.ended = true;
                     let last = this.encoder.take().map(GzEncoder::finish).transpose()?.unwrap_or_default();
                     return Poll::Ready(Some(Ok(Frame::data(last.into()))));
                 }
@@ -116,7 +134,7 @@ impl http_body::Body for Gzip {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.encoder.is_none()
+        self.ended
     }
 }
 

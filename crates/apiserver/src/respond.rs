@@ -1,29 +1,50 @@
 //! Building replies.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use apimachinery::Object;
 use apimachinery::{Status, StatusReason};
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WARNING};
+use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt as _, Collected};
 use serde_json::Value;
-use transport::{Body, Payload, Response, empty, full};
+use transport::{Body, BoxError, Payload, Response, empty, full};
 
+use crate::budget::{PIECE, Produced};
 use crate::negotiate::Encoding;
+use crate::rows::Rows;
 use crate::splice::Splice;
 
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// A list of whole objects in the form the client accepts.
-pub async fn list(list: Splice, encoding: Encoding) -> Response {
+/// A list of whole objects in the form the client accepts, which holds `held` bytes while it is sent.
+pub async fn list(list: Splice, held: usize, encoding: Encoding) -> Response {
     if encoding == Encoding::Json {
+        let produced = list.produced(held);
         let body = list.map_err(|never| match never {}).boxed_unsync();
-        return with_type(StatusCode::OK, body, "application/json");
+        return with_produced(with_type(StatusCode::OK, body, "application/json"), produced);
     }
     let whole = list.collect().await.map_or_else(|never| match never {}, Collected::to_bytes);
     document(StatusCode::OK, whole, encoding)
+}
+
+/// A list in another shape. What is small is sent as a whole.
+pub(crate) fn rows(mut rows: Rows, encoding: Encoding) -> Result<Response, Status> {
+    let most = if encoding == Encoding::Json { crate::finish::WORTH_COMPRESSING } else { usize::MAX };
+    if rows.write(most)? {
+        return Ok(document(StatusCode::OK, rows.written().into(), encoding));
+    }
+    let produced = Produced { held: rows.size(), shared: false, to_begin: 0 };
+    Ok(with_produced(with_type(StatusCode::OK, rows.boxed_unsync(), "application/json"), produced))
+}
+
+fn with_produced(mut response: Response, produced: Produced) -> Response {
+    response.extensions_mut().insert(produced);
+    response
 }
 
 fn with_type(code: StatusCode, body: Body, media_type: &'static str) -> Response {
@@ -103,9 +124,39 @@ pub fn object(code: StatusCode, object: &Arc<Object>, encoding: Encoding, shared
     if shared {
         return payload(code, Payload::Object(Arc::clone(object)));
     }
-    let mut json = object.json().to_vec();
+    let json = object.json();
+    if encoding == Encoding::Json && json.len() > PIECE {
+        // Sent from where it is stored, unless it is packed.
+        let held = if object.is_packed() { json.len() } else { 0 };
+        let response = with_type(code, Line(json, Bytes::from_static(b"\n")).boxed_unsync(), "application/json");
+        return with_produced(response, Produced { held, shared: false, to_begin: 0 });
+    }
+    let mut json = json.to_vec();
     json.push(b'\n');
     document(code, json.into(), encoding)
+}
+
+/// A document and the end of its line.
+struct Line(Bytes, Bytes);
+
+impl http_body::Body for Line {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        let part = if this.0.is_empty() { &mut this.1 } else { &mut this.0 };
+        let part = std::mem::take(part);
+        Poll::Ready((!part.is_empty()).then(|| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty() && self.1.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact((self.0.len() + self.1.len()) as u64)
+    }
 }
 
 /// A failure, as every client expects it.

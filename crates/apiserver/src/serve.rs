@@ -162,6 +162,23 @@ pub fn serve(
     })
 }
 
+/// Serves one connection over a stream of the caller's, until it ends.
+pub fn serve_stream<S>(
+    stream: S,
+    peer: Peer,
+    service: ApiService,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> BoxFuture<'static, ()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    Box::pin(async move {
+        let (_cut, cut) = watch::channel(false);
+        Connection { service, limits: Arc::new(limits), shutdown, cut }.speak(stream, peer).await;
+    })
+}
+
 struct Connection {
     service: ApiService,
     limits: Arc<Limits>,
@@ -226,7 +243,7 @@ impl Connection {
                 // A release that is pending goes on in the turn after the next readiness.
                 if ended.is_pending() {
                     let stall = &mut stalls[usize::from(!is_http1.load(Relaxed))];
-                    ready!(stall.poll(wire.account().sending() > 0, wire.account().taken(), context));
+                    ready!(stall.poll(wire.account().sending(), wire.account().taken(), context));
                     wire.budgets().count_cut("connection");
                     return Poll::Ready(Err("the client takes nothing".into()));
                 }

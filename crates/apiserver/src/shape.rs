@@ -1,7 +1,5 @@
 //! The shapes of a reply besides the whole object: tables, metadata alone, and lists of either.
 
-use std::sync::Arc;
-
 use apimachinery::meta::Time;
 use apimachinery::resource::Resource;
 use apimachinery::status::ListMeta;
@@ -121,52 +119,4 @@ pub fn implied_head(resource: &Resource) -> String {
         return String::new();
     }
     format!("{{\"apiVersion\":\"{}\",\"kind\":\"{}\",", info.resource.api_version(), info.resource.kind)
-}
-
-/// A list in a shape other than whole.
-pub fn shaped_list(
-    resource: &Resource,
-    items: &[Arc<Object>],
-    meta: &ListMeta,
-    form: Form,
-    now: Time,
-) -> Result<Vec<u8>, Status> {
-    let mut out = list_head(resource, meta, form);
-    let rank = resource.strategy.row_rank().filter(|_| form.shape == Shape::Table);
-    let ranked = rank.map(|rank| in_order(items, rank));
-    for (position, item) in ranked.as_deref().unwrap_or(items).iter().enumerate() {
-        if position > 0 {
-            out.push(b',');
-        }
-        if form.shape == Shape::Metadata {
-            put_metadata(&mut out, item, form.meta);
-            continue;
-        }
-        out.push(b'{');
-        resource.strategy.write_row(item, now, &mut out).map_err(errors::document)?;
-        out.extend_from_slice(b",\"object\":");
-        match form.include {
-            Include::None => out.extend_from_slice(b"null"),
-            Include::Metadata => put_metadata(&mut out, item, form.meta),
-            Include::Object => out.extend_from_slice(&item.json()),
-        }
-        out.push(b'}');
-    }
-    out.extend_from_slice(b"]}\n");
-    Ok(out)
-}
-
-fn in_order(items: &[Arc<Object>], rank: fn(&Value) -> i64) -> Vec<Arc<Object>> {
-    let mut items = items.to_vec();
-    items.sort_by_cached_key(|item| item.to_value().map_or(i64::MAX, |tree| rank(&tree)));
-    items
-}
-
-/// `PartialObjectMetadata` of an object, spliced.
-fn put_metadata(out: &mut Vec<u8>, object: &Object, api_version: &str) {
-    out.extend_from_slice(b"{\"apiVersion\":\"");
-    out.extend_from_slice(api_version.as_bytes());
-    out.extend_from_slice(b"\",\"kind\":\"PartialObjectMetadata\",\"metadata\":");
-    out.extend_from_slice(&object.metadata_json());
-    out.push(b'}');
 }

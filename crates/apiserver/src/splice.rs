@@ -6,65 +6,65 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use apimachinery::Object;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A piece ends with the item in which it reaches this many bytes: some TLS records, and within the processor's caches.
-const PIECE: usize = 64 << 10;
-const TAIL: &[u8] = b"]}\n";
+use crate::budget::{Accounts, PIECE, Produced};
+use crate::snapshot::{Sent, Snapshot};
 
 /// The body of a list of whole objects.
 pub struct Splice {
     /// Everything up to and including the bracket that opens the items; empty once it is sent.
     head: Vec<u8>,
-    /// How items begin that do not repeat what the list's kind says; empty when items are sent as they are.
-    implied: Vec<u8>,
-    items: std::vec::IntoIter<Arc<Object>>,
-    first: bool,
+    list: Arc<Sent>,
+    next: usize,
     left: u64,
+    /// Where the pieces count that it makes for others as well.
+    accounts: Option<Arc<Accounts>>,
 }
 
 impl Splice {
-    pub fn new(head: Vec<u8>, implied: String, items: Vec<Arc<Object>>) -> Self {
-        let implied = implied.into_bytes();
-        let commas = items.len().saturating_sub(1);
-        let bytes: usize = items.iter().map(|item| item.size() - skipped(item, &implied)).sum();
-        let left = (head.len() + bytes + commas + TAIL.len()) as u64;
-        Self { head, implied, items: items.into_iter(), first: true, left }
+    pub(crate) fn new(
+        head: Vec<u8>,
+        implied: String,
+        items: &Arc<Snapshot>,
+        accounts: Option<Arc<Accounts>>,
+    ) -> Self {
+        let list = items.sent(implied.into_bytes());
+        let left = head.len() as u64 + list.size;
+        Self { head, list, next: 0, left, accounts }
+    }
+
+    /// How a response with this body counts, which holds `held` bytes besides it.
+    pub(crate) fn produced(&self, held: usize) -> Produced {
+        Produced { held, shared: self.is_shared(), to_begin: 0 }
+    }
+
+    /// What fits into one piece costs less to write than to share.
+    fn is_shared(&self) -> bool {
+        self.list.is_shared() && self.list.size > PIECE as u64
     }
 
     /// The next piece; `None` after the last.
-    fn piece(&mut self) -> Option<Vec<u8>> {
+    fn piece(&mut self) -> Option<Bytes> {
         if self.left == 0 {
             return None;
         }
-        let mut out = std::mem::take(&mut self.head);
-        out.reserve(usize::try_from(self.left).unwrap_or(PIECE).min(PIECE + PIECE / 4));
-        while out.len() < PIECE {
-            let Some(item) = self.items.next() else {
-                out.extend_from_slice(TAIL);
-                break;
-            };
-            if !std::mem::take(&mut self.first) {
-                out.push(b',');
-            }
-            let (json, skipped) = (item.json(), skipped(&item, &self.implied));
-            if skipped > 0 {
-                out.push(b'{');
-                out.extend_from_slice(&json[skipped + 1..]);
-            } else {
-                out.extend_from_slice(&json);
-            }
-        }
-        self.left = self.left.saturating_sub(out.len() as u64);
-        Some(out)
+        let piece = if !self.is_shared() {
+            let mut out = std::mem::take(&mut self.head);
+            out.reserve(usize::try_from(self.left).unwrap_or(PIECE).min(PIECE + PIECE / 4));
+            self.next = self.list.write(self.next, &mut out);
+            out.into()
+        } else if !self.head.is_empty() {
+            std::mem::take(&mut self.head).into()
+        } else {
+            let (piece, next) = self.list.piece(self.next, self.accounts.as_ref());
+            self.next = next;
+            piece
+        };
+        self.left = self.left.saturating_sub(piece.len() as u64);
+        Some(piece)
     }
-}
-
-/// Bytes of an item that are not sent: what it begins with, but for the opening brace.
-fn skipped(item: &Object, implied: &[u8]) -> usize {
-    if item.begins_with(implied) { implied.len() - 1 } else { 0 }
 }
 
 impl Body for Splice {
@@ -72,7 +72,7 @@ impl Body for Splice {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Poll::Ready(self.piece().map(|piece| Ok(Frame::data(piece.into()))))
+        Poll::Ready(self.piece().map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -86,6 +86,7 @@ impl Body for Splice {
 
 #[cfg(test)]
 mod tests {
+    use apimachinery::Object;
     use apimachinery::object::Packer;
     use http_body_util::BodyExt as _;
     use serde_json::{Value, json};
@@ -118,13 +119,14 @@ mod tests {
         let implied = r#"{"apiVersion":"v1","kind":"ConfigMap","#;
         // None, one, several in a piece, one larger than a piece, many pieces.
         for (count, size) in [(0, 0), (1, 10), (50, 100), (3, 2 * PIECE), (400, 1000)] {
-            for custom in [true, false] {
+            for (custom, shared) in [(true, false), (false, false), (true, true), (false, true)] {
                 let items: Vec<_> = (0..count).map(|n| object(n, size)).collect();
+                let list = Arc::new(if shared { Snapshot::shared(items.clone()) } else { Snapshot::own(items.clone()) });
                 let mut packer = Packer::default();
                 items.iter().step_by(2).for_each(|item| packer.pack(item));
                 let head = br#"{"kind":"ConfigMapList","items":["#.to_vec();
                 let implied = if custom { String::new() } else { implied.to_owned() };
-                let mut body = Splice::new(head, implied, items.clone());
+                let mut body = Splice::new(head, implied, &list, None);
                 let promised = body.size_hint().exact().unwrap();
                 let mut whole = Vec::new();
                 while let Some(frame) = body.frame().await {
@@ -137,5 +139,29 @@ mod tests {
                 assert_eq!(serde_json::from_slice::<Value>(&whole).unwrap(), tree(&items, custom));
             }
         }
+    }
+
+    #[tokio::test]
+    async fn responses_to_the_same_list_share_their_bytes() {
+        let list = Arc::new(Snapshot::shared((0..400).map(|n| object(n, 1000)).collect()));
+        let body = || Splice::new(b"[".to_vec(), String::new(), &list, None);
+        let mut bodies: Vec<_> = (0..100).map(|_| body()).collect();
+        let mut whole = Vec::new();
+        loop {
+            let mut pieces: Vec<_> = bodies.iter_mut().map(Splice::piece).collect();
+            let Some(first) = pieces.swap_remove(0) else { break };
+            whole.extend_from_slice(&first);
+            let same = |piece: &Option<Bytes>| {
+                piece.as_ref().is_some_and(|piece| piece.as_ptr() == first.as_ptr() || first.len() == 1)
+            };
+            assert!(pieces.iter().all(same), "the bytes are those of the first");
+        }
+        // Nothing of it is kept when all have it.
+        let mut later = body();
+        let mut again = Vec::new();
+        while let Some(piece) = later.piece() {
+            again.extend_from_slice(&piece);
+        }
+        assert_eq!(again, whole);
     }
 }

@@ -1,9 +1,9 @@
 //! The cached objects and recent changes of one resource.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Weak};
 
 use apimachinery::object::Packer;
 use apimachinery::{Object, ObjectKey, Status};
@@ -13,6 +13,7 @@ use storage::{Change, Revision};
 use super::log::{Cursors, Events, HISTORY, HISTORY_BYTES, Log};
 use super::unreadable::Unreadable;
 use crate::keys;
+use crate::snapshot::Snapshot;
 
 /// One change of one object.
 #[derive(Clone, Debug)]
@@ -34,7 +35,7 @@ impl Event {
 /// A watcher's end of the line.
 pub struct Subscription {
     /// What existed when it began, if it asked for that.
-    pub initial: Vec<Arc<Object>>,
+    pub initial: Arc<Snapshot>,
     /// The state the subscription starts from.
     pub revision: Revision,
     pub events: Events,
@@ -47,25 +48,32 @@ pub struct ResourceCache {
     cursors: Mutex<Cursors>,
     state: RwLock<State>,
     log: RwLock<Log>,
+    /// Lists in use, by namespace, and the state they are of.
+    lists: Mutex<Lists>,
     packer: Mutex<Packer>,
 }
+
+type Lists = HashMap<Option<Box<str>>, (u64, Weak<Snapshot>)>;
 
 struct State {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     unreadable: Unreadable,
     /// The newest change in `objects`; it may be ahead of the server's progress and of the log for a moment.
     newest: Revision,
+    /// Counts the changes of `objects`.
+    changes: u64,
 }
 
 impl ResourceCache {
     /// `backlog` counts the bytes that slow watchers of all resources keep alive.
     pub(super) fn new(place: Arc<str>, revision: Revision, backlog: Arc<AtomicUsize>) -> Self {
-        let state = State { objects: BTreeMap::new(), unreadable: Unreadable::default(), newest: revision };
+        let state = State { objects: BTreeMap::new(), unreadable: Unreadable::default(), newest: revision, changes: 0 };
         Self {
             place,
             cursors: Mutex::default(),
             state: RwLock::new(state),
             log: RwLock::new(Log::new(revision, backlog)),
+            lists: Mutex::default(),
             packer: Mutex::default(),
         }
     }
@@ -74,6 +82,7 @@ impl ResourceCache {
     pub(super) fn load(&self, objects: impl Iterator<Item = (ObjectKey, Arc<Object>)>, revision: Revision) {
         let mut state = self.state.write();
         state.objects.extend(objects);
+        state.changes += 1;
         state.newest = revision;
         self.log.write().from = revision;
     }
@@ -90,6 +99,7 @@ impl ResourceCache {
         };
         let mut state = self.state.write();
         state.unreadable.remove(&key);
+        state.changes += 1;
         state.newest = state.newest.max(revision);
         let previous = match &current {
             Some(object) => state.objects.insert(key, Arc::clone(object)),
@@ -157,6 +167,7 @@ impl ResourceCache {
         {
             let mut state = self.state.write();
             state.objects.remove(&key);
+            state.changes += 1;
             state.unreadable.insert(key, why);
         }
         self.cursors.lock().end();
@@ -205,6 +216,35 @@ impl ResourceCache {
         Ok((page, kept.count(), state.newest))
     }
 
+    /// Every object of a namespace (`None`: all) in storage order, and the newest change among them. Callers at the same
+    /// state share the list.
+    ///
+    /// # Errors
+    /// If the stored value of one of them cannot be read.
+    pub fn all(&self, namespace: Option<&str>) -> Result<(Arc<Snapshot>, Revision), Status> {
+        let state = self.state.read();
+        state.unreadable.check_scope(&self.place, namespace)?;
+        Ok((self.snapshot(&state, namespace), state.newest))
+    }
+
+    fn snapshot(&self, state: &State, namespace: Option<&str>) -> Arc<Snapshot> {
+        let known = |lists: &Lists| {
+            let (changes, list) = lists.get(&namespace.map(Box::from))?;
+            list.upgrade().filter(|_| *changes == state.changes)
+        };
+        if let Some(found) = known(&self.lists.lock()) {
+            return found;
+        }
+        let list = Arc::new(Snapshot::shared(state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect()));
+        let mut lists = self.lists.lock();
+        // The namespaces of one round of lists.
+        if lists.len() >= 64 {
+            lists.retain(|_, (_, list)| list.strong_count() > 0);
+        }
+        lists.insert(namespace.map(Box::from), (state.changes, Arc::downgrade(&list)));
+        list
+    }
+
     /// Begins a watch of what comes after the present state, with that state (of one namespace or all) first.
     ///
     /// # Errors
@@ -215,7 +255,7 @@ impl ResourceCache {
         state.unreadable.check_scope(&self.place, namespace)?;
         let cursor = cursors.add(self.log.read().end());
         Ok(Subscription {
-            initial: state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect(),
+            initial: self.snapshot(&state, namespace),
             revision: state.newest.max(now),
             events: Events::new(Arc::clone(self), cursor),
         })
@@ -231,7 +271,7 @@ impl ResourceCache {
             if from < log.from { (log.end(), newest.max(now)) } else { (log.after(from), from) }
         };
         let events = Events::new(Arc::clone(self), cursors.add(at));
-        Subscription { initial: Vec::new(), revision, events }
+        Subscription { initial: Arc::default(), revision, events }
     }
 
     /// Every readable object, for what may miss some.

@@ -12,9 +12,11 @@ use transport::{Body, Response};
 
 use super::Call;
 use super::options::DeleteOptions;
+use super::read::Page;
 use super::update::raced;
 use crate::admission::Operation;
 use crate::request::options::ListOptions;
+use crate::snapshot::Snapshot;
 use crate::{errors, keys, respond};
 
 /// These namespaces hold what the server itself needs.
@@ -66,13 +68,15 @@ impl Call<'_> {
             list.limit = PAGE;
         }
         let mut page = self.page(&list, &filter).await?;
+        let mut items = page.items.to_vec();
         while page.remaining > 0 && !wants_one_page {
             let continue_token = self.token_after(&page);
             list = ListOptions { continue_token, limit: PAGE, ..ListOptions::default() };
             let next = self.page(&list, &filter).await?;
-            page.items.extend(next.items);
-            page.remaining = next.remaining;
+            items.extend_from_slice(&next.items);
+            page = Page { revision: page.revision, ..next };
         }
+        page.items = Arc::new(Snapshot::own(items));
         let deletions: Vec<_> =
             page.items.iter().map(|item| self.delete_listed(item.key(), &options).boxed()).collect();
         stream::iter(deletions).buffer_unordered(AT_ONCE).try_for_each(|()| ready(Ok(()))).await?;

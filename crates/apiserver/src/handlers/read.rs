@@ -19,6 +19,8 @@ use super::Call;
 use crate::negotiate::{Encoding, Shape};
 use crate::request::Query;
 use crate::request::options::{self, ListOptions, VersionMatch};
+use crate::rows::Rows;
+use crate::snapshot::Snapshot;
 use crate::splice::Splice;
 use crate::{errors, keys, respond, shape};
 
@@ -137,7 +139,7 @@ impl Filter {
 
 /// A part of a list.
 pub(super) struct Page {
-    pub items: Vec<Arc<Object>>,
+    pub items: Arc<Snapshot>,
     /// How many come after it.
     pub remaining: usize,
     pub revision: u64,
@@ -187,7 +189,10 @@ impl Call<'_> {
     pub(super) async fn list(&self) -> Result<Response, Status> {
         let filter = self.filter()?;
         let options = ListOptions::parse(&self.info.query, false)?;
+        // Before the objects are collected, and again, without waiting between, before anything is made of them.
+        self.admit().await?;
         let page = self.page(&options, &filter).await?;
+        self.admit().await?;
         self.reply_list(page, &filter).await
     }
 
@@ -209,9 +214,13 @@ impl Call<'_> {
         };
         // From the cache, `resourceVersion=0` ignores the limit, as kube-apiserver does.
         let limit = if revision == Some(0) { 0 } else { limit };
+        if limit == 0 && filter.is_everything() {
+            let (items, newest) = self.cache().all(self.namespace())?;
+            return Ok(Page { items, remaining: 0, revision: at.max(newest) });
+        }
         let (items, remaining, newest) =
             self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object))?;
-        Ok(Page { items, remaining, revision: at.max(newest) })
+        Ok(Page { items: own(items), remaining, revision: at.max(newest) })
     }
 
     /// The next page. While nothing has been written since the first page the cache still is its snapshot; otherwise
@@ -227,13 +236,13 @@ impl Call<'_> {
             let at = self.server.cache.catch_up().await?;
             let (items, remaining, newest) =
                 self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object))?;
-            return Ok(Page { items, remaining, revision: at.max(newest) });
+            return Ok(Page { items: own(items), remaining, revision: at.max(newest) });
         };
         self.server.cache.not_older_than(revision).await?;
         let (items, remaining, newest) =
             self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object))?;
         if newest <= revision {
-            return Ok(Page { items, remaining, revision });
+            return Ok(Page { items: own(items), remaining, revision });
         }
         match self.page_at(revision, Some(&after), limit, filter).await {
             Err(status) if status.is(StatusReason::Expired) => Err(self.expired_continue(&after)),
@@ -303,7 +312,7 @@ impl Call<'_> {
                 _ => break remaining,
             }
         };
-        Ok(Page { items, remaining, revision })
+        Ok(Page { items: own(items), remaining, revision })
     }
 
     /// What goes on after a page; empty where nothing is left.
@@ -319,10 +328,10 @@ impl Call<'_> {
     pub(super) async fn reply_list(&self, page: Page, filter: &Filter) -> Result<Response, Status> {
         let token = self.token_after(&page);
         let Page { items, remaining, revision } = page;
-        let items = items.into_iter().map(|item| self.served(item)).collect::<Result<Vec<_>, _>>()?;
+        let items = items.converted(|item| self.resource.strategy.served_form(item))?;
         let remaining = (remaining > 0 && filter.is_everything()).then_some(remaining as u64);
         if self.shared {
-            let list = ObjectList { items, resource_version: revision, continue_token: token, remaining };
+            let list = ObjectList { items: items.to_vec(), resource_version: revision, continue_token: token, remaining };
             return Ok(respond::payload(StatusCode::OK, Payload::List(list)));
         }
         let meta = ListMeta {
@@ -334,7 +343,7 @@ impl Call<'_> {
     }
 
     /// A list in one of its shapes, as bytes.
-    async fn list_response(&self, items: Vec<Arc<Object>>, meta: &ListMeta) -> Result<Response, Status> {
+    async fn list_response(&self, items: Arc<Snapshot>, meta: &ListMeta) -> Result<Response, Status> {
         let (encoding, form) = (self.accepted.encoding, self.form()?);
         if form.shape == Shape::Whole {
             let mut head = shape::list_head(self.resource, meta, form);
@@ -342,12 +351,18 @@ impl Call<'_> {
                 head.extend_from_slice(b"]}");
                 return respond::protobuf_list(&head, &items);
             }
-            let spliced = Splice::new(head, shape::implied_head(self.resource), items);
-            return Ok(respond::list(spliced, encoding).await);
+            let accounts = self.wire.map(|wire| wire.accounts(&self.user.user));
+            let spliced = Splice::new(head, shape::implied_head(self.resource), &items, accounts);
+            let held = if items.is_shared() { 0 } else { items.size() };
+            return Ok(respond::list(spliced, held, encoding).await);
         }
-        let json = shape::shaped_list(self.resource, &items, meta, form, self.now)?;
-        Ok(respond::document(StatusCode::OK, json.into(), encoding))
+        let rows = Rows::new(self.resource, items, meta, form, self.now);
+        respond::rows(rows, encoding)
     }
+}
+
+fn own(items: Vec<Arc<Object>>) -> Arc<Snapshot> {
+    Arc::new(Snapshot::own(items))
 }
 
 /// The smallest key after a key.

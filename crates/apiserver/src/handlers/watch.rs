@@ -21,6 +21,7 @@ use crate::keys;
 use crate::request::options::ListOptions;
 use crate::respond;
 use crate::shape::Form;
+use crate::snapshot::Snapshot;
 
 /// kube-apiserver's `--min-request-timeout`; watches without a time-out end after one to two of these.
 const MIN_TIMEOUT: u64 = 1800;
@@ -71,7 +72,8 @@ impl Call<'_> {
             resource: self.resource.clone(),
             filter,
             namespace: self.namespace().map(str::to_owned),
-            initial: subscription.initial.into_iter(),
+            initial: subscription.initial,
+            begun: 0,
             replay,
             events: subscription.events,
             start: subscription.revision,
@@ -144,7 +146,9 @@ struct Watcher {
     resource: Resource,
     filter: Filter,
     namespace: Option<String>,
-    initial: std::vec::IntoIter<Arc<Object>>,
+    initial: Arc<Snapshot>,
+    /// How many of `initial` have been sent.
+    begun: usize,
     /// Changes before `start` that only the store remembers.
     replay: Option<Replay>,
     events: Events,
@@ -167,10 +171,14 @@ impl Watcher {
     }
 
     async fn next(&mut self) -> Option<WatchEvent> {
-        while let Some(object) = self.initial.next() {
-            if self.accepts(&object) {
-                return Some(self.event(object, WatchEvent::Added));
+        while let Some(object) = self.initial.get(self.begun) {
+            self.begun += 1;
+            if self.accepts(object) {
+                return Some(self.event(Arc::clone(object), WatchEvent::Added));
             }
+        }
+        if self.begun > 0 {
+            (self.initial, self.begun) = Default::default();
         }
         if std::mem::take(&mut self.end_mark) {
             return Some(WatchEvent::Bookmark { resource_version: self.start, initial_end: true });

@@ -19,7 +19,7 @@ const UNATTENDED: usize = 256 << 10;
 /// A part of a body on its way to the client.
 pub(super) struct Piece {
     bytes: Bytes,
-    _lease: Lease,
+    lease: Lease,
 }
 
 impl Buf for Piece {
@@ -37,9 +37,11 @@ impl Buf for Piece {
 
     fn advance(&mut self, count: usize) {
         self.bytes.advance(count);
+        self.lease.take(count);
     }
 
     fn copy_to_bytes(&mut self, length: usize) -> Bytes {
+        self.lease.take(length);
         self.bytes.copy_to_bytes(length)
     }
 }
@@ -145,7 +147,7 @@ impl Metered {
         let bytes = self.rest.split_to(self.rest.len().min(PIECE));
         self.sent += bytes.len();
         let lease = Lease::new(&self.stream, &self.accounts, bytes.len(), self.shared);
-        Frame::data(Piece { bytes, _lease: lease })
+        Frame::data(Piece { bytes, lease })
     }
 
     /// Whether the end waits until the client has taken everything: a stream that has ended cannot be cut.

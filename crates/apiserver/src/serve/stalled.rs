@@ -15,6 +15,9 @@ use crate::budget::{Stream, Wire};
 /// Looks at what a client has taken for each time limit.
 const LOOKS: u32 = 4;
 
+/// Bytes that a client has to take within the limit, where so many are in flight.
+const LEAST: u64 = 1 << 10;
+
 tokio::task_local! {
     /// The stream whose request is being answered.
     static STREAM: Arc<Stream>;
@@ -31,7 +34,7 @@ pub(super) struct Stall {
     period: Duration,
     looks: u32,
     timer: Option<Pin<Box<Sleep>>>,
-    /// How much had been taken, and for how many looks it has been that much.
+    /// How much had been taken when it last moved, and for how many looks it has not.
     seen: u64,
     still: u32,
 }
@@ -42,7 +45,8 @@ impl Stall {
         Self { period: limit / LOOKS, looks: LOOKS * limits, timer: None, seen: 0, still: 0 }
     }
 
-    pub fn poll(&mut self, busy: bool, taken: u64, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, in_flight: usize, taken: u64, context: &mut Context<'_>) -> Poll<()> {
+        let busy = in_flight > 0;
         loop {
             let Some(timer) = &mut self.timer else {
                 if !busy {
@@ -59,8 +63,11 @@ impl Stall {
                 self.timer = None;
                 return Poll::Pending;
             }
-            self.still = if taken == self.seen { self.still + 1 } else { 0 };
-            self.seen = taken;
+            if taken.abs_diff(self.seen) >= LEAST.min(in_flight as u64) {
+                (self.seen, self.still) = (taken, 0);
+            } else {
+                self.still += 1;
+            }
             if self.still >= self.looks {
                 return Poll::Ready(());
             }
@@ -88,9 +95,9 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams
                 }
                 // One that waits for its connection moves as that does.
                 let blocked = stream.blocked.load(Relaxed);
-                let busy = blocked || stream.in_flight() > 0;
+                let in_flight = stream.in_flight().max(usize::from(blocked));
                 let taken = if blocked { wire.account().taken() } else { stream.taken() };
-                std::task::ready!(stall.poll(busy, taken, context));
+                std::task::ready!(stall.poll(in_flight, taken, context));
                 wire.budgets().count_cut("stream");
                 Poll::Ready(())
             })

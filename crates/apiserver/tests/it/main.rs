@@ -16,4 +16,5 @@ mod reviews;
 mod serve;
 mod services;
 mod statuses;
+mod unread;
 mod upstream;

@@ -13,11 +13,11 @@ use storage::memory::MemoryStore;
 use transport::{Identity, WatchEvent};
 use world::World;
 
-fn config_maps() -> ApiResource {
+pub(crate) fn config_maps() -> ApiResource {
     ApiResource::namespaced("", "v1", "ConfigMap", "configmaps")
 }
 
-fn namespaces() -> ApiResource {
+pub(crate) fn namespaces() -> ApiResource {
     ApiResource::cluster("", "v1", "Namespace", "namespaces")
 }
 
