@@ -208,12 +208,7 @@ impl Account {
     }
 
     /// Waits for room; a ticket keeps the place in the queue.
-    pub fn poll(
-        self: &Arc<Self>,
-        room: Room,
-        ticket: &mut Option<Ticket>,
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
+    pub fn poll(self: &Arc<Self>, room: Room, ticket: &mut Option<Ticket>, context: &mut Context<'_>) -> Poll<()> {
         if self.has(room) {
             *ticket = None;
             return Poll::Ready(());
@@ -417,6 +412,13 @@ pub(crate) struct Produced {
     pub shared: bool,
     /// Bytes that it takes to begin.
     pub to_begin: usize,
+}
+
+/// Marks a response whose body is passed on from elsewhere: it is not in memory, even where its length is known.
+pub fn passed_on(response: &mut transport::Response) {
+    if http_body::Body::size_hint(response.body()).exact().is_some() {
+        response.extensions_mut().insert(Produced { held: 0, shared: false, to_begin: 0 });
+    }
 }
 
 /// The accounts of the response's user, an extension of the response.

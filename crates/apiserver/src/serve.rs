@@ -18,8 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::{FutureExt, TryFutureExt as _};
 use futures::future::BoxFuture;
+use futures::{FutureExt, TryFutureExt as _};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;

@@ -38,10 +38,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The first one of `form`.
-    pub fn converted<E>(
-        self: Arc<Self>,
-        form: impl Fn(&Object) -> Result<Option<Object>, E>,
-    ) -> Result<Arc<Self>, E> {
+    pub fn converted<E>(self: Arc<Self>, form: impl Fn(&Object) -> Result<Option<Object>, E>) -> Result<Arc<Self>, E> {
         let mut own: Option<Self> = None;
         for (position, item) in self.items.iter().enumerate() {
             match (form(item)?, &mut own) {

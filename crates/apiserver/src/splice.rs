@@ -24,12 +24,7 @@ pub struct Splice {
 }
 
 impl Splice {
-    pub(crate) fn new(
-        head: Vec<u8>,
-        implied: String,
-        items: &Arc<Snapshot>,
-        accounts: Option<Arc<Accounts>>,
-    ) -> Self {
+    pub(crate) fn new(head: Vec<u8>, implied: String, items: &Arc<Snapshot>, accounts: Option<Arc<Accounts>>) -> Self {
         let list = items.sent(implied.into_bytes());
         let left = head.len() as u64 + list.size;
         Self { head, list, next: 0, left, accounts }
@@ -121,7 +116,8 @@ mod tests {
         for (count, size) in [(0, 0), (1, 10), (50, 100), (3, 2 * PIECE), (400, 1000)] {
             for (custom, shared) in [(true, false), (false, false), (true, true), (false, true)] {
                 let items: Vec<_> = (0..count).map(|n| object(n, size)).collect();
-                let list = Arc::new(if shared { Snapshot::shared(items.clone()) } else { Snapshot::own(items.clone()) });
+                let list =
+                    Arc::new(if shared { Snapshot::shared(items.clone()) } else { Snapshot::own(items.clone()) });
                 let mut packer = Packer::default();
                 items.iter().step_by(2).for_each(|item| packer.pack(item));
                 let head = br#"{"kind":"ConfigMapList","items":["#.to_vec();

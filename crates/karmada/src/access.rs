@@ -106,7 +106,13 @@ pub struct Socket {
 
 impl Socket {
     /// Accepts connections, and writes the kubeconfig for them.
-    pub async fn open(bound: Bound, service: ApiService, data: &DataDir, listen: &Listen) -> anyhow::Result<Self> {
+    pub async fn open(
+        bound: Bound,
+        service: ApiService,
+        limits: Limits,
+        data: &DataDir,
+        listen: &Listen,
+    ) -> anyhow::Result<Self> {
         let address = bound.address();
         let tls = match &listen.certificate {
             Some(own) => own.tls.clone(),
@@ -115,7 +121,7 @@ impl Socket {
         let listener = bound.listen()?;
         let kubeconfig = data.write_kubeconfig(listen)?;
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
+        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, limits, stop.clone()));
         Ok(Self { address, url: listen.url(), kubeconfig, stop, serving })
     }
 

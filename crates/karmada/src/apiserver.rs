@@ -139,7 +139,8 @@ impl Opened {
 
     /// Opens the socket and writes the kubeconfig for it.
     pub async fn listen(self, bound: Bound, options: &Options) -> anyhow::Result<Running> {
-        let socket = Socket::open(bound, self.server.service(), &self.data, &options.listen).await?;
+        let socket =
+            Socket::open(bound, self.server.service(), self.server.limits(), &self.data, &options.listen).await?;
         Ok(Running { opened: self, socket })
     }
 

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use apiserver::Authorization;
+use apiserver::serve::Limits;
 use client::Client;
 use kubernetes_api::services::Ranges;
 use simulator::{Access, Member, MemberOptions};
@@ -58,7 +59,8 @@ impl RunningMember {
         let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
         // Nobody listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
-        let socket = Socket::open(bound, behind(outage.as_ref(), member.service()), &data, &listen).await?;
+        let socket =
+            Socket::open(bound, behind(outage.as_ref(), member.service()), Limits::default(), &data, &listen).await?;
         Ok(Self { member, engine, socket, outage })
     }
 

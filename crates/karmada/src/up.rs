@@ -75,7 +75,8 @@ impl ControlPlane {
 
     async fn on_socket(mut self, bound: Bound, options: &Options) -> anyhow::Result<Self> {
         let opened = &self.opened;
-        let socket = Socket::open(bound, opened.server.service(), &opened.data, &options.server.listen).await?;
+        let (service, limits) = (opened.server.service(), opened.server.limits());
+        let socket = Socket::open(bound, service, limits, &opened.data, &options.server.listen).await?;
         self.socket = Some(socket);
         Ok(self)
     }

@@ -235,7 +235,8 @@ impl ResourceCache {
         if let Some(found) = known(&self.lists.lock()) {
             return found;
         }
-        let list = Arc::new(Snapshot::shared(state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect()));
+        let list =
+            Arc::new(Snapshot::shared(state.in_scope(namespace).map(|(_, object)| Arc::clone(object)).collect()));
         let mut lists = self.lists.lock();
         // The namespaces of one round of lists.
         if lists.len() >= 64 {

@@ -331,7 +331,8 @@ impl Call<'_> {
         let items = items.converted(|item| self.resource.strategy.served_form(item))?;
         let remaining = (remaining > 0 && filter.is_everything()).then_some(remaining as u64);
         if self.shared {
-            let list = ObjectList { items: items.to_vec(), resource_version: revision, continue_token: token, remaining };
+            let list =
+                ObjectList { items: items.to_vec(), resource_version: revision, continue_token: token, remaining };
             return Ok(respond::payload(StatusCode::OK, Payload::List(list)));
         }
         let meta = ListMeta {

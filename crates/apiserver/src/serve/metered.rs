@@ -78,13 +78,7 @@ pub(super) struct Metered {
 }
 
 impl Metered {
-    fn new(
-        body: Body,
-        stream: Arc<Stream>,
-        accounts: Arc<Accounts>,
-        produced: Option<&Produced>,
-        http2: bool,
-    ) -> Self {
+    fn new(body: Body, stream: Arc<Stream>, accounts: Arc<Accounts>, produced: Option<&Produced>, http2: bool) -> Self {
         let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         let whole = if produced.is_none() { length.unwrap_or(0) } else { 0 };
         let held = produced.map_or(0, |produced| produced.held);
@@ -160,10 +154,7 @@ impl hyper::body::Body for Metered {
     type Data = Piece;
     type Error = BoxError;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Piece>, BoxError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, BoxError>>> {
         let this = &mut *self;
         if !this.rest.is_empty() {
             return Poll::Ready(Some(Ok(this.next())));

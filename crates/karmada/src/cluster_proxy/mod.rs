@@ -137,6 +137,7 @@ impl ClusterProxy {
         let mut response = send(&client, request, cluster, lasting).await?;
         let headers = outgoing::answer_headers(response.status(), response.headers());
         *response.headers_mut() = headers;
+        apiserver::budget::passed_on(&mut response);
         if response.status().is_redirection() && response.headers().contains_key(http::header::LOCATION) {
             let why = "the backend attempted to redirect this request, which is not permitted";
             return Err(failed(format!("cluster {cluster}: {why}")));

@@ -12,7 +12,7 @@ use apimachinery::resource::Resource;
 use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
 use apiserver::documents::Documents;
-use apiserver::serve::{self, Limits};
+use apiserver::serve;
 use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
 use serde_json::Value;
@@ -87,7 +87,7 @@ impl Behind {
         let listener = front.bound.listen()?;
         let stop = CancellationToken::new();
         let service = self.service();
-        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, Limits::default(), stop.clone()));
+        let serving = tokio::spawn(serve::serve(listener, Some(tls), service, self.server.limits(), stop.clone()));
         let data_dir = crate::cli::absolute(data.root());
         tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
         crate::cli::say(&format!("The {name} is ready on https://{address}\n"));
