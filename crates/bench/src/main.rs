@@ -1,6 +1,7 @@
 //! Measurements that need processes. They report; they never judge. `cargo xtask bench` runs this program from a release
 //! build, so that the load costs little beside what it loads.
 
+mod abuse;
 mod apiserver;
 mod figures;
 mod fleet;
@@ -19,6 +20,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 enum Bench {
     /// Loads the API server alone, over TLS, and measures every verb.
     Apiserver(apiserver::Args),
+    /// Loads the API server as one greedy client and measures what another user notices.
+    Abuse(abuse::Args),
+    /// The greedy client, a process of its own.
+    #[command(hide = true)]
+    AbuseLoad(abuse::load::Args),
     /// Runs the API server's handlers in this process, without sockets and disk.
     Handlers(handlers::Args),
     /// Propagates Deployments to members and measures how fast, and at what cost.
@@ -34,6 +40,8 @@ fn main() -> anyhow::Result<()> {
     builder.enable_all().build()?.block_on(async {
         match bench {
             Bench::Apiserver(args) => apiserver::run(args).await,
+            Bench::Abuse(args) => abuse::run(args).await,
+            Bench::AbuseLoad(args) => abuse::load::run(args).await,
             Bench::Handlers(args) => handlers::run(args).await,
             Bench::Propagation(args) => propagation::run(args).await,
         }

@@ -80,6 +80,12 @@ impl Process {
         field("VmRSS").zip(field("VmHWM")).context("reading status")
     }
 
+    /// Makes the present resident memory the most it has been.
+    pub fn reset_peak(&self) -> anyhow::Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.child.id());
+        std::fs::write(&path, "5").with_context(|| format!("writing {path}"))
+    }
+
     fn proc(&self, file: &str) -> anyhow::Result<String> {
         let path = format!("/proc/{}/{file}", self.child.id());
         std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))

@@ -17,6 +17,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 /// What Go's client gives a stream, and enough for many streams on one connection.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -27,7 +28,10 @@ const CONNECTION_WINDOW: u32 = 64 << 20;
 pub struct Target {
     address: String,
     name: ServerName<'static>,
+    roots: RootCertStore,
     tls: Arc<ClientConfig>,
+    /// The value of the header `Authorization`, for users without a certificate.
+    token: Option<Arc<str>>,
 }
 
 impl Target {
@@ -47,25 +51,50 @@ impl Target {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut tls = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
+            .with_root_certificates(roots.clone())
             .with_client_auth_cert(chain.context("the client's certificate")?, key)?;
         tls.alpn_protocols = vec![b"h2".to_vec()];
         let name = ServerName::try_from(host.to_owned()).context("the server's name")?;
-        Ok(Self { address: address.to_owned(), name, tls: Arc::new(tls) })
+        Ok(Self { address: address.to_owned(), name, roots, tls: Arc::new(tls), token: None })
+    }
+
+    /// The same server without a certificate, for the holder of a bearer token or for a client without credentials.
+    pub fn with_token(&self, token: Option<&str>) -> anyhow::Result<Self> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let mut tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(self.roots.clone())
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"h2".to_vec()];
+        // Each connection is the first one of a new client.
+        tls.resumption = rustls::client::Resumption::disabled();
+        let token = token.map(|token| format!("Bearer {token}").into());
+        Ok(Self { tls: Arc::new(tls), token, ..self.clone() })
     }
 
     pub async fn connect(&self) -> anyhow::Result<Connection> {
+        let (connection, driver) = self.dial(STREAM_WINDOW).await?;
+        tokio::spawn(driver);
+        Ok(connection)
+    }
+
+    /// TCP and TLS alone.
+    pub async fn handshake(&self) -> anyhow::Result<TlsStream<TcpStream>> {
         let stream =
             TcpStream::connect(&self.address).await.with_context(|| format!("connecting to {}", self.address))?;
         stream.set_nodelay(true)?;
-        let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(self.name.clone(), stream).await?;
-        let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-            .initial_stream_window_size(STREAM_WINDOW)
+        Ok(TlsConnector::from(Arc::clone(&self.tls)).connect(self.name.clone(), stream).await?)
+    }
+
+    /// A connection and the future that drives it; `window` is what each answer may send unread.
+    pub async fn dial(&self, window: u32) -> anyhow::Result<(Connection, Driver)> {
+        let stream = self.handshake().await?;
+        let (sender, driver) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(window)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .handshake(TokioIo::new(stream))
             .await?;
-        tokio::spawn(connection);
-        Ok(Connection { sender, authority: self.address.as_str().into() })
+        Ok((Connection { sender, authority: self.address.as_str().into(), token: self.token.clone() }, driver))
     }
 }
 
@@ -79,7 +108,10 @@ fn data(section: &Value, field: &str) -> anyhow::Result<Vec<u8>> {
 pub struct Connection {
     sender: SendRequest<Full<Bytes>>,
     authority: Arc<str>,
+    token: Option<Arc<str>>,
 }
+
+pub type Driver = hyper::client::conn::http2::Connection<TokioIo<TlsStream<TcpStream>>, Full<Bytes>, TokioExecutor>;
 
 /// One request of a load.
 #[derive(Clone, Default)]
@@ -108,7 +140,7 @@ impl Call {
         Self { method, path: path.into(), content_type, accept: JSON, body: body.into(), gzip: false }
     }
 
-    fn request(self, authority: &str) -> anyhow::Result<http::Request<Full<Bytes>>> {
+    fn request(self, authority: &str, token: Option<&str>) -> anyhow::Result<http::Request<Full<Bytes>>> {
         let mut builder = http::Request::builder()
             .method(self.method)
             .uri(format!("https://{authority}{}", self.path))
@@ -116,6 +148,9 @@ impl Call {
             .header("accept", self.accept);
         if !self.content_type.is_empty() {
             builder = builder.header("content-type", self.content_type);
+        }
+        if let Some(token) = token {
+            builder = builder.header("authorization", token);
         }
         if self.gzip {
             builder = builder.header("accept-encoding", "gzip");
@@ -141,11 +176,16 @@ impl Connection {
         Ok(count)
     }
 
+    /// The answer, a success or not, without its body.
+    pub async fn send(&self, call: Call) -> anyhow::Result<http::Response<Incoming>> {
+        let request = call.request(&self.authority, self.token.as_deref())?;
+        Ok(self.sender.clone().send_request(request).await?)
+    }
+
     /// The answer as it comes.
     pub async fn open(&self, call: Call) -> anyhow::Result<Incoming> {
         let what = format!("{} {}", call.method, call.path);
-        let request = call.request(&self.authority)?;
-        let response = self.sender.clone().send_request(request).await.with_context(|| what.clone())?;
+        let response = self.send(call).await.with_context(|| what.clone())?;
         let status = response.status();
         if !status.is_success() {
             let body = response.into_body().collect().await?.to_bytes();

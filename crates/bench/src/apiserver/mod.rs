@@ -1,7 +1,7 @@
 //! The API server alone, over TLS as clients reach it: operations a second, latency, and what each costs the server.
 //! Client and server share the machine, so rates are lower bounds; the server's CPU is what to compare.
 
-mod connection;
+pub mod connection;
 mod load;
 mod many;
 pub mod objects;
