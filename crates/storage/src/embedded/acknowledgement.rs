@@ -55,11 +55,28 @@ impl Inner {
         }
     }
 
-    /// The mark tells, durably, that the end of the log may be torn, before that can be so.
+    /// A commit that failed leaves parts of itself in the log, behind the last one that did not. When a later commit is
+    /// torn by a power failure, they look like acknowledged commits behind damage. So the mark notes, durably, that there
+    /// may be some, before that later commit. Without space for the note there is none for a commit.
+    pub(super) fn note_leftovers(&self, writer: &mut Writer) -> Result<()> {
+        if !writer.leftovers || writer.mark.content().unsynced {
+            return Ok(());
+        }
+        self.note_unsynced(writer)
+    }
+
+    fn note_unsynced(&self, writer: &mut Writer) -> Result<()> {
+        self.counters.mark_syncs.fetch_add(1, Relaxed);
+        match writer.mark.set_unsynced(true) {
+            Err(error) if error.kind() == std::io::ErrorKind::StorageFull => Err(Error::NoSpace),
+            noted => self.mark_written(noted),
+        }
+    }
+
+    /// The mark notes, durably, that the end of the log may be torn, before that can be so.
     pub(super) fn change_syncs(&self, writer: &mut Writer, wanted: bool) -> Result<()> {
         if !wanted {
-            self.mark_written(writer.mark.set_unsynced(true))?;
-            self.counters.mark_syncs.fetch_add(1, Relaxed);
+            self.note_unsynced(writer)?;
         }
         connection::sync_commits(&writer.db, wanted, writer.unsynced).map_err(database::failed(&self.path))?;
         writer.syncs = wanted;
@@ -71,7 +88,7 @@ impl Inner {
         if wrote || writer.mark.content().unsynced {
             let revision = self.shared.lock().revision;
             self.acknowledge(writer, revision)?;
-            self.mark_written(writer.mark.set_unsynced(false))?;
+            self.mark_written(writer.mark.set_unsynced(writer.leftovers))?;
             self.counters.mark_syncs.fetch_add(1, Relaxed);
         }
         Ok(())

@@ -79,6 +79,8 @@ pub(super) struct Writer {
     pub syncs: bool,
     /// Something was committed that did not wait.
     pub unsynced: bool,
+    /// The log may hold parts of a commit that failed, behind the last one that did not.
+    pub leftovers: bool,
 }
 
 /// The digests of what is in the file.
@@ -234,10 +236,11 @@ impl Inner {
         ended: Option<LeaseId>,
     ) -> Result<Vec<Result<TxnOutcome>>> {
         self.may_write()?;
-        let written = self.write_durably(writer, transactions, ended);
+        let written = self.note_leftovers(writer).and_then(|()| self.write_durably(writer, transactions, ended));
         let (outcomes, revisions) = written.inspect_err(|error| {
             // None of it happened, and what was noted of it did not either.
             writer.recent.clear();
+            writer.leftovers = true;
             self.stop_on_failure(error);
         })?;
         for (revision, changes) in revisions {
@@ -295,13 +298,15 @@ impl Inner {
         let revision = self.shared.lock().revision;
         let mut ledger = writer.ledger;
         ledger.asides += 1;
+        let noted = self.note_leftovers(writer).and_then(|()| self.opened.check());
         let attempt = || -> Result<(), Fault> {
             let db = writer.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
             statements(&db, &mut ledger)?;
             Number::Asides.set(&db, ledger.asides.cast_signed())?;
             Ok(db.commit()?)
         };
-        let done = self.opened.check().and_then(|()| attempt().map_err(database::failed(&self.path)));
+        let done = noted.and_then(|()| attempt().map_err(database::failed(&self.path)));
+        writer.leftovers |= done.is_err();
         done.and_then(|()| self.note_commit(writer, ledger, revision, (0, 0))).map_err(|error| {
             self.stop_on_failure(&error);
             self.noted(error)

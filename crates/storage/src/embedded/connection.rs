@@ -59,12 +59,12 @@ pub(super) fn create_file(path: &Path) -> Result<()> {
 }
 
 /// A file cut short by a failing disk or a broken copy is found now, not when the missing page is first read. The log
-/// file is moved into the main file and emptied: what is not there cannot be damaged.
-pub(super) fn check_length(db: &Connection, path: &Path) -> Result<()> {
+/// file is moved into the main file and emptied: what is not there cannot be damaged. Returns whether it is empty.
+pub(super) fn check_length(db: &Connection, path: &Path) -> Result<bool> {
     match empty_log(db).map_err(failed(path)) {
         Ok(true) => {}
         // The disk is full: the main file is rightly shorter than it will be, and reads work all the same.
-        Ok(false) | Err(Error::NoSpace) => return Ok(()),
+        Ok(false) | Err(Error::NoSpace) => return Ok(false),
         Err(error) => return Err(error),
     }
     let pages = |name| db.query_row(&format!("PRAGMA {name}"), (), |row| row.get::<_, i64>(0)).map_err(failed(path));
@@ -74,7 +74,7 @@ pub(super) fn check_length(db: &Connection, path: &Path) -> Result<()> {
         let message = format!("{}: the file has {length} bytes where {expected} are expected", path.display());
         return Err(Error::Failed(message.into()));
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Whether each commit syncs the log file. With `unsynced` commits in it the format number is written again: the sync of

@@ -20,7 +20,8 @@ const SLOT: usize = 56;
 const SLOTS: [u64; 2] = [0, 4096];
 const LENGTH: u64 = 4096 + SLOT as u64;
 
-/// Commits are not synced at present: the end of the log may be torn over several of them.
+/// The end of the log may be torn over several commits: they are not synced at present, or parts of one that failed lie
+/// behind them.
 const UNSYNCED: u64 = 1;
 /// The database is being created: it may be missing.
 const CREATING: u64 = 2;
@@ -57,6 +58,15 @@ pub(super) enum Found {
     Missing,
     Unreadable,
     Readable(Content),
+}
+
+impl Found {
+    pub fn content(&self) -> Option<Content> {
+        match self {
+            Self::Readable(content) => Some(*content),
+            Self::Missing | Self::Unreadable => None,
+        }
+    }
 }
 
 pub(super) fn read(path: &Path) -> io::Result<Found> {
@@ -100,11 +110,11 @@ impl Mark {
         self.put()
     }
 
-    /// Notes, durably, whether commits are synced from now on.
+    /// Notes, durably, whether the end of the log may be torn over several commits.
     pub fn set_unsynced(&mut self, unsynced: bool) -> io::Result<()> {
-        self.content.unsynced = unsynced;
-        self.put()?;
-        self.file.sync_data()
+        let before = std::mem::replace(&mut self.content.unsynced, unsynced);
+        let noted = self.put().and_then(|()| self.file.sync_data());
+        noted.inspect_err(|_| self.content.unsynced = before)
     }
 
     /// Notes, durably, that the database exists.
@@ -119,10 +129,13 @@ impl Mark {
         self.file.try_clone()
     }
 
+    /// A write that fails may have torn its slot. The next one takes the same, so that the other stays whole.
     fn put(&mut self) -> io::Result<()> {
-        self.sequence += 1;
-        let slot = SLOTS[usize::from(self.sequence % 2 == 1)];
-        self.file.write_all_at(&encode(self.sequence, &self.content), slot)
+        let sequence = self.sequence + 1;
+        let slot = SLOTS[usize::from(sequence % 2 == 1)];
+        self.file.write_all_at(&encode(sequence, &self.content), slot)?;
+        self.sequence = sequence;
+        Ok(())
     }
 }
 
@@ -192,5 +205,24 @@ mod tests {
         let mut mark = Mark::write(&path, content(9)).unwrap();
         mark.set_unsynced(true).unwrap();
         assert_eq!(read(&path).unwrap(), Found::Readable(Content { unsynced: true, ..content(9) }));
+    }
+
+    #[test]
+    fn a_write_that_fails_is_repeated_in_the_same_slot() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.mark");
+        let mut mark = Mark::write(&path, content(1)).unwrap();
+        mark.acknowledge(content(2).acknowledged).unwrap();
+        let writable = std::mem::replace(&mut mark.file, File::open(&path).unwrap());
+        mark.acknowledge(content(3).acknowledged).unwrap_err();
+        mark.set_unsynced(true).unwrap_err();
+        assert!(!mark.content().unsynced, "it is not noted");
+        mark.file = writable;
+        mark.acknowledge(content(4).acknowledged).unwrap();
+        // What the failed writes may have torn is whole again, and the slot of revision 2 was left alone.
+        let slots = fs::read(&path).unwrap();
+        let revisions =
+            SLOTS.map(|at| decode(&slots[at as usize..at as usize + SLOT]).unwrap().1.acknowledged.revision);
+        assert_eq!(revisions, [2, 4]);
     }
 }

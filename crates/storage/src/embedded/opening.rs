@@ -1,5 +1,6 @@
 //! How a store opens: what must be true of its files before the first read is answered.
 
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -38,8 +39,12 @@ impl Inner {
         }
         connection::create_file(&path)?;
         let mut db = connection::connect(&path, Role::Writer, options.quota_bytes)?;
-        let (found, mark) = recover(&mut db, &files, (&marked, log.as_ref()), new, options.now)?;
-        connection::check_length(&db, &path)?;
+        let (found, mut mark) = recover(&mut db, &files, (&marked, log.as_ref()), new, options.now)?;
+        let emptied = connection::check_length(&db, &path)?;
+        let leftovers = !emptied && (mark.content().unsynced || log.is_some_and(|log| log.broken.is_some()));
+        if emptied && mark.content().unsynced {
+            forget_unsynced(&files, &mut mark)?;
+        }
         let checkpointer = connection::connect(&path, Role::Checkpointer, options.quota_bytes)?;
         let mut leases = Leases::after(found.last_lease);
         // The time a lease had left is not recorded: as with etcd, a restart gives it its whole time again.
@@ -61,6 +66,7 @@ impl Inner {
                 unmoved_bytes: 0,
                 syncs: true,
                 unsynced: false,
+                leftovers,
             })),
             readers: Mutex::default(),
             checkpointer: Mutex::new(Some(checkpointer)),
@@ -80,6 +86,19 @@ impl Inner {
             breaks: found.breaks,
             path,
         })
+    }
+}
+
+/// The log is empty: nothing in it is torn any more, once that is on the disk.
+fn forget_unsynced(files: &Files, mark: &mut Mark) -> Result<()> {
+    let log = files.log();
+    File::open(&log)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| Error::Failed(format!("cannot sync {}: {error}", log.display()).into()))?;
+    match mark.set_unsynced(false).map_err(cannot_write(files)) {
+        // The next start tries again.
+        Err(Error::NoSpace) => Ok(()),
+        other => other,
     }
 }
 
@@ -139,10 +158,12 @@ fn recover(
         tracing::warn!(path = %path.display(), revision = found.revision, "the store opens with what is left, as requested");
         files.forget_acceptance().map_err(cannot_write(files))?;
     }
+    // As long as the log is not empty, it may be torn as it was.
+    let before = mark.as_ref().map(Mark::content).or(marked.content());
     let content = Content {
         store: found.store,
         acknowledged: Acknowledged { revision: found.revision, digest: found.digest, asides: found.asides },
-        unsynced: false,
+        unsynced: before.is_some_and(|content| content.unsynced),
         creating: false,
     };
     if mark.is_none() {
@@ -179,7 +200,8 @@ fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
     let content = Content {
         store,
         acknowledged: Acknowledged { revision: 1, ..Acknowledged::default() },
-        unsynced: false,
+        // What an upgrade that failed has left in the log was not acknowledged.
+        unsynced: kind == Kind::Old,
         creating: kind == Kind::Empty,
     };
     let mark = Mark::write(&files.mark(), content).map_err(cannot_write(files))?;
