@@ -32,6 +32,7 @@ pub const LAYERS: &[Layer] = &[
     shell("pki", &["world"]),
     shell("transport", &["apimachinery"]),
     shell("storage", &[]),
+    shell("faults", &[]),
     shell("client", &["apimachinery", "metrics", "transport", "world"]),
     shell(
         "apiserver",

@@ -1,0 +1,142 @@
+//! What a store must hold, given what it acknowledged.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use futures::StreamExt;
+use storage::embedded::EmbeddedStore;
+use storage::{Change, Error, KeyRange, LeaseId, RangeRequest, RangeResponse, Store};
+
+/// The operations of one transaction: each key with its new value.
+pub type Ops = Vec<(Bytes, Option<Bytes>)>;
+
+/// Transactions whose changes are compared with those that a watch delivers.
+const REMEMBERED: usize = 12;
+
+/// A state of the store.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    pub revision: u64,
+    pub keys: BTreeMap<Bytes, (u64, Bytes)>,
+    newest: VecDeque<(u64, Ops)>,
+}
+
+impl State {
+    pub fn apply(&mut self, ops: &Ops) {
+        self.revision += 1;
+        for (key, value) in ops {
+            match value {
+                Some(value) => drop(self.keys.insert(key.clone(), (self.revision, value.clone()))),
+                None => drop(self.keys.remove(key)),
+            }
+        }
+        self.newest.push_back((self.revision, ops.clone()));
+        if self.newest.len() > REMEMBERED {
+            self.newest.pop_front();
+        }
+    }
+}
+
+/// What is known of a store from its answers.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// All that was acknowledged.
+    pub state: State,
+    /// What was requested since and was not acknowledged: some of the first of them may be there.
+    pub doubtful: Vec<Ops>,
+    /// While commits are not synced: what is there even after a power failure, and what was acknowledged since.
+    pub synced: Option<(State, Vec<Ops>)>,
+    pub leases: Vec<LeaseId>,
+    pub compacted: u64,
+    /// A compaction that may have happened.
+    pub perhaps_compacted: u64,
+}
+
+impl Model {
+    /// Of a store with nothing in it.
+    pub fn empty() -> Self {
+        Self { state: State { revision: 1, ..State::default() }, ..Self::default() }
+    }
+
+    pub fn acknowledged(&mut self, ops: Ops, revision: u64) {
+        self.doubtful.clear();
+        self.state.apply(&ops);
+        assert_eq!(revision, self.state.revision, "revisions have no gaps and do not go back");
+        if let Some((_, since)) = &mut self.synced {
+            since.push(ops);
+        }
+    }
+
+    /// What a power failure leaves to be certain of.
+    pub fn after_power_failure(&self) -> Self {
+        let Some((state, since)) = &self.synced else { return self.clone() };
+        let doubtful = since.iter().chain(&self.doubtful).cloned().collect();
+        Self { state: state.clone(), doubtful, synced: None, ..self.clone() }
+    }
+
+    /// Compares a store that was opened with what is known, and settles what was in doubt.
+    pub async fn settle(&mut self, store: &EmbeddedStore, what: &str) {
+        let revision = store.revision().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        let more = revision.checked_sub(self.state.revision);
+        let more = more.unwrap_or_else(|| panic!("{what}: revision {revision} after {}", self.state.revision));
+        assert!(more <= self.doubtful.len() as u64, "{what}: revision {revision} after {}", self.state.revision);
+        let doubtful = std::mem::take(&mut self.doubtful);
+        doubtful.iter().take(more as usize).for_each(|ops| self.state.apply(ops));
+        self.synced = None;
+        self.check(store, what).await;
+        store.verify().await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(store.damages(), [], "{what}");
+        for lease in &self.leases {
+            store.keep_alive(*lease).await.unwrap_or_else(|error| panic!("{what}: {lease:?}: {error}"));
+        }
+        let past = RangeRequest { range: KeyRange::prefix("/"), revision: Some(self.compacted.max(1)), limit: 1 };
+        match store.range(past).await {
+            Ok(_) | Err(Error::Compacted { .. }) => {}
+            Err(error) => panic!("{what}: {error}"),
+        }
+        if self.compacted > 1 {
+            let before = store.get("/".into(), Some(self.compacted - 1)).await;
+            assert!(matches!(before, Err(Error::Compacted { .. })), "{what}: {before:?}");
+        }
+        self.check_watch(store, what).await;
+    }
+
+    /// Compares what is read now.
+    pub async fn check(&self, store: &EmbeddedStore, what: &str) {
+        let all = RangeRequest { range: KeyRange::prefix("/"), revision: None, limit: 0 };
+        let found = store.range(all).await.unwrap_or_else(|error| panic!("{what}: {error}"));
+        self.compare(&found, what);
+    }
+
+    pub fn compare(&self, found: &RangeResponse, what: &str) {
+        assert_eq!(found.revision, self.state.revision, "{what}");
+        let found: Vec<_> = found.items.iter().map(|kv| (&kv.key, kv.mod_revision, &kv.value)).collect();
+        let expected: Vec<_> = self.state.keys.iter().map(|(key, (revision, value))| (key, *revision, value)).collect();
+        let short = |list: &[(&Bytes, u64, &Bytes)]| -> Vec<_> {
+            list.iter().map(|(key, revision, value)| ((*key).clone(), *revision, value.len())).collect()
+        };
+        assert!(found == expected, "{what}: found {:?}, expected {:?}", short(&found), short(&expected));
+    }
+
+    /// A watch from a revision that was acknowledged goes on without a gap.
+    async fn check_watch(&self, store: &EmbeddedStore, what: &str) {
+        let oldest = self.compacted.max(self.perhaps_compacted);
+        let expected: Vec<(u64, Bytes)> = self
+            .state
+            .newest
+            .iter()
+            .filter(|(revision, _)| *revision > oldest)
+            .flat_map(|(revision, ops)| ops.iter().map(|(key, _)| (*revision, key.clone())))
+            .collect();
+        let Some((first, _)) = expected.first() else { return };
+        let mut watch = store.watch(KeyRange::prefix("/"), first - 1).await.unwrap_or_else(|e| panic!("{what}: {e}"));
+        let mut found = Vec::new();
+        while found.len() < expected.len() {
+            let batch = watch.next().await.unwrap().unwrap_or_else(|error| panic!("{what}: {error}"));
+            found.extend(
+                batch.changes.into_iter().map(|(revision, change): (u64, Change)| (revision, change.key().clone())),
+            );
+        }
+        assert_eq!(found, expected, "{what}");
+    }
+}
