@@ -43,6 +43,13 @@ impl AdmissionRequest<'_> {
         named.group == group && named.plural == plural && self.subresource.is_empty()
     }
 
+    /// Fails if an object of `place` (`GROUP/PLURAL`) and a namespace (`None`: any) cannot be read: a plugin that decides
+    /// by these objects does not know all of them.
+    pub(crate) fn all_known(&self, place: &str, namespace: Option<&str>) -> Result<(), Status> {
+        let cache = &self.server.cache;
+        if cache.is_sound() { Ok(()) } else { cache.resource(place).check_scope(namespace) }
+    }
+
     /// The refusal of a plugin: 403, as all of upstream's.
     pub fn forbidden(&self, why: &str) -> Status {
         let named = &self.info.resource;

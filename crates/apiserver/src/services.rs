@@ -2,7 +2,7 @@
 
 use apimachinery::{Object, Status};
 use futures::future::BoxFuture;
-use kubernetes_api::services::{Book, Ranges};
+use kubernetes_api::services::{Book, Ranges, takes_more};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -29,6 +29,12 @@ impl Default for ServiceAddresses {
     }
 }
 
+/// Any address or port may belong to a service that cannot be read.
+fn refusal(unknown: &Status) -> Status {
+    let why = unknown.message.trim_start_matches("Internal error occurred: ");
+    Status::internal(format!("failed to allocate addresses or node ports, because which are free is unknown: {why}"))
+}
+
 impl Admission for ServiceAddresses {
     fn concerns(&self, group: &str, plural: &str) -> bool {
         group.is_empty() && plural == "services"
@@ -37,10 +43,16 @@ impl Admission for ServiceAddresses {
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
         let named = &request.info.resource;
         let service = named.group.is_empty() && named.plural == "services" && request.subresource.is_empty();
+        let unknown = request.all_known(&self.place, None).err();
         let outcome = match &mut request.object {
             Some(object) if service && request.operation != Operation::Delete => {
                 let now = request.now.timestamp().as_second();
-                self.book.lock().assign(request.key, object, now, request.dry_run)
+                let dry_run = request.dry_run || unknown.is_some();
+                let assigned = self.book.lock().assign(request.key, object, now, dry_run);
+                match unknown {
+                    Some(unknown) if takes_more(request.old, object) => assigned.and(Err(refusal(&unknown))),
+                    _ => assigned,
+                }
             }
             _ => Ok(()),
         };

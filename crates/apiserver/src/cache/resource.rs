@@ -185,6 +185,11 @@ impl ResourceCache {
         }
     }
 
+    /// Fails if the stored value of an object of a namespace (`None`: any) cannot be read.
+    pub(crate) fn check_scope(&self, namespace: Option<&str>) -> Result<(), Status> {
+        self.state.read().unreadable.check_scope(&self.place, namespace)
+    }
+
     /// Up to `limit` (0: all) objects of a namespace (`None`: all) after a key, in storage order, that `keep` accepts;
     /// how many accepted ones remain; and the newest change among all objects. A list is the state at that revision or at
     /// the one the caller has waited for, whichever is newer.

@@ -66,6 +66,9 @@ impl Admission for LimitRanger {
         let (true, true, Some(object)) = (looks, request.subresource.is_empty(), request.object.as_deref()) else {
             return done(Ok(()));
         };
+        if let Err(unknown) = self.ranges.check(request, request.key.namespace()) {
+            return done(Err(unknown));
+        }
         let ranges = self.ranges_of(request);
         let wrong = limits::violations(plural, object, &ranges.iter().map(Arc::as_ref).collect::<Vec<_>>());
         done(match &wrong[..] {

@@ -126,6 +126,12 @@ impl Admission for ResourceQuotas {
     }
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        // One that cannot be read counts too.
+        if let (Some(namespace), Operation::Create) = (request.key.namespace(), request.operation)
+            && let Err(unknown) = self.quotas.check(request, Some(namespace))
+        {
+            return Box::pin(std::future::ready(Err(unknown)));
+        }
         let names = self.names(request);
         if names.is_empty() {
             return Box::pin(std::future::ready(Ok(())));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apimachinery::ObjectKey;
+use apimachinery::{ObjectKey, Status};
 use parking_lot::RwLock;
 use serde_json::Value;
 
+use crate::admission::AdmissionRequest;
 use crate::cache::Event;
 use crate::keys;
 
@@ -33,6 +34,11 @@ impl Table {
             (None, Some(object)) => drop(self.objects.write().remove(&object.key())),
             (None, None) => {}
         }
+    }
+
+    /// Fails if the table lacks an object of the namespace, because its stored value cannot be read.
+    pub(super) fn check(&self, request: &AdmissionRequest<'_>, namespace: Option<&str>) -> Result<(), Status> {
+        request.all_known(&self.place, namespace)
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<Value>> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use apimachinery::{ApiResource, ObjectKey};
+use apiserver::admission::Admission;
 use apiserver::authn::Authentication;
 use apiserver::{ApiServer, Authorization, ServerConfig};
 use client::{Client, DeleteOptions, Error, ListOptions, Patch, PatchOptions, WatchOptions};
@@ -15,12 +16,16 @@ use transport::Identity;
 use world::World;
 
 async fn start(dir: &Path) -> (EmbeddedStore, ApiServer, Client) {
+    start_with(dir, Vec::new()).await
+}
+
+async fn start_with(dir: &Path, admission: Vec<Arc<dyn Admission>>) -> (EmbeddedStore, ApiServer, Client) {
     let store = EmbeddedStore::open(dir, Options::default()).await.expect("a store");
     let server = ApiServer::start(ServerConfig {
         store: Arc::new(store.clone()),
         world: World::system(),
         resources: kubernetes_api::resources(),
-        admission: Vec::new(),
+        admission,
         authentication: Box::new(|_| Authentication::default()),
         authorization: Authorization::Rbac,
         routes: Vec::new(),
@@ -107,4 +112,80 @@ async fn a_damaged_object_is_unknown_and_not_absent() {
     assert!(String::from_utf8_lossy(&body).contains("[-]storage-integrity failed"), "{body:?}");
     assert_eq!(store.damages().len(), 1);
     server.shutdown();
+}
+
+/// A server with all plugins, on a store in which one object is damaged.
+async fn damaged(
+    dir: &Path,
+    object: (&ApiResource, serde_json::Value),
+    others: &[(&ApiResource, serde_json::Value)],
+) -> Client {
+    let plugins = || {
+        apiserver::plugins::built_in(Default::default(), &World::system(), &Default::default()).expect("the plugins")
+    };
+    let (store, server, client) = start_with(dir, plugins()).await;
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    for namespace in ["default", "other"] {
+        client.create(&namespaces, &json!({"metadata": {"name": namespace}})).await.expect("a namespace");
+    }
+    for (resource, object) in std::iter::once(&object).chain(others) {
+        client.create(resource, object).await.unwrap_or_else(|error| panic!("{object}: {error}"));
+    }
+    server.shutdown();
+    store.close().await.expect("closed");
+    damage(dir, "needle");
+    start_with(dir, plugins()).await.2
+}
+
+#[tokio::test]
+async fn no_address_is_given_out_while_a_service_cannot_be_read() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let services = ApiResource::namespaced("", "v1", "Service", "services");
+    let service = |name: &str, note: &str, mut spec: serde_json::Value| {
+        spec["ports"] = json!([{"port": 80}]);
+        json!({"metadata": {"name": name, "namespace": "default", "annotations": {"note": note}}, "spec": spec})
+    };
+    let lost = service("lost", "needle", json!({}));
+    let client = damaged(dir.path(), (&services, lost), &[(&services, service("kept", "", json!({})))]).await;
+    for (what, spec) in [("any", json!({})), ("a certain one", json!({"clusterIP": "10.96.1.1"}))] {
+        let refused = client.create(&services, &service("new", "", spec)).await.expect_err(what);
+        let (code, message) = status(refused);
+        assert_eq!(code, 500, "{what}: {message}");
+        for part in ["which are free is unknown", "services \"lost\" in namespace \"default\"", "backup"] {
+            assert!(message.contains(part), "{what}: {message}");
+        }
+    }
+    // What takes no address goes on, and so does what has one.
+    client.create(&services, &service("headless", "", json!({"clusterIP": "None"}))).await.expect("a headless service");
+    let key = ObjectKey::namespaced("default", "kept");
+    let patch = async |spec| {
+        client.patch(&services, &key, &Patch::Merge(json!({"spec": spec})), &PatchOptions::default()).await
+    };
+    patch(json!({"selector": {"app": "a"}})).await.expect("another selector");
+    patch(json!({"type": "NodePort"})).await.expect_err("it would take a port");
+}
+
+#[tokio::test]
+async fn nothing_is_admitted_by_rules_of_which_one_cannot_be_read() {
+    for (resource, spec) in [
+        (ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas"), json!({"hard": {"configmaps": "1"}})),
+        (
+            ApiResource::namespaced("", "v1", "LimitRange", "limitranges"),
+            json!({"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "1Gi"}}]}),
+        ),
+    ] {
+        let dir = tempfile::tempdir().expect("a directory");
+        let rule = json!({"metadata": {"name": "lost", "namespace": "default", "annotations": {"note": "needle"}},
+            "spec": spec});
+        let client = damaged(dir.path(), (&resource, rule), &[]).await;
+        let claims = ApiResource::namespaced("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims");
+        let claim = |namespace: &str| {
+            json!({"metadata": {"name": "a", "namespace": namespace}, "spec": {"accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "2Gi"}}}})
+        };
+        let (code, message) = status(client.create(&claims, &claim("default")).await.expect_err("it is refused"));
+        assert_eq!(code, 500, "{message}");
+        assert!(message.contains("\"lost\" in namespace \"default\" cannot be read"), "{message}");
+        client.create(&claims, &claim("other")).await.expect("another namespace");
+    }
 }

@@ -238,6 +238,14 @@ fn no_ports() -> Status {
     Status::internal("failed to allocate a nodePort: range is full")
 }
 
+/// Whether a service holds an address or port that it did not hold before.
+pub fn takes_more(before: Option<&Value>, after: &Value) -> bool {
+    let (had_addresses, had_ports) = before.map(held).unwrap_or_default();
+    let (addresses, ports) = held(after);
+    addresses.iter().any(|address| !had_addresses.contains(address))
+        || ports.iter().any(|port| !had_ports.contains(port))
+}
+
 /// The addresses and ports a service holds.
 fn held(service: &Value) -> (Vec<IpAddr>, Vec<u16>) {
     let spec = &service["spec"];

@@ -41,6 +41,23 @@ fn addresses_are_given_once_and_come_back() {
 }
 
 #[test]
+fn a_service_takes_more_if_it_holds_what_it_did_not_hold() {
+    let service = |ips: &[&str], port: Option<u16>| json!({"spec": {"clusterIPs": ips, "ports": [{"nodePort": port}]}});
+    let one = service(&["10.0.0.1"], None);
+    for (what, before, after, expected) in [
+        ("new, with an address", None, one.clone(), true),
+        ("new, without", None, service(&["None"], None), false),
+        ("the same", Some(one.clone()), one.clone(), false),
+        ("another family", Some(one.clone()), service(&["10.0.0.1", "fd00::1"], None), true),
+        ("another address", Some(one.clone()), service(&["10.0.0.2"], None), true),
+        ("a port", Some(one.clone()), service(&["10.0.0.1"], Some(30000)), true),
+        ("less", Some(service(&["10.0.0.1"], Some(30000))), one, false),
+    ] {
+        assert_eq!(takes_more(before.as_ref(), &after), expected, "{what}");
+    }
+}
+
+#[test]
 fn addresses_can_be_asked_for() {
     let mut book = book("10.0.0.0/24", None);
     let asked = json!({"type": "ClusterIP", "clusterIP": "10.0.0.5"});
