@@ -219,10 +219,12 @@ impl Connection {
                 let http2 = request.version() == http::Version::HTTP_2;
                 let only = (!http2).then(|| Arc::clone(&only));
                 is_http1.fetch_or(!http2, Relaxed);
-                // Boxed, because the compiler cannot see through the body's trait object otherwise.
+                let (request, left) = unread::watched(request);
                 let answer = service.oneshot(incoming(request, peer, wire.clone()));
+                // Boxed, because the compiler cannot see through the body's trait object otherwise.
                 answer
-                    .map_ok(move |response| {
+                    .map_ok(move |mut response| {
+                        unread::close_after_refusal(left.as_deref(), &mut response);
                         metered::response(response, only.unwrap_or_else(stalled::stream), &wire, http2)
                     })
                     .boxed()
@@ -281,12 +283,8 @@ impl Connection {
 }
 
 /// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
-fn incoming(request: http::Request<Incoming>, peer: Peer, wire: Wire) -> Request {
-    let is_http2 = request.version() == http::Version::HTTP_2;
-    let mut request = request.map(|body| match is_http2 {
-        true => unread::Unread::new(body).boxed_unsync(),
-        false => body.map_err(|error| Box::new(error) as BoxError).boxed_unsync(),
-    });
+fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire) -> Request {
+    let mut request = request.map(BodyExt::boxed_unsync);
     let extensions = request.extensions_mut();
     extensions.insert(peer);
     extensions.insert(wire);

@@ -1,26 +1,55 @@
-//! Request bodies that nobody read to their end, as when a path is not served. Over HTTP/2 the stream would be reset with the
-//! answer, and clients that are still sending (curl is one) then lose the answer too; so what is left is read and thrown
-//! away, within bounds. Over HTTP/1.1 the connection takes care of that itself.
+//! Request bodies that nothing read to their end, as when a path is not served or the user is not known. Clients that are still
+//! sending (curl over HTTP/2, Python over HTTP/1.1) lose an answer that comes with a reset, so the rest is read and thrown away,
+//! within bounds.
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CONNECTION, EXPECT};
+use http::{HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use transport::BoxError;
+use transport::{BoxError, Response};
 
-/// Bytes read for nothing: what fits into the window a client may fill without being asked.
+/// Bytes read for nothing over HTTP/2: what fits into the window a client may fill without a window update.
 const MOST: usize = 64 * 1024;
+/// Over HTTP/1.1 there is no window, and the kernel resets a connection that is closed with unread bytes: an object at the
+/// bound on bodies (3 MiB) and what is around it.
+const MOST_HTTP1: usize = 4 * 1024 * 1024;
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// The body of a request over HTTP/2.
-pub(super) struct Unread(Option<Incoming>);
+/// The body of a request.
+pub(super) struct Unread {
+    body: Option<Incoming>,
+    most: usize,
+    /// Set when the body is dropped before its end.
+    left: Option<Arc<AtomicBool>>,
+}
 
-impl Unread {
-    pub(super) fn new(body: Incoming) -> Self {
-        Self(Some(body))
+/// The body of `request`, and over HTTP/1.1, if it has one, where to see that it was not read to its end.
+pub(super) fn watched(request: http::Request<Incoming>) -> (http::Request<Unread>, Option<Arc<AtomicBool>>) {
+    let is_http2 = request.version() == http::Version::HTTP_2;
+    let left = (!is_http2 && !request.body().is_end_stream()).then(Arc::<AtomicBool>::default);
+    let most = match is_http2 {
+        true => MOST,
+        // Reading would ask the client to begin.
+        false if request.headers().contains_key(EXPECT) => 0,
+        false => MOST_HTTP1,
+    };
+    let watch = left.clone();
+    (request.map(|body| Unread { body: Some(body), most, left }), watch)
+}
+
+/// Adds `Connection: close` to an early refusal. Requests after it would wait for the rest of the body.
+pub(super) fn close_after_refusal(left: Option<&AtomicBool>, response: &mut Response) {
+    let is_refusal =
+        [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::PAYLOAD_TOO_LARGE].contains(&response.status());
+    if is_refusal && left.is_some_and(|left| left.load(Ordering::Acquire)) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
@@ -29,32 +58,36 @@ impl Body for Unread {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut self.0 {
+        match &mut self.body {
             Some(body) => Pin::new(body).poll_frame(context).map_err(Into::into),
             None => Poll::Ready(None),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.as_ref().is_none_or(Body::is_end_stream)
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.as_ref().map_or_else(SizeHint::default, Body::size_hint)
+        self.body.as_ref().map_or_else(SizeHint::default, Body::size_hint)
     }
 }
 
 impl Drop for Unread {
     fn drop(&mut self) {
-        let Some(body) = self.0.take().filter(|body| !body.is_end_stream()) else { return };
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(tokio::time::timeout(LONGEST, discard(body)));
+        let Some(body) = self.body.take().filter(|body| !body.is_end_stream()) else { return };
+        if let Some(left) = &self.left {
+            left.store(true, Ordering::Release);
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current()
+            && self.most > 0
+        {
+            runtime.spawn(tokio::time::timeout(LONGEST, discard(body, self.most)));
         }
     }
 }
 
-async fn discard(mut body: Incoming) {
-    let mut left = MOST;
+async fn discard(mut body: Incoming, mut left: usize) {
     while let Some(Ok(frame)) = body.frame().await {
         left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
         if left == 0 {

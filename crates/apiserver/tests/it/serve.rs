@@ -67,6 +67,54 @@ async fn plain_http_has_no_identity() {
     task.await.expect("no panic");
 }
 
+/// Answers with the code in the path, before it has read anything of the body.
+fn early() -> ApiService {
+    let answer = |request: Request| async move {
+        let code = request.uri().path().trim_start_matches('/').parse::<u16>().expect("a code");
+        let mut response = Response::new(full("refused"));
+        *response.status_mut() = http::StatusCode::from_u16(code).expect("a code");
+        Ok::<_, Infallible>(response)
+    };
+    ApiService::new(tower::service_fn(answer))
+}
+
+/// Clients that send the whole body before they read lose an answer that comes with a reset of the connection.
+#[tokio::test]
+async fn early_refusals_over_http_1_are_read_to_their_end() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("address");
+    let shutdown = CancellationToken::new();
+    let task = tokio::spawn(serve::serve(listener, None, early(), Limits::default(), shutdown.clone()));
+    for (code, length, expect, closes) in [
+        (401, 3 << 20, "", true),
+        (403, 3 << 20, "", true),
+        (413, 3 << 20, "", true),
+        (403, 0, "", false),
+        (404, 1 << 20, "", false),
+        (401, 0, "Content-Length: 9\r\nExpect: 100-continue\r\n", true),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("connected");
+        let announced = if expect.is_empty() { format!("Content-Length: {length}\r\n") } else { expect.to_owned() };
+        let head = format!("POST /{code} HTTP/1.1\r\nHost: x\r\n{announced}\r\n");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        stream.write_all(&vec![b'x'; length]).await.unwrap_or_else(|error| panic!("{code}: {error}"));
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"refused") {
+            let read = stream.read_buf(&mut answer).await.unwrap_or_else(|error| panic!("{code}: {error}"));
+            assert_ne!(read, 0, "{code}: {}", String::from_utf8_lossy(&answer));
+        }
+        let text = String::from_utf8_lossy(&answer).to_ascii_lowercase();
+        assert!(text.starts_with(&format!("http/1.1 {code} ")), "{text}");
+        assert_eq!(text.contains("connection: close\r\n"), closes, "{text}");
+        if closes {
+            assert_eq!(stream.read_buf(&mut answer).await.expect("an orderly end"), 0, "{code}");
+        }
+    }
+    shutdown.cancel();
+    task.await.expect("no panic");
+}
+
 /// Curl loses an answer that comes with a reset of the stream it is still sending on.
 #[tokio::test]
 async fn an_answer_survives_a_body_nobody_reads() {
