@@ -26,7 +26,7 @@ pub const LAYERS: &[Layer] = &[
     pure("kubernetes-api", &["apimachinery"]),
     pure("karmada-api", &["apimachinery", "apiextensions"]),
     pure("interpreter", &["apimachinery", "karmada-api"]),
-    pure("propagation", &["apimachinery", "karmada-api", "interpreter"]),
+    pure("propagation", &["apimachinery", "apiextensions", "karmada-api", "interpreter"]),
     pure("scheduling", &["apimachinery", "karmada-api", "interpreter", "propagation"]),
     shell("world", &[]),
     shell("pki", &["world"]),

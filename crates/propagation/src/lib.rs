@@ -10,6 +10,7 @@ pub mod cluster_status;
 pub mod deletion;
 pub mod dependencies;
 pub mod division;
+pub mod failover;
 pub mod identity;
 pub mod namespaces;
 pub mod overrides;

@@ -1,0 +1,268 @@
+//! Application failover: copies that stay unhealthy in a cluster that is well leave it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use karmada_api::constants::evictions;
+use karmada_api::policy::v1alpha1::{ApplicationFailoverBehavior, PurgeMode};
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec, ResourceHealth};
+
+use super::{clusters_of, leave, state};
+
+/// The default of `decisionConditions.tolerationSeconds`.
+const TOLERATION: i32 = 300;
+
+/// Since when the copy in a cluster has been seen unhealthy.
+pub type Sightings = BTreeMap<String, Timestamp>;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decision {
+    pub seen: Sightings,
+    /// The clusters whose copies have been unhealthy for too long.
+    pub due: Vec<String>,
+    /// When the next one is, if nothing changes.
+    pub next: Option<Duration>,
+}
+
+/// What the policy of a binding wants; `None` where application failover is not set or cannot work.
+pub fn behavior(binding: &Binding) -> Option<&ApplicationFailoverBehavior> {
+    let behavior = binding.spec.failover.as_ref()?.application.as_ref()?;
+    (binding.scope == Scope::Cluster || binding.spec.propagate_deps).then_some(behavior)
+}
+
+/// A copy counts as unhealthy only where its cluster is ready and says so: unknown health is no failure.
+pub fn decide(
+    binding: &Binding,
+    behavior: &ApplicationFailoverBehavior,
+    seen: &Sightings,
+    now: Timestamp,
+    is_ready: &dyn Fn(&str) -> bool,
+) -> Decision {
+    let toleration = behavior.decision_conditions.toleration_seconds.unwrap_or(TOLERATION).max(0);
+    let toleration = SignedDuration::from_secs(i64::from(toleration));
+    let mut decision = Decision::default();
+    let is_leaving = |cluster: &str| binding.spec.graceful_eviction_tasks.iter().any(|it| it.from_cluster == cluster);
+    for item in &binding.status.aggregated_status {
+        let cluster = &item.cluster_name;
+        let is_target = binding.spec.clusters.iter().any(|target| target.name == *cluster);
+        let fails = item.health == Some(ResourceHealth::Unhealthy) && is_ready(cluster);
+        if !fails || !is_target || is_leaving(cluster) {
+            continue;
+        }
+        let since = seen.get(cluster).copied().unwrap_or(now);
+        decision.seen.insert(cluster.clone(), since);
+        match Duration::try_from(toleration - now.duration_since(since)) {
+            Ok(left) if !left.is_zero() => {
+                decision.next = Some(decision.next.map_or(left, |next| next.min(left)));
+            }
+            _ => decision.due.push(cluster.clone()),
+        }
+    }
+    decision
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The gate GracefulEviction.
+    pub gracefully: bool,
+    /// The gate StatefulFailoverInjection.
+    pub keeps_state: bool,
+}
+
+/// Why a copy that is due stays where it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error(
+        "purgeMode Gracefully needs the feature gate GracefulEviction, which is off; \
+         open it, or set failover.application.purgeMode to Directly or Never"
+    )]
+    NotGracefully,
+    #[error(transparent)]
+    State(#[from] state::Error),
+}
+
+/// The spec of a binding whose due copies leave.
+///
+/// # Errors
+/// A copy cannot leave as its policy requires; none does then.
+pub fn evicted(
+    binding: &Binding,
+    behavior: &ApplicationFailoverBehavior,
+    decision: &Decision,
+    now: Timestamp,
+    options: Options,
+) -> Result<ResourceBindingSpec, Refusal> {
+    let mode = behavior.purge_mode.unwrap_or_default();
+    if mode == PurgeMode::Gracefully && !options.gracefully {
+        return Err(Refusal::NotGracefully);
+    }
+    let rules = behavior.state_preservation.as_ref().map(|state| &*state.rules);
+    let rules = rules.filter(|rules| options.keeps_state && !rules.is_empty());
+    let mut spec = binding.spec.clone();
+    for cluster in &decision.due {
+        let mut task = GracefulEvictionTask {
+            from_cluster: cluster.clone(),
+            purge_mode: Some(mode),
+            reason: evictions::APPLICATION_FAILURE.to_owned(),
+            producer: producer(binding.scope).to_owned(),
+            message: message(cluster, decision.seen.get(cluster).copied().unwrap_or(now)),
+            ..GracefulEvictionTask::default()
+        };
+        match mode {
+            PurgeMode::Gracefully => task.grace_period_seconds = behavior.grace_period_seconds,
+            PurgeMode::Never => task.suppress_deletion = Some(true),
+            PurgeMode::Directly => {}
+        }
+        if let Some(rules) = rules {
+            task.preserved_label_state = state::preserved(binding, cluster, rules)?;
+            task.clusters_before_failover = clusters_of(&binding.spec);
+        }
+        leave(&mut spec, task);
+    }
+    Ok(spec)
+}
+
+/// The name of the controller, by which its tasks and events are known.
+pub fn producer(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Namespaced => evictions::BY_BINDING_FAILOVER,
+        Scope::Cluster => evictions::BY_CLUSTER_BINDING_FAILOVER,
+    }
+}
+
+fn message(cluster: &str, since: Timestamp) -> String {
+    format!("unhealthy in cluster {cluster} since {}", apimachinery::meta::Time::new(since))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::tests::binding;
+    use super::*;
+
+    fn failing(failover: Value) -> Binding {
+        let failover = json!({"application": failover});
+        let clusters = json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]);
+        let items = json!([{"clusterName": "m1", "health": "Unhealthy", "status": {"n": 3}}, {"clusterName": "m2", "health": "Healthy"}]);
+        binding(
+            json!({"clusters": clusters, "failover": failover, "propagateDeps": true}),
+            json!({"aggregatedStatus": items}),
+        )
+    }
+
+    #[test]
+    fn who_is_due() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let tolerated = |seconds: i64| json!({"decisionConditions": {"tolerationSeconds": seconds}});
+        for (name, health, ready, tasks, seconds, seen, expected) in [
+            ("seen first", "Unhealthy", true, json!([]), json!(60), None, "since 00:10:00, next 60s"),
+            ("at once", "Unhealthy", true, json!([]), json!(0), None, "since 00:10:00, due"),
+            ("still tolerated", "Unhealthy", true, json!([]), json!(60), Some("00:09:10"), "since 00:09:10, next 10s"),
+            ("over", "Unhealthy", true, json!([]), json!(60), Some("00:09:00"), "since 00:09:00, due"),
+            (
+                "by default",
+                "Unhealthy",
+                true,
+                json!([]),
+                Value::Null,
+                Some("00:09:00"),
+                "since 00:09:00, next 240s",
+            ),
+            ("well again", "Healthy", true, json!([]), json!(60), Some("00:00:00"), ""),
+            ("unknown is no failure", "Unknown", true, json!([]), json!(60), Some("00:00:00"), ""),
+            ("an old report", "Unhealthy", false, json!([]), json!(60), Some("00:00:00"), ""),
+            ("leaving", "Unhealthy", true, json!([{"fromCluster": "m1"}]), json!(60), Some("00:00:00"), ""),
+        ] {
+            let mut behavior = tolerated(0);
+            behavior["decisionConditions"]["tolerationSeconds"] = seconds;
+            let mut binding = failing(behavior);
+            binding.spec.graceful_eviction_tasks = serde_json::from_value(tasks).unwrap();
+            binding.status.aggregated_status[0].health = serde_json::from_value(json!(health)).unwrap();
+            let time = |time: &str| format!("2026-01-01T{time}Z").parse::<Timestamp>().unwrap();
+            let before: Sightings = seen.map(|at| ("m1".to_owned(), time(at))).into_iter().collect();
+            let found = decide(&binding, self::behavior(&binding).unwrap(), &before, now, &|_| ready);
+            let mut texts: Vec<String> =
+                found.seen.values().map(|since| format!("since {}", since.strftime("%H:%M:%S"))).collect();
+            texts.extend(found.next.map(|next| format!("next {}s", next.as_secs())));
+            texts.extend(found.due.iter().map(|_| "due".to_owned()));
+            assert_eq!(texts.join(", "), expected, "{name}");
+        }
+        let mut elsewhere = failing(tolerated(0));
+        elsewhere.spec.clusters.remove(0);
+        let found = decide(&elsewhere, behavior(&elsewhere).unwrap(), &Sightings::new(), now, &|_| true);
+        assert_eq!(found, Decision::default(), "a copy that dependents need stays");
+        let mut alone = failing(tolerated(0));
+        alone.spec.propagate_deps = false;
+        assert_eq!(behavior(&alone), None);
+        alone.scope = Scope::Cluster;
+        assert!(behavior(&alone).is_some());
+    }
+
+    #[test]
+    fn how_it_leaves() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let rules = json!({"rules": [{"aliasLabelName": "kept", "jsonPath": "{.n}"}]});
+        let state = json!({"preservedLabelState": {"kept": "3"}, "clustersBeforeFailover": ["m1", "m2"]});
+        let all = Options { gracefully: true, keeps_state: true };
+        for (failover, options, expected) in [
+            (json!({"purgeMode": "Directly"}), all, Ok(json!({"purgeMode": "Directly"}))),
+            (json!({"purgeMode": "Never"}), all, Ok(json!({"purgeMode": "Never", "suppressDeletion": true}))),
+            (
+                json!({"gracePeriodSeconds": 90}),
+                all,
+                Ok(json!({"purgeMode": "Gracefully", "gracePeriodSeconds": 90})),
+            ),
+            (
+                json!({"purgeMode": "Gracefully"}),
+                Options { gracefully: false, keeps_state: true },
+                Err(Refusal::NotGracefully),
+            ),
+            (
+                json!({"purgeMode": "Directly", "statePreservation": rules}),
+                Options { gracefully: false, keeps_state: true },
+                Ok({
+                    let mut task = state.clone();
+                    task["purgeMode"] = json!("Directly");
+                    task
+                }),
+            ),
+            (
+                json!({"purgeMode": "Directly", "statePreservation": rules}),
+                Options { gracefully: true, keeps_state: false },
+                Ok(json!({"purgeMode": "Directly"})),
+            ),
+            (
+                json!({"purgeMode": "Directly", "statePreservation": {"rules": [{"aliasLabelName": "kept", "jsonPath": "{.x}"}]}}),
+                all,
+                Err(Refusal::State(state::Error::Missing {
+                    rule: "kept".to_owned(),
+                    path: "{.x}".to_owned(),
+                    cluster: "m1".to_owned(),
+                })),
+            ),
+        ] {
+            let binding = failing(failover.clone());
+            let seen = [("m1".to_owned(), now)].into();
+            let decision = Decision { seen, due: vec!["m1".to_owned()], next: None };
+            let found = evicted(&binding, behavior(&binding).unwrap(), &decision, now, options);
+            let found = found.map(|spec| {
+                assert_eq!(clusters_of(&spec), ["m2"]);
+                let mut task = serde_json::to_value(&spec.graceful_eviction_tasks).unwrap()[0].take();
+                for (field, value) in [
+                    ("fromCluster", json!("m1")),
+                    ("replicas", json!(2)),
+                    ("reason", json!("ApplicationFailure")),
+                    ("producer", json!("resource-binding-application-failover-controller")),
+                    ("message", json!("unhealthy in cluster m1 since 2026-01-01T00:10:00Z")),
+                ] {
+                    assert_eq!(task.as_object_mut().unwrap().remove(field), Some(value));
+                }
+                task
+            });
+            assert_eq!(found, expected, "{failover}");
+        }
+    }
+}

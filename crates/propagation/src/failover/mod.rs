@@ -1,0 +1,88 @@
+//! When a workload leaves a cluster, and when the copy it leaves behind is removed.
+//!
+//! [`by_taint`] and [`application`] decide that a cluster is left: both take the cluster from `spec.clusters` and append an
+//! eviction task, so that the scheduler fills the gap elsewhere. [`graceful`] decides when a task ends, and with it the
+//! old copy. [`state`] reads what the old copy reported for the new one.
+
+pub mod application;
+pub mod by_taint;
+pub mod graceful;
+pub mod state;
+
+use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec};
+
+/// Takes the cluster of `task` from the targets and appends the task, unless the cluster has one. False when the binding
+/// does not target the cluster.
+///
+/// State kept by earlier tasks is dropped: it is older than what the copy that now leaves was started with.
+fn leave(spec: &mut ResourceBindingSpec, mut task: GracefulEvictionTask) -> bool {
+    let Some(at) = spec.clusters.iter().position(|target| target.name == task.from_cluster) else { return false };
+    let target = spec.clusters.remove(at);
+    let tasks = &mut spec.graceful_eviction_tasks;
+    if tasks.iter().any(|it| it.from_cluster == task.from_cluster) {
+        return true;
+    }
+    tasks.iter_mut().for_each(|earlier| earlier.preserved_label_state.clear());
+    task.replicas = Some(target.replicas).filter(|replicas| *replicas > 0);
+    tasks.push(task);
+    true
+}
+
+/// The clusters of a binding before it leaves one of them.
+fn clusters_of(spec: &ResourceBindingSpec) -> Vec<String> {
+    spec.clusters.iter().map(|target| target.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use karmada_api::scope::{Binding, Scope};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    pub(super) fn binding(spec: Value, status: Value) -> Binding {
+        let metadata = json!({"name": "web-deployment", "namespace": "demo", "generation": 4});
+        let wire = json!({"metadata": metadata, "spec": spec, "status": status});
+        Binding::from_value(Scope::Namespaced, &wire).expect("a binding")
+    }
+
+    #[test]
+    fn a_task_takes_the_place_of_a_target() {
+        let task = |cluster: &str| GracefulEvictionTask { from_cluster: cluster.to_owned(), ..Default::default() };
+        for (clusters, tasks, from, left, then) in [
+            (
+                json!([{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}]),
+                json!([]),
+                "m1",
+                Some("m2"),
+                "m1=2",
+            ),
+            (json!([{"name": "m1"}]), json!([]), "m1", Some(""), "m1"),
+            (json!([{"name": "m1"}]), json!([]), "m2", None, ""),
+            // The task that is there stays as it is.
+            (json!([{"name": "m1", "replicas": 2}]), json!([{"fromCluster": "m1"}]), "m1", Some(""), "m1"),
+            // What was kept of m0 is older than the copy in m1.
+            (
+                json!([{"name": "m1", "replicas": 2}]),
+                json!([{"fromCluster": "m0", "preservedLabelState": {"a": "1"}}]),
+                "m1",
+                Some(""),
+                "m0 m1=2",
+            ),
+        ] {
+            let mut spec = binding(json!({"clusters": clusters, "gracefulEvictionTasks": tasks}), json!({})).spec;
+            let is_left = leave(&mut spec, task(from));
+            assert_eq!(is_left.then(|| clusters_of(&spec).join(" ")).as_deref(), left, "{clusters} {from}");
+            let tasks: Vec<String> = spec
+                .graceful_eviction_tasks
+                .iter()
+                .map(|task| {
+                    assert!(task.preserved_label_state.is_empty(), "{clusters} {from}");
+                    let replicas = task.replicas.map(|replicas| format!("={replicas}")).unwrap_or_default();
+                    format!("{}{replicas}", task.from_cluster)
+                })
+                .collect();
+            assert_eq!(tasks.join(" "), then, "{clusters} {from}");
+        }
+    }
+}
