@@ -20,6 +20,7 @@ use world::World;
 use crate::definitions::Definitions;
 use crate::error::{During, Result};
 use crate::execution::Engine;
+use crate::failover::Eviction;
 use crate::gates::Gates;
 use crate::interpreting::Interpreting;
 use crate::journal::{self, Journal};
@@ -46,6 +47,7 @@ pub struct Settings {
     pub gates: Gates,
     pub renewal: Renewal,
     pub monitoring: Monitoring,
+    pub eviction: Eviction,
     /// `--enable-cluster-resource-modeling`: nodes and pods of members are followed and summed up.
     pub sums: bool,
     /// How long several changes of status are collected into one write.
@@ -66,6 +68,7 @@ impl Default for Settings {
             gates: Gates::default(),
             renewal: Renewal::default(),
             monitoring: Monitoring::default(),
+            eviction: Eviction::default(),
             sums: true,
             settle: Duration::from_millis(100),
             metrics: ::metrics::Registry::default(),

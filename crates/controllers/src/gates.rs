@@ -19,8 +19,10 @@ pub struct Gates {
     pub workload_affinity: bool,
     /// `ResourceQuotaEstimate`
     pub resource_quota_estimate: bool,
-    /// `Failover`: taints come and go by ClusterTaintPolicies.
+    /// `Failover`: taints come and go by ClusterTaintPolicies, and NoExecute taints may evict.
     pub failover: bool,
+    /// `GracefulEviction`: application failover may keep the old copy until the new one is healthy.
+    pub graceful_eviction: bool,
     /// `StatefulFailoverInjection`: a copy that takes over from a failed one gets the labels kept of that one.
     pub stateful_failover: bool,
 }
@@ -37,6 +39,7 @@ impl Default for Gates {
             workload_affinity: false,
             resource_quota_estimate: false,
             failover: false,
+            graceful_eviction: true,
             stateful_failover: false,
         }
     }
@@ -62,6 +65,7 @@ mod tests {
             (ours.workload_affinity, gates::WORKLOAD_AFFINITY),
             (ours.resource_quota_estimate, gates::RESOURCE_QUOTA_ESTIMATE),
             (ours.failover, gates::FAILOVER),
+            (ours.graceful_eviction, gates::GRACEFUL_EVICTION),
             (ours.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
         ] {
             assert_eq!(open, upstreams.is_open(name), "{name}");

@@ -13,6 +13,7 @@ mod dependencies;
 mod detector;
 mod error;
 mod execution;
+mod failover;
 mod gates;
 mod identity;
 mod interpreting;
@@ -35,6 +36,7 @@ mod written;
 
 pub use context::{Context, Settings};
 pub use error::Error;
+pub use failover::Eviction;
 pub use gates::Gates;
 pub use lease::{Monitoring, Renewal};
 pub use members::{Connector, Member, MemberError, Members, endpoint_of};

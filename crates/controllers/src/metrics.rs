@@ -86,6 +86,21 @@ pub const POOL_PUTS: Description = Description::counter(
     &["name", "to"],
     "Machines for Lua scripts that were given back: to the pool, or destroyed.",
 );
+pub const EVICTION_DEPTH: Description =
+    Description::gauge("eviction_queue_depth", &["name"], "Evictions by taints that wait for a worker.");
+pub const EVICTION_KINDS: Description = Description::gauge(
+    "eviction_kind_total",
+    &["member_cluster", "resource_kind"],
+    "Evictions by taints that wait for a worker, by cluster and kind of binding.",
+);
+pub const EVICTION_LATENCY: Description = Description::histogram(
+    "eviction_processing_latency_seconds",
+    &["name"],
+    Buckets::Exponential { start: 0.001, factor: 2.0, count: 15 },
+    "Duration of an eviction by taints, without the pause after it.",
+);
+pub const EVICTIONS: Description =
+    Description::counter("eviction_processing_total", &["name", "result"], "Evictions by taints.");
 pub const ALL: &[Description] = &[
     READY,
     NODES,
@@ -108,6 +123,10 @@ pub const ALL: &[Description] = &[
     PREEMPTIONS,
     POOL_GETS,
     POOL_PUTS,
+    EVICTION_DEPTH,
+    EVICTION_KINDS,
+    EVICTION_LATENCY,
+    EVICTIONS,
 ];
 
 /// Families that go with a member.
@@ -137,6 +156,8 @@ pub struct Metrics {
     pub deletes: Counters,
     pub preemptions: Counters,
     pub sync_status: Histograms,
+    pub eviction_latency: Histograms,
+    pub evictions: Counters,
     clusters: Vec<Gauges>,
 }
 
@@ -158,6 +179,8 @@ impl Metrics {
             deletes: registry.counters(&DELETES),
             preemptions: registry.counters(&PREEMPTIONS),
             sync_status: registry.histograms(&SYNC_STATUS),
+            eviction_latency: registry.histograms(&EVICTION_LATENCY),
+            evictions: registry.counters(&EVICTIONS),
             clusters: OF_CLUSTERS.iter().map(|family| registry.gauges(family)).collect(),
             registry,
         }

@@ -114,6 +114,28 @@ pub static CONTROLLERS: &[Controller] = &[
         start: |context| Box::pin(crate::taint_policies::run(context)),
     },
     Controller {
+        // Part of `cluster` upstream, too. Rests unless the gate `Failover` and the flags for it are on.
+        name: "cluster",
+        watches: &["clusters", BINDINGS],
+        writes: &["eviction tasks of bindings"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::failover::run_taint_manager(context)),
+    },
+    Controller {
+        name: "gracefulEviction",
+        watches: &[BINDINGS, "clusters"],
+        writes: &["eviction tasks of bindings"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::failover::run_graceful(context)),
+    },
+    Controller {
+        name: "applicationFailover",
+        watches: &[BINDINGS, "clusters"],
+        writes: &["eviction tasks of bindings"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::failover::run_application(context)),
+    },
+    Controller {
         name: "hpaScaleTargetMarker",
         watches: &["horizontalpodautoscalers"],
         writes: &["labels of what they scale"],

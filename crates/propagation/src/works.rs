@@ -192,11 +192,11 @@ fn render_one(
     Ok(Rendered { cluster: target.name.clone(), work, applied })
 }
 
-/// Labels kept from a failed copy, for the one cluster that takes over from a direct purge.
+/// Labels kept from the copy that left last, for the one cluster that takes over. A cluster that had a copy before has a
+/// newer state of its own.
 fn inject_preserved_state(binding: &Binding, target: &TargetCluster, object: &mut Value) {
     let Some(task) = binding.spec.graceful_eviction_tasks.last() else { return };
-    let takes_over =
-        task.purge_mode == Some(PurgeMode::Directly) && !task.clusters_before_failover.contains(&target.name);
+    let takes_over = !task.clusters_before_failover.contains(&target.name);
     if takes_over && !task.preserved_label_state.is_empty() {
         let state = task.preserved_label_state.iter().map(|(key, value)| (key.clone(), json!(value)));
         metadata_map(object, "labels").extend(state);
@@ -421,14 +421,17 @@ mod tests {
             json!({"fromCluster": "m9", "purgeMode": purge, "clustersBeforeFailover": before,
                 "preservedLabelState": {"kept": "3"}})
         };
+        let later = json!({"fromCluster": "m8", "purgeMode": "Never"});
         let (direct, required) =
             (task("Directly", json!(["m9"])), json!([{"name": "x", "clusters": [{"name": "m2"}]}]));
         for (clusters, required_by, tasks, expected) in [
             (json!([{"name": "m1"}]), json!([]), vec![direct.clone()], json!("3")),
             (json!([{"name": "m1"}]), json!([]), vec![task("Directly", Value::Null)], json!("3")),
             (json!([{"name": "m1"}]), json!([]), vec![task("Directly", json!(["m1"]))], Value::Null),
-            (json!([{"name": "m1"}]), json!([]), vec![task("Gracefully", json!([]))], Value::Null),
-            (json!([{"name": "m1"}]), json!([]), vec![direct.clone(), task("Never", json!([]))], Value::Null),
+            (json!([{"name": "m1"}]), json!([]), vec![task("Gracefully", json!([]))], json!("3")),
+            (json!([{"name": "m1"}]), json!([]), vec![task("Never", json!(["m9"]))], json!("3")),
+            (json!([{"name": "m1"}]), json!([]), vec![task("Gracefully", json!(["m1"]))], Value::Null),
+            (json!([{"name": "m1"}]), json!([]), vec![direct.clone(), later], Value::Null),
             (json!([{"name": "m1"}, {"name": "m2"}]), json!([]), vec![direct.clone()], Value::Null),
             (json!([{"name": "m1"}]), required, vec![direct], Value::Null),
         ] {

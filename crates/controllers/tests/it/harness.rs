@@ -298,7 +298,17 @@ impl Plane {
 
     /// Waits up to five virtual minutes for `condition`.
     pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, condition: impl Fn() -> F) -> T {
-        for _ in 0..3_000 {
+        self.until_within(Duration::from_secs(300), what, condition).await
+    }
+
+    /// Waits for `condition` up to a virtual time.
+    pub async fn until_within<T, F: Future<Output = Option<T>>>(
+        &self,
+        limit: Duration,
+        what: &str,
+        condition: impl Fn() -> F,
+    ) -> T {
+        for _ in 0..limit.as_millis() / 100 {
             if let Some(found) = condition().await {
                 return found;
             }

@@ -4,6 +4,7 @@ mod by_hand;
 mod clusters;
 mod dependencies;
 mod evictions;
+mod failover;
 mod failures;
 mod harness;
 mod identities;

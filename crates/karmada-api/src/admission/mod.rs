@@ -89,6 +89,10 @@ pub struct Options {
     pub workload_affinity: bool,
     /// Feature gate Failover.
     pub failover: bool,
+    /// NoExecute taints evict, as far as this process knows: of the flags of the controller manager only `karmada up` does.
+    pub no_execute_eviction: bool,
+    /// Feature gate StatefulFailoverInjection.
+    pub stateful_failover: bool,
     /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every text.
     pub compile_script: Option<CompileScript>,
 }

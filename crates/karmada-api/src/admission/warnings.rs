@@ -99,19 +99,35 @@ pub static WARNINGS: &[Row] = &[
         &["Remedy"],
         "its actions are written to the status of clusters, but this version does not carry them out",
     ),
-    field(
-        POLICY,
-        PROPAGATION,
-        "spec.failover.application",
-        "this version does not move applications that are unhealthy",
-        |object, _| !object["spec"]["failover"]["application"].is_null(),
+    gated(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.failover.cluster",
+            "it has an effect only with the feature gate Failover=true and the flag --enable-no-execute-taint-eviction",
+            |object, options| !object["spec"]["failover"]["cluster"].is_null() && !options.no_execute_eviction,
+        ),
+        gates::FAILOVER,
     ),
-    field(
-        POLICY,
-        PROPAGATION,
-        "spec.failover.cluster",
-        "this version does not move applications away from clusters that fail; change the placement to move them",
-        |object, _| !object["spec"]["failover"]["cluster"].is_null(),
+    gated(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.failover.application.statePreservation",
+            "state is carried over only with the feature gate StatefulFailoverInjection=true",
+            |object, options| preserves(object, "application") && !options.stateful_failover,
+        ),
+        gates::STATEFUL_FAILOVER_INJECTION,
+    ),
+    gated(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.failover.cluster.statePreservation",
+            "state is carried over only with the feature gate StatefulFailoverInjection=true",
+            |object, options| preserves(object, "cluster") && !options.stateful_failover,
+        ),
+        gates::STATEFUL_FAILOVER_INJECTION,
     ),
     gated(
         field(
@@ -148,8 +164,10 @@ pub static WARNINGS: &[Row] = &[
         POLICY,
         &["ClusterTaintPolicy"],
         "spec.taints",
-        "this version does not evict workloads because of the effect NoExecute; it keeps new ones away",
-        |object, options| options.failover && evicts(&object["spec"]["taints"]),
+        "NoExecute evicts workloads only with the flag --enable-no-execute-taint-eviction; it keeps new ones away",
+        |object, options| {
+            options.failover && !options.no_execute_eviction && evicts(&object["spec"]["taints"])
+        },
     ),
     gated(
         field(
@@ -168,12 +186,16 @@ pub static WARNINGS: &[Row] = &[
         "this version creates no ResourceQuotas in the clusters; propagate ResourceQuotas with a PropagationPolicy instead",
         |object, _| !is_empty(&object["spec"]["staticAssignments"]),
     ),
-    field(
-        "cluster.karmada.io",
-        &["Cluster"],
-        "spec.taints",
-        "this version does not evict workloads because of the effect NoExecute; it keeps new ones away",
-        |object, _| evicts(&object["spec"]["taints"]),
+    gated(
+        field(
+            "cluster.karmada.io",
+            &["Cluster"],
+            "spec.taints",
+            "NoExecute evicts workloads only with the feature gate Failover=true and the flag \
+             --enable-no-execute-taint-eviction; it keeps new ones away",
+            |object, options| !options.no_execute_eviction && evicts(&object["spec"]["taints"]),
+        ),
+        gates::FAILOVER,
     ),
     field(
         "search.karmada.io",
@@ -210,6 +232,10 @@ pub static WARNINGS: &[Row] = &[
         "this API server does not limit requests by priority and fairness",
     )),
 ];
+
+fn preserves(policy: &Value, on: &str) -> bool {
+    !policy["spec"]["failover"][on]["statePreservation"].is_null()
+}
 
 fn evicts(taints: &Value) -> bool {
     taints.as_array().into_iter().flatten().any(|taint| taint["effect"] == crate::constants::taints::NO_EXECUTE)
@@ -264,6 +290,8 @@ mod tests {
         preemption: true,
         workload_affinity: true,
         failover: true,
+        no_execute_eviction: true,
+        stateful_failover: true,
         quota_enforcement: true,
         allow_no_execute_taint_policy: false,
         multiple_pod_templates: false,
@@ -286,19 +314,20 @@ mod tests {
             ("apps.karmada.io", "WorkloadRebalancer", json!({}), "WorkloadRebalancer", "WorkloadRebalancer"),
             ("remedy.karmada.io", "Remedy", json!({}), "Remedy", "Remedy"),
             (POLICY, "PropagationPolicy", json!({"failover": {}, "preemption": "Never"}), "", ""),
+            (POLICY, "PropagationPolicy", json!({"failover": {"application": {}}}), "", ""),
             (
                 POLICY,
                 "PropagationPolicy",
-                json!({"failover": {"application": {}}}),
-                "spec.failover.application",
-                "spec.failover.application",
+                json!({"failover": {"application": {"statePreservation": {}}}}),
+                "spec.failover.application.statePreservation",
+                "",
             ),
             (
                 POLICY,
                 "ClusterPropagationPolicy",
-                json!({"failover": {"cluster": {}}, "preemption": "Always"}),
-                "spec.failover.cluster spec.preemption",
-                "spec.failover.cluster",
+                json!({"failover": {"cluster": {"statePreservation": {}}}, "preemption": "Always"}),
+                "spec.failover.cluster spec.failover.cluster.statePreservation spec.preemption",
+                "",
             ),
             (
                 POLICY,
@@ -308,7 +337,7 @@ mod tests {
                 "",
             ),
             (POLICY, "OverridePolicy", json!({}), "", ""),
-            (POLICY, "ClusterTaintPolicy", evicting.clone(), "ClusterTaintPolicy", "spec.taints"),
+            (POLICY, "ClusterTaintPolicy", evicting.clone(), "ClusterTaintPolicy", ""),
             (POLICY, "ClusterTaintPolicy", mild.clone(), "ClusterTaintPolicy", ""),
             (POLICY, "FederatedResourceQuota", json!({"overall": {}, "staticAssignments": []}), "spec.overall", ""),
             (
@@ -318,7 +347,7 @@ mod tests {
                 "spec.overall spec.staticAssignments",
                 "spec.staticAssignments",
             ),
-            ("cluster.karmada.io", "Cluster", evicting, "spec.taints", "spec.taints"),
+            ("cluster.karmada.io", "Cluster", evicting.clone(), "spec.taints", ""),
             ("cluster.karmada.io", "Cluster", mild, "", ""),
             ("search.karmada.io", "ResourceRegistry", json!({}), "", ""),
             (
@@ -337,6 +366,16 @@ mod tests {
             };
             assert_eq!((found(&closed).as_str(), found(&OPEN).as_str()), (with_closed, with_open), "{kind} {spec}");
         }
+        let tainting = json!({ "spec": evicting });
+        let written = Written {
+            group: POLICY,
+            kind: "ClusterTaintPolicy",
+            object: &tainting,
+            old: None,
+            is_ours: false,
+        };
+        let without_flag = warnings(&written, &Options { no_execute_eviction: false, ..OPEN });
+        assert!(without_flag.len() == 1 && without_flag[0].starts_with("spec.taints: "), "{without_flag:?}");
         for (group, kind, spec, expected) in [
             (ADMISSION, "ValidatingWebhookConfiguration", json!(null), 1),
             (ADMISSION, "MutatingAdmissionPolicyBinding", json!({}), 1),

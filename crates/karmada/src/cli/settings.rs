@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use controllers::Skip;
 use karmada_api::gates;
+use karmada_api::policy::v1alpha1::ClusterPurgeMode;
 
 use crate::flags::Given;
 use crate::{components, webhook};
@@ -19,6 +20,8 @@ pub(super) fn admission(given: &Given<'_>) -> anyhow::Result<karmada_api::admiss
         preemption: given.gates.is_open(gates::PROPAGATION_POLICY_PREEMPTION),
         workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
         failover: given.gates.is_open(gates::FAILOVER),
+        no_execute_eviction: given.gates.is_open(gates::FAILOVER) && evicts_by_taints(given)?,
+        stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
         ..Default::default()
     })
 }
@@ -33,6 +36,7 @@ pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Setting
     Ok(controllers::Settings {
         skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
         monitoring: controllers::Monitoring { period, graces },
+        eviction: eviction(given)?,
         ..of_members(given)?
     })
 }
@@ -63,6 +67,7 @@ fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
             workload_affinity: given.gates.is_open(gates::WORKLOAD_AFFINITY),
             resource_quota_estimate: given.gates.is_open(gates::RESOURCE_QUOTA_ESTIMATE),
             failover: given.gates.is_open(gates::FAILOVER),
+            graceful_eviction: given.gates.is_open(gates::GRACEFUL_EVICTION),
             stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
         },
         ..Default::default()
@@ -75,6 +80,28 @@ fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
     }
     settings.member_burst = given.parsed("cluster-api-burst")?;
     Ok(settings)
+}
+
+fn eviction(given: &Given<'_>) -> anyhow::Result<controllers::Eviction> {
+    let by_taints = evicts_by_taints(given)?;
+    let purge_mode = match given.text("no-execute-taint-eviction-purge-mode") {
+        "Directly" => ClusterPurgeMode::Directly,
+        "Gracefully" => ClusterPurgeMode::Gracefully,
+        // Upstream, too, does not read it then.
+        _ if !by_taints => ClusterPurgeMode::Gracefully,
+        other => anyhow::bail!(
+            "--no-execute-taint-eviction-purge-mode: {other:?} is not supported; supported values: Directly, Gracefully"
+        ),
+    };
+    let rate: f64 = given.parsed("resource-eviction-rate")?;
+    anyhow::ensure!(rate >= 0.0, "--resource-eviction-rate must be greater than or equal to 0");
+    Ok(controllers::Eviction { by_taints, purge_mode, rate, grace: given.duration("graceful-eviction-timeout")? })
+}
+
+/// Whether the flags let NoExecute taints evict. A command without these flags does not know; the gate decides there.
+fn evicts_by_taints(given: &Given<'_>) -> anyhow::Result<bool> {
+    let is_known = !given.text("enable-taint-manager").is_empty();
+    Ok(!is_known || (given.is_true("enable-taint-manager")? && given.is_true("enable-no-execute-taint-eviction")?))
 }
 
 fn seconds(given: &Given<'_>, name: &str) -> anyhow::Result<i64> {

@@ -11,7 +11,6 @@ use crate::flags::Given;
 /// Keys of upstream's `--controllers` whose controllers are not here, or are parts of others.
 const ELSEWHERE: &[&str] = &[
     "agentcsrapproving",
-    "applicationFailover",
     "cronFederatedHorizontalPodAutoscaler",
     "endpointSlice",
     "endpointsliceCollect",
@@ -20,7 +19,6 @@ const ELSEWHERE: &[&str] = &[
     "federatedResourceQuotaEnforcement",
     "federatedResourceQuotaStatus",
     "federatedResourceQuotaSync",
-    "gracefulEviction",
     "multiclusterservice",
     "serviceExport",
     "serviceImport",

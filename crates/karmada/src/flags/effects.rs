@@ -20,10 +20,15 @@ pub const EFFECTIVE_IN_UP: &[&str] = &[
     "disable-scheduler-estimator-in-pull-mode",
     "enable-cluster-resource-modeling",
     "enable-empty-workload-propagation",
+    "enable-no-execute-taint-eviction",
     "enable-scheduler-estimator",
+    "enable-taint-manager",
     "feature-gates",
+    "graceful-eviction-timeout",
     "insecure-skip-estimator-verify",
+    "no-execute-taint-eviction-purge-mode",
     "plugins",
+    "resource-eviction-rate",
     "scheduler-estimator-ca-file",
     "scheduler-estimator-cert-file",
     "scheduler-estimator-key-file",
@@ -125,7 +130,10 @@ pub const EFFECTIVE_IN_CONTROLLER_MANAGER: &[&str] = &[
     "cluster-success-threshold",
     "controllers",
     "enable-cluster-resource-modeling",
+    "enable-no-execute-taint-eviction",
+    "enable-taint-manager",
     "feature-gates",
+    "graceful-eviction-timeout",
     "health-probe-bind-address",
     "kube-api-burst",
     "kube-api-qps",
@@ -136,6 +144,8 @@ pub const EFFECTIVE_IN_CONTROLLER_MANAGER: &[&str] = &[
     "leader-elect-resource-namespace",
     "leader-elect-retry-period",
     "metrics-bind-address",
+    "no-execute-taint-eviction-purge-mode",
+    "resource-eviction-rate",
     "skipped-propagating-apis",
     "skipped-propagating-namespaces",
 ];
@@ -286,7 +296,6 @@ pub(super) const HARMLESS: &[(&str, &str, &[&str])] = &[
     ("leader-elect", "false", &["up"]),
     ("metrics-bind-address", "0", &["up"]),
     ("health-probe-bind-address", "0", &["up"]),
-    ("enable-taint-manager", "false", &["up", "controller-manager"]),
     ("profiling", "false", &["aggregated-apiserver", "search", "metrics-adapter"]),
 ];
 
@@ -297,9 +306,7 @@ pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
 /// Gates that change something in upstream, but nothing here yet, and the commands whose counterparts read them. Other
 /// commands take them, as upstream's do, where they change nothing.
 pub(super) const NOT_YET: &[(&str, &[&str])] = &[
-    (gates::GRACEFUL_EVICTION, &["up", "controller-manager"]),
     (gates::MULTI_CLUSTER_SERVICE, &["up", "controller-manager", "agent"]),
-    (gates::STATEFUL_FAILOVER_INJECTION, &["up", "controller-manager"]),
 ];
 
 /// Gates that change something when they are set to what is not their default.
@@ -308,12 +315,14 @@ pub const EFFECTIVE_GATES: &[&str] = &[
     gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING,
     gates::FAILOVER,
     gates::FEDERATED_QUOTA_ENFORCEMENT,
+    gates::GRACEFUL_EVICTION,
     gates::MULTIPLE_POD_TEMPLATES_SCHEDULING,
     gates::PRIORITY_BASED_SCHEDULING,
     gates::PROPAGATE_DEPS,
     gates::PROPAGATION_POLICY_PREEMPTION,
     gates::RESOURCE_QUOTA_ESTIMATE,
     gates::SCHEDULING_OVERCOMMIT_PROTECTION,
+    gates::STATEFUL_FAILOVER_INJECTION,
     gates::WORKLOAD_AFFINITY,
 ];
 

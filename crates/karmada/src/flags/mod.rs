@@ -422,10 +422,14 @@ mod tests {
                 Err("--kubeconfig=x is not supported in this version, which uses the default; leave it out"),
             ),
             (
-                vec!["up", "--enable-no-execute-taint-eviction=true"],
+                vec!["up", "--horizontal-pod-autoscaler-sync-period=1m"],
                 Err(
-                    "--enable-no-execute-taint-eviction=true is not supported in this version, which uses the default; leave it out",
+                    "--horizontal-pod-autoscaler-sync-period=1m is not supported in this version, which uses the default; leave it out",
                 ),
+            ),
+            (
+                vec!["up", "--enable-no-execute-taint-eviction", "--feature-gates=Failover=true"],
+                Ok("false 30s false [\"kube-.*\"] default-scheduler"),
             ),
             (
                 vec!["up", "--metrics-bind-address=0.0.0.0:9000"],
@@ -442,9 +446,9 @@ mod tests {
                 Err("invalid argument \"Foo=true\" for \"--feature-gates\" flag: unrecognized feature gate: Foo"),
             ),
             (
-                vec!["up", "--feature-gates=StatefulFailoverInjection=true"],
+                vec!["up", "--feature-gates=MultiClusterService=true"],
                 Err(
-                    "feature gate StatefulFailoverInjection=true has no effect in this version, which acts as with false; leave it out",
+                    "feature gate MultiClusterService=true has no effect in this version, which acts as with false; leave it out",
                 ),
             ),
             (
@@ -452,7 +456,7 @@ mod tests {
                 Ok("false 30s true [\"kube-.*\"] default-scheduler"),
             ),
             (
-                vec!["up", "--feature-gates=StatefulFailoverInjection=false"],
+                vec!["up", "--feature-gates=StatefulFailoverInjection=true,MultiClusterService=false"],
                 Ok("false 30s false [\"kube-.*\"] default-scheduler"),
             ),
             (

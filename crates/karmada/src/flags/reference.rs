@@ -151,10 +151,6 @@ Their components are not part of this version; upstream, too, shows these famili
 
 | name | type | labels | whose |
 |---|---|---|---|
-| `eviction_queue_depth` | gauge | name | taint manager (gate Failover) |
-| `eviction_kind_total` | gauge | member_cluster, resource_kind | taint manager |
-| `eviction_processing_latency_seconds` | histogram | name | taint manager |
-| `eviction_processing_total` | counter | name, result | taint manager |
 | `cronfederatedhpa_process_duration_seconds` | histogram | result | CronFederatedHPA |
 | `cronfederatedhpa_rule_process_duration_seconds` | histogram | result | CronFederatedHPA |
 | `federatedhpa_process_duration_seconds` | histogram | result | FederatedHPA |

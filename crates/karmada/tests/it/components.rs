@@ -326,12 +326,20 @@ fn what_is_missing_is_named() {
         (&["descheduler", "--enable-pprof"], "--enable-pprof=true is not supported in this version"),
         (&["search", "--etcd-servers=https://etcd:2379"], "this version keeps nothing in etcd, but in --data-dir"),
         (
-            &["controller-manager", "--feature-gates=GracefulEviction=false"],
-            "feature gate GracefulEviction=false has no effect",
+            &["controller-manager", "--feature-gates=MultiClusterService=true"],
+            "feature gate MultiClusterService=true has no effect",
+        ),
+        (
+            &["controller-manager", "--enable-no-execute-taint-eviction", "--no-execute-taint-eviction-purge-mode=Never"],
+            "--no-execute-taint-eviction-purge-mode: \"Never\" is not supported; supported values: Directly, Gracefully",
+        ),
+        (
+            &["controller-manager", "--resource-eviction-rate=-1"],
+            "--resource-eviction-rate must be greater than or equal to 0",
         ),
         (
             &["controller-manager", "--feature-gates=AllAlpha=true,AllBeta=true"],
-            "notice: feature gate StatefulFailoverInjection=true has no effect in this version",
+            "notice: feature gate MultiClusterService=true has no effect in this version",
         ),
         (&["webhook", "--feature-gates=Failover=true"], "--kubeconfig or KUBECONFIG must name the API server"),
         (&["scheduler", "--logtostderr=false"], "--logtostderr=false: logs go to standard error"),

@@ -1,0 +1,76 @@
+//! Ends eviction tasks: when the copies that take over are healthy, or when the grace period is over. The controllers of
+//! bindings then delete the old copy.
+
+use std::sync::Arc;
+
+use apimachinery::{Object, ObjectKey};
+use controller_runtime::{Controller, Next, WorkQueue, run_workers};
+use karmada_api::constants::events;
+use karmada_api::scope::{Binding, Scope};
+use propagation::failover::graceful::{Circumstances, assess};
+
+use super::{follow, has, is_ready, subjects, record_failed, write};
+use crate::Context;
+use crate::error::Result;
+
+const WORKERS: usize = 16;
+
+fn component(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Namespaced => "resource-binding-graceful-eviction-controller",
+        Scope::Cluster => "cluster-resource-binding-graceful-eviction-controller",
+    }
+}
+
+fn is_evicting(binding: &Object) -> bool {
+    has(binding, &["gracefulEvictionTasks"])
+}
+
+pub(crate) async fn run(context: Context) {
+    let queue: Arc<WorkQueue<ObjectKey>> = context.queue();
+    follow(&context, &queue, is_evicting);
+    if !context.synced().await {
+        return;
+    }
+    let (stop, controller) = (context.stop.clone(), Controller::of_bindings(component(Scope::Namespaced)));
+    run_workers(controller, queue, WORKERS, stop, move |key| {
+        let context = context.clone();
+        async move { reconcile(&context, &key).await }
+    })
+    .await;
+}
+
+async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+    let scope = Scope::of(key);
+    let cached = context.bindings(scope).cache().get(key);
+    let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
+    let binding = Binding::decode(&object)?;
+    let (now, grace) = (context.world.now(), context.settings.eviction.grace);
+    let assessment = assess(&binding, Circumstances { now, grace, is_ready: &|cluster| is_ready(context, cluster) });
+    if let Some(tasks) = assessment.tasks {
+        let mut spec = binding.spec.clone();
+        spec.graceful_eviction_tasks = tasks;
+        match write(context, &binding, &spec).await {
+            Ok(()) => record_ended(context, &object, &binding, assessment.ended.iter().map(|(cluster, _)| cluster)),
+            Err(error) if error.is_not_found() => return Ok(Next::Done),
+            Err(error) => {
+                // A conflict is resolved by the next pass.
+                for (cluster, _) in assessment.ended.iter().filter(|_| !error.is_conflict()) {
+                    record_failed(context, component(scope), subjects(&object, &binding), cluster, &error);
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(assessment.next.map_or(Next::Done, Next::After))
+}
+
+fn record_ended<'a>(context: &Context, object: &Object, binding: &Binding, clusters: impl Iterator<Item = &'a String>) {
+    let recorder = context.recorder.for_component(component(binding.scope));
+    for cluster in clusters {
+        for subject in subjects(object, binding) {
+            let message = format!("Evict from cluster {cluster} succeed.");
+            recorder.normal(subject, events::EVICT_WORKLOAD_FROM_CLUSTER_SUCCEED, message);
+        }
+    }
+}

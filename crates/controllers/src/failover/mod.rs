@@ -1,0 +1,153 @@
+//! Workloads that leave clusters: by NoExecute taints, because they are unhealthy, and how the copy left behind ends.
+//!
+//! `propagation::failover` decides. Here bindings are followed, decisions are written on the version they were made for,
+//! and events are recorded.
+
+mod application;
+mod graceful;
+mod taint_manager;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{Object, ObjectKey, raw_json};
+use client::{Patch, PatchOptions};
+use controller_runtime::{Event, Involved, Priority, WorkQueue};
+use karmada_api::constants::events;
+use karmada_api::policy::v1alpha1::ClusterPurgeMode;
+use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha2::ResourceBindingSpec;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+
+use crate::Context;
+use crate::error::{During, Result};
+
+pub(crate) use application::run as run_application;
+pub(crate) use graceful::run as run_graceful;
+pub(crate) use taint_manager::run as run_taint_manager;
+
+/// How workloads leave clusters; the defaults are upstream's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Eviction {
+    /// `--enable-taint-manager` and `--enable-no-execute-taint-eviction`: NoExecute taints evict.
+    pub by_taints: bool,
+    /// `--no-execute-taint-eviction-purge-mode`
+    pub purge_mode: ClusterPurgeMode,
+    /// `--resource-eviction-rate`: evictions a second of one worker.
+    pub rate: f64,
+    /// `--graceful-eviction-timeout`
+    pub grace: Duration,
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Self { by_taints: false, purge_mode: ClusterPurgeMode::Gracefully, rate: 0.5, grace: Duration::from_secs(600) }
+    }
+}
+
+/// Whether the spec of an object has a field; nothing is decoded.
+fn has(object: &Object, path: &[&str]) -> bool {
+    let Some(spec) = object.member("spec") else { return false };
+    let mut json = &spec[..];
+    for name in path {
+        let Some(span) = raw_json::member(json, name) else { return false };
+        json = &json[span];
+    }
+    json != b"null"
+}
+
+/// Queues the bindings that concern a controller: with every change of them, and when a cluster turns ready or not ready.
+fn follow(context: &Context, queue: &Arc<WorkQueue<ObjectKey>>, concerns: fn(&Object) -> bool) {
+    let concerned: Arc<Mutex<BTreeSet<ObjectKey>>> = Arc::default();
+    for scope in Scope::ALL {
+        let (keys, concerned) = (queue.clone(), concerned.clone());
+        context.bindings(scope).subscribe(move |event| {
+            let key = event.object().key();
+            let is_concerned = !matches!(event, Event::Deleted(_)) && concerns(event.object());
+            let was_concerned = {
+                let mut concerned = concerned.lock();
+                if is_concerned { !concerned.insert(key.clone()) } else { concerned.remove(&key) }
+            };
+            if is_concerned || was_concerned {
+                let initial = matches!(event, Event::Added { initial: true, .. });
+                keys.add_with(key, if initial { Priority::Low } else { Priority::Normal });
+            }
+        });
+    }
+    let (keys, clusters) = (queue.clone(), context.clusters.clone());
+    let ready: Mutex<BTreeMap<String, bool>> = Mutex::default();
+    context.cluster_informer.subscribe(move |event| {
+        let key = event.object().key();
+        let is_ready = clusters.get(&key).is_some_and(|cluster| cluster.is_ready());
+        if ready.lock().insert(key.name, is_ready) != Some(is_ready) {
+            concerned.lock().iter().for_each(|binding| keys.add(binding.clone()));
+        }
+    });
+}
+
+fn is_ready(context: &Context, cluster: &str) -> bool {
+    context.clusters.get(&ObjectKey::cluster(cluster)).is_some_and(|cluster| cluster.is_ready())
+}
+
+/// Writes the targets and the eviction tasks of a binding, onto the version they were decided for.
+async fn write(context: &Context, binding: &Binding, spec: &ResourceBindingSpec) -> Result<()> {
+    let list = |list: Value| if list.as_array().is_some_and(Vec::is_empty) { Value::Null } else { list };
+    let metadata = json!({"uid": binding.metadata.uid, "resourceVersion": binding.metadata.resource_version});
+    let patch = json!({"metadata": metadata, "spec": {
+        "clusters": list(json!(spec.clusters)), "gracefulEvictionTasks": list(json!(spec.graceful_eviction_tasks)),
+    }});
+    let (resource, key) = (Binding::api_resource(binding.scope), binding.key());
+    let written = context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::default()).await;
+    written.map(drop).during(|| format!("writing the evictions of {} {key}", resource.kind))
+}
+
+/// Both objects that events about an eviction are recorded for.
+fn subjects(object: &Object, binding: &Binding) -> [Involved; 2] {
+    let template = &binding.spec.resource;
+    let template = Involved {
+        api_version: template.api_version.clone(),
+        kind: template.kind.clone(),
+        namespace: template.namespace.clone(),
+        name: template.name.clone(),
+        uid: template.uid.clone(),
+        resource_version: template.resource_version.clone(),
+    };
+    [Involved::from(object), template]
+}
+
+/// The event of a cluster that a workload cannot leave.
+fn record_failed(
+    context: &Context,
+    component: &'static str,
+    subjects: [Involved; 2],
+    cluster: &str,
+    why: &dyn std::fmt::Display,
+) {
+    let recorder = context.recorder.for_component(component);
+    for subject in subjects {
+        let message = format!("Evict from cluster {cluster} failed: {why}");
+        recorder.warning(subject, events::EVICT_WORKLOAD_FROM_CLUSTER_FAILED, message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_a_spec() {
+        for (spec, expected) in [
+            (json!({"failover": {"application": {"decisionConditions": {}}}}), true),
+            (json!({"failover": {"application": null}}), false),
+            (json!({"failover": {"cluster": {}}}), false),
+            (json!({"failover": null}), false),
+            (json!({}), false),
+        ] {
+            let object = Object::from_value(&json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+            assert_eq!(has(&object, &["failover", "application"]), expected, "{spec}");
+        }
+        assert!(!has(&Object::from_value(&json!({"metadata": {"name": "a"}})).unwrap(), &["failover"]));
+    }
+}

@@ -1,0 +1,135 @@
+//! Workloads that are unhealthy where their cluster is well.
+
+use std::time::Duration;
+
+use controllers::{Gates, Settings};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{binding, clusters, copy, evicting, plane, report, running, tasks, until_gone, until_health};
+
+/// Tolerates a failure for 30 s.
+fn failover(mut behavior: Value) -> Value {
+    behavior["decisionConditions"] = json!({"tolerationSeconds": 30});
+    json!({"application": behavior})
+}
+
+/// Without any gate: application failover has none.
+fn settings() -> Settings {
+    Settings::default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unhealthy_workload_moves_after_its_toleration() {
+    let plane = plane(settings()).await;
+    let (from, to) = running(&plane, "web", failover(json!({"gracePeriodSeconds": 90}))).await;
+    report(&plane, &from, "web", 1).await;
+    until_health(&plane, &from, "web", "Unhealthy").await;
+    let started = Instant::now();
+    tokio::time::sleep(Duration::from_secs(28)).await;
+    assert!(tasks(&binding(&plane, "web").await).is_empty());
+    let moved = plane
+        .until("it moves", async || {
+            let binding = binding(&plane, "web").await;
+            (clusters(&binding) == [to.clone()]).then_some(binding)
+        })
+        .await;
+    let task = tasks(&moved).remove(0);
+    for (field, expected) in [
+        ("fromCluster", json!(from)),
+        ("purgeMode", json!("Gracefully")),
+        ("gracePeriodSeconds", json!(90)),
+        ("reason", json!("ApplicationFailure")),
+        ("producer", json!("resource-binding-application-failover-controller")),
+    ] {
+        assert_eq!(task[field], expected, "{task}");
+    }
+    // The new copy fails as well, and is tolerated for as long.
+    report(&plane, &to, "web", 0).await;
+    until_gone(&plane, &from, "web").await;
+    let passed = started.elapsed().as_secs();
+    assert!((118..=125).contains(&passed), "toleration and grace: {passed} s");
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_recovers_in_time_stays() {
+    let plane = plane(settings()).await;
+    let (from, _) = running(&plane, "web", failover(json!({}))).await;
+    for _ in 0..3 {
+        report(&plane, &from, "web", 1).await;
+        until_health(&plane, &from, "web", "Unhealthy").await;
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        report(&plane, &from, "web", 3).await;
+        until_health(&plane, &from, "web", "Healthy").await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let bound = binding(&plane, "web").await;
+    assert_eq!((clusters(&bound), tasks(&bound).len()), (vec![from], 0));
+    plane.shutdown().await;
+}
+
+/// The last report of a cluster that is away is no reason to move: nothing is known of the workload.
+#[tokio::test(start_paused = true)]
+async fn nothing_moves_for_a_report_of_a_lost_cluster() {
+    let plane = plane(settings()).await;
+    let mut behavior = failover(json!({}));
+    behavior["application"]["decisionConditions"]["tolerationSeconds"] = json!(120);
+    let (from, to) = running(&plane, "web", behavior).await;
+    report(&plane, &from, "web", 1).await;
+    until_health(&plane, &from, "web", "Unhealthy").await;
+    plane.network.cut(&from);
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    assert_eq!(clusters(&binding(&plane, "web").await), std::slice::from_ref(&from));
+    plane.network.heal(&from);
+    plane.until_ready(&from).await;
+    plane
+        .until("it moves", async || (clusters(&binding(&plane, "web").await) == [to.clone()]).then_some(()))
+        .await;
+    plane.shutdown().await;
+}
+
+/// The mode, what becomes of the old copy, and that the state goes along in each of them.
+#[tokio::test(start_paused = true)]
+async fn every_mode_carries_the_state() {
+    for (mode, stays) in [("Directly", false), ("Gracefully", true), ("Never", true)] {
+        let plane = plane(evicting()).await;
+        let rules = json!([{"aliasLabelName": "ready-before", "jsonPath": "{.readyReplicas}"}]);
+        let behavior = failover(json!({"purgeMode": mode, "statePreservation": {"rules": rules}}));
+        let (from, to) = running(&plane, "web", behavior).await;
+        report(&plane, &from, "web", 2).await;
+        let taken_over = plane.until("a new copy", async || copy(&plane, &to, "web").await).await;
+        assert_eq!(taken_over["metadata"]["labels"]["ready-before"], "2", "{mode}");
+        assert_eq!(copy(&plane, &from, "web").await.is_some(), stays, "{mode}");
+        report(&plane, &to, "web", 3).await;
+        if mode == "Never" {
+            tokio::time::sleep(Duration::from_secs(1200)).await;
+            assert!(copy(&plane, &from, "web").await.is_some());
+            let left = tasks(&binding(&plane, "web").await);
+            assert_eq!((left.len(), &left[0]["suppressDeletion"]), (1, &json!(true)));
+        } else {
+            until_gone(&plane, &from, "web").await;
+        }
+        plane
+            .until("the label has served its purpose", async || {
+                copy(&plane, &to, "web").await?["metadata"]["labels"]["ready-before"].is_null().then_some(())
+            })
+            .await;
+        plane.shutdown().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_mode_whose_gate_is_closed_moves_nothing_and_says_why() {
+    let gates = Gates { graceful_eviction: false, ..Gates::default() };
+    let plane = plane(Settings { gates, ..settings() }).await;
+    let (from, _) = running(&plane, "web", failover(json!({}))).await;
+    report(&plane, &from, "web", 1).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(clusters(&binding(&plane, "web").await), [from]);
+    let failed = super::events(&plane, "EvictWorkloadFromClusterFailed").await;
+    let names = |event: &Value| event["message"].as_str().is_some_and(|it| it.contains("GracefulEviction"));
+    assert!(failed.iter().any(names), "{failed:?}");
+    plane.shutdown().await;
+}

@@ -1,0 +1,213 @@
+//! The taint manager.
+
+use std::time::Duration;
+
+use apimachinery::{ApiResource, ObjectKey};
+use controllers::{Eviction, Gates, Settings};
+use karmada_api::scope::{Binding, Policy, Scope};
+use serde_json::json;
+
+use super::{
+    binding, clusters, copy, create, demo, deployments, evicting, plane, report, running, taint, taint_down, tasks,
+    until_gone,
+};
+use crate::harness::{Plane, get};
+
+#[tokio::test(start_paused = true)]
+async fn a_workload_leaves_after_its_toleration_and_does_not_come_back() {
+    let plane = plane(evicting()).await;
+    let (from, to) = running(&plane, "web", json!(null)).await;
+    taint_down(&plane, &from).await;
+    tokio::time::sleep(Duration::from_secs(28)).await;
+    assert!(tasks(&binding(&plane, "web").await).is_empty(), "it is tolerated");
+    let moved = plane
+        .until("it moves", async || {
+            let binding = binding(&plane, "web").await;
+            (clusters(&binding) == [to.clone()]).then_some(binding)
+        })
+        .await;
+    let mut task = tasks(&moved).remove(0);
+    let message = task["message"].take();
+    assert!(message.as_str().is_some_and(|it| it.contains("the taint down:NoExecute since 2026-")), "{message}");
+    for (field, expected) in [
+        ("fromCluster", json!(from)),
+        ("purgeMode", json!("Gracefully")),
+        ("reason", json!("TaintUntolerated")),
+        ("producer", json!("TaintManager")),
+        ("replicas", json!(3)),
+    ] {
+        assert_eq!(task[field], expected, "{task}");
+    }
+    // The old copy stays until the new one is healthy.
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert!(copy(&plane, &from, "web").await.is_some());
+    report(&plane, &to, "web", 3).await;
+    until_gone(&plane, &from, "web").await;
+    taint(&plane, &from, json!([])).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(clusters(&binding(&plane, "web").await), std::slice::from_ref(&to));
+    let ended = super::events(&plane, "EvictWorkloadFromClusterSucceed").await;
+    let message = format!("Evict from cluster {from} succeed.");
+    for kind in ["ResourceBinding", "Deployment"] {
+        let about = |it: &&serde_json::Value| it["involvedObject"]["kind"] == kind && it["message"] == message.as_str();
+        assert_eq!(ended.iter().filter(about).count(), 1, "{ended:?}");
+    }
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_taint_that_goes_in_time_moves_nothing() {
+    let plane = plane(evicting()).await;
+    let (from, _) = running(&plane, "web", json!(null)).await;
+    taint_down(&plane, &from).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    taint(&plane, &from, json!([])).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let bound = binding(&plane, "web").await;
+    assert_eq!((clusters(&bound), tasks(&bound).len()), (vec![from], 0));
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_gate_and_flag_nothing_leaves() {
+    for (failover, by_taints) in [(true, false), (false, true)] {
+        let settings = Settings {
+            gates: Gates { failover, ..Gates::default() },
+            eviction: Eviction { by_taints, ..Eviction::default() },
+            ..Settings::default()
+        };
+        let plane = plane(settings).await;
+        let (from, _) = running(&plane, "web", json!(null)).await;
+        taint(&plane, &from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        let bound = binding(&plane, "web").await;
+        assert_eq!((clusters(&bound), tasks(&bound).len()), (vec![from], 0), "{failover} {by_taints}");
+        plane.shutdown().await;
+    }
+}
+
+/// Three workers, each with a pause of 2 s: what is evicted when, and what the metrics say.
+#[tokio::test(start_paused = true)]
+async fn evictions_are_paced() {
+    let settings = Settings { eviction: Eviction { by_taints: true, ..Eviction::default() }, ..evicting() };
+    let plane = plane(settings.clone()).await;
+    // All of them on one side.
+    taint(&plane, "m2", json!([{"key": "full", "effect": "NoSchedule"}])).await;
+    let names: Vec<String> = (0..8).map(|n| format!("web-{n}")).collect();
+    for name in &names {
+        create(&plane, name, json!(null)).await;
+    }
+    for name in &names {
+        plane.until("a schedule", async || (clusters(&binding(&plane, name).await) == ["m1"]).then_some(())).await;
+    }
+    taint(&plane, "m2", json!([])).await;
+    plane.settle().await;
+    let left = async || {
+        let mut left = 0;
+        for name in &names {
+            left += usize::from(clusters(&binding(&plane, name).await) != ["m1"]);
+        }
+        left
+    };
+    taint(&plane, "m1", json!([{"key": "gone", "effect": "NoExecute"}])).await;
+    for expected in [3, 6, 8] {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(left().await, expected);
+        if expected == 3 {
+            let text = settings.metrics.text();
+            for line in [
+                "eviction_queue_depth{name=\"binding-eviction\"} 5\n",
+                "eviction_kind_total{member_cluster=\"m1\",resource_kind=\"ResourceBinding\"} 5\n",
+                "eviction_processing_total{name=\"binding-eviction\",result=\"success\"} 3\n",
+                "eviction_processing_latency_seconds_count{name=\"binding-eviction\"} 3\n",
+            ] {
+                assert!(text.contains(line), "{line}{text}");
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cluster_scoped_objects_leave_too() {
+    let plane = plane(evicting()).await;
+    let roles = ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles");
+    let key = ObjectKey::cluster("reader");
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "reader"}, "rules": []});
+    plane.create(roles.clone(), role).await;
+    let selector = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "reader"});
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "reader"}, "spec": {"resourceSelectors": [selector],
+        "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}}});
+    plane.create(Policy::api_resource(Scope::Cluster), policy).await;
+    let has = async |member: &str| get(&plane.member(member), &roles, &key).await.is_some();
+    let from =
+        plane.until("a copy", async || if has("m1").await { Some("m1") } else { has("m2").await.then_some("m2") }).await;
+    let to = if from == "m1" { "m2" } else { "m1" };
+    plane.settle().await;
+    taint(&plane, from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
+    // A kind without health is healthy once it is applied.
+    plane.until("it moved", async || (has(to).await && !has(from).await).then_some(())).await;
+    let bound = plane.get(&Binding::api_resource(Scope::Cluster), &ObjectKey::cluster("reader-clusterrole")).await;
+    assert!(tasks(&bound.expect("the binding")).is_empty());
+    plane.shutdown().await;
+}
+
+/// A policy for clusters that are purged directly, with a value of the status to carry over.
+fn directly() -> serde_json::Value {
+    let rules = json!([{"aliasLabelName": "ready-before", "jsonPath": "{.readyReplicas}"}]);
+    json!({"cluster": {"purgeMode": "Directly", "statePreservation": {"rules": rules}}})
+}
+
+async fn label(plane: &Plane, member: &str) -> Option<String> {
+    let copy = copy(plane, member, "web").await?;
+    Some(copy["metadata"]["labels"]["ready-before"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_goes_along_and_a_newer_one_replaces_it() {
+    let plane = plane(evicting()).await;
+    let (from, to) = running(&plane, "web", directly()).await;
+    taint(&plane, &from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
+    let carried = plane.until("a new copy", async || label(&plane, &to).await).await;
+    assert_eq!(carried, "3");
+    assert!(copy(&plane, &from, "web").await.is_none(), "the old copy went first");
+
+    // It goes back, with what it has by now, though the first eviction has not ended.
+    report(&plane, &to, "web", 2).await;
+    super::until_health(&plane, &to, "web", "Unhealthy").await;
+    taint(&plane, &from, json!([])).await;
+    taint(&plane, &to, json!([{"key": "gone", "effect": "NoExecute"}])).await;
+    plane
+        .until("both are being left", async || (tasks(&binding(&plane, "web").await).len() == 2).then_some(()))
+        .await;
+    // The scheduler takes the first cluster back only when its task is over.
+    let carried = plane.until_within(Duration::from_secs(900), "a copy again", async || label(&plane, &from).await).await;
+    assert_eq!(carried, "2");
+    let state = |task: &serde_json::Value| task["preservedLabelState"]["ready-before"].clone();
+    assert!(tasks(&binding(&plane, "web").await).iter().all(|task| state(task) == "2"));
+
+    // Once the copy is healthy, the label has served its purpose.
+    report(&plane, &from, "web", 3).await;
+    plane
+        .until("the label is gone", async || (label(&plane, &from).await.as_deref() == Some("")).then_some(()))
+        .await;
+    assert!(tasks(&binding(&plane, "web").await).is_empty());
+    plane.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_state_that_is_not_known_keeps_the_workload() {
+    let plane = plane(evicting()).await;
+    let rules = json!([{"aliasLabelName": "kept", "jsonPath": "{.absent}"}]);
+    let (from, _) = running(&plane, "web", json!({"cluster": {"statePreservation": {"rules": rules}}})).await;
+    taint(&plane, &from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(clusters(&binding(&plane, "web").await), std::slice::from_ref(&from));
+    let failed = super::events(&plane, "EvictWorkloadFromClusterFailed").await;
+    let expected = format!("Evict from cluster {from} failed: statePreservation rule kept: \"{{.absent}}\" finds nothing in the status reported by cluster {from}");
+    assert!(failed.iter().any(|event| event["message"] == expected.as_str()), "{failed:?}");
+    assert!(get(&plane.member(&from), &deployments(), &demo("web")).await.is_some());
+    plane.shutdown().await;
+}
