@@ -13,7 +13,7 @@ use karmada_api::scope::{Binding, Scope};
 use parking_lot::Mutex;
 use propagation::failover::application::{self, Options, Sightings};
 
-use super::{follow, has, is_ready, subjects, record_failed, write};
+use super::{follow, has, is_ready, record_failed, subjects, write};
 use crate::Context;
 use crate::error::Result;
 
@@ -47,9 +47,9 @@ async fn reconcile(context: &Context, seen: &Seen, key: &ObjectKey) -> Result<Ne
     let binding = Binding::decode(&object)?;
     let Some(behavior) = application::behavior(&binding) else { return Ok(Next::Done) };
     let template = &binding.spec.resource;
-    let has_health = context.interpreting.decide(|interpreter| {
-        interpreter.enabled(&template.api_version, &template.kind, Operation::InterpretHealth)
-    });
+    let has_health = context
+        .interpreting
+        .decide(|interpreter| interpreter.enabled(&template.api_version, &template.kind, Operation::InterpretHealth));
     if !has_health.await {
         return Ok(Next::Done);
     }

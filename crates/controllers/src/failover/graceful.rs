@@ -9,7 +9,7 @@ use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use propagation::failover::graceful::{Circumstances, assess};
 
-use super::{follow, has, is_ready, subjects, record_failed, write};
+use super::{follow, has, is_ready, record_failed, subjects, write};
 use crate::Context;
 use crate::error::Result;
 

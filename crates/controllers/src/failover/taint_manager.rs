@@ -14,7 +14,7 @@ use propagation::failover::by_taint::{self, Options, Verdict};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::{subjects, record_failed, write};
+use super::{record_failed, subjects, write};
 use crate::Context;
 use crate::error::{Error, Result};
 use crate::metrics::{EVICTION_DEPTH, EVICTION_KINDS, result};

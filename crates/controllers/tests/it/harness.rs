@@ -298,17 +298,7 @@ impl Plane {
 
     /// Waits up to five virtual minutes for `condition`.
     pub async fn until<T, F: Future<Output = Option<T>>>(&self, what: &str, condition: impl Fn() -> F) -> T {
-        self.until_within(Duration::from_secs(300), what, condition).await
-    }
-
-    /// Waits for `condition` up to a virtual time.
-    pub async fn until_within<T, F: Future<Output = Option<T>>>(
-        &self,
-        limit: Duration,
-        what: &str,
-        condition: impl Fn() -> F,
-    ) -> T {
-        for _ in 0..limit.as_millis() / 100 {
+        for _ in 0..3_000 {
             if let Some(found) = condition().await {
                 return found;
             }

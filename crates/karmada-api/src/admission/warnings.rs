@@ -165,9 +165,7 @@ pub static WARNINGS: &[Row] = &[
         &["ClusterTaintPolicy"],
         "spec.taints",
         "NoExecute evicts workloads only with the flag --enable-no-execute-taint-eviction; it keeps new ones away",
-        |object, options| {
-            options.failover && !options.no_execute_eviction && evicts(&object["spec"]["taints"])
-        },
+        |object, options| options.failover && !options.no_execute_eviction && evicts(&object["spec"]["taints"]),
     ),
     gated(
         field(
@@ -367,13 +365,8 @@ mod tests {
             assert_eq!((found(&closed).as_str(), found(&OPEN).as_str()), (with_closed, with_open), "{kind} {spec}");
         }
         let tainting = json!({ "spec": evicting });
-        let written = Written {
-            group: POLICY,
-            kind: "ClusterTaintPolicy",
-            object: &tainting,
-            old: None,
-            is_ours: false,
-        };
+        let written =
+            Written { group: POLICY, kind: "ClusterTaintPolicy", object: &tainting, old: None, is_ours: false };
         let without_flag = warnings(&written, &Options { no_execute_eviction: false, ..OPEN });
         assert!(without_flag.len() == 1 && without_flag[0].starts_with("spec.taints: "), "{without_flag:?}");
         for (group, kind, spec, expected) in [

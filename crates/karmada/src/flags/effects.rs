@@ -305,9 +305,8 @@ pub const INERT: &[&str] = &["parallelism", "profiling-bind-address"];
 
 /// Gates that change something in upstream, but nothing here yet, and the commands whose counterparts read them. Other
 /// commands take them, as upstream's do, where they change nothing.
-pub(super) const NOT_YET: &[(&str, &[&str])] = &[
-    (gates::MULTI_CLUSTER_SERVICE, &["up", "controller-manager", "agent"]),
-];
+pub(super) const NOT_YET: &[(&str, &[&str])] =
+    &[(gates::MULTI_CLUSTER_SERVICE, &["up", "controller-manager", "agent"])];
 
 /// Gates that change something when they are set to what is not their default.
 pub const EFFECTIVE_GATES: &[&str] = &[

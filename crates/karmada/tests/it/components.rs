@@ -330,7 +330,11 @@ fn what_is_missing_is_named() {
             "feature gate MultiClusterService=true has no effect",
         ),
         (
-            &["controller-manager", "--enable-no-execute-taint-eviction", "--no-execute-taint-eviction-purge-mode=Never"],
+            &[
+                "controller-manager",
+                "--enable-no-execute-taint-eviction",
+                "--no-execute-taint-eviction-purge-mode=Never",
+            ],
             "--no-execute-taint-eviction-purge-mode: \"Never\" is not supported; supported values: Directly, Gracefully",
         ),
         (

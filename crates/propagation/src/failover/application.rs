@@ -162,15 +162,7 @@ mod tests {
             ("at once", "Unhealthy", true, json!([]), json!(0), None, "since 00:10:00, due"),
             ("still tolerated", "Unhealthy", true, json!([]), json!(60), Some("00:09:10"), "since 00:09:10, next 10s"),
             ("over", "Unhealthy", true, json!([]), json!(60), Some("00:09:00"), "since 00:09:00, due"),
-            (
-                "by default",
-                "Unhealthy",
-                true,
-                json!([]),
-                Value::Null,
-                Some("00:09:00"),
-                "since 00:09:00, next 240s",
-            ),
+            ("by default", "Unhealthy", true, json!([]), Value::Null, Some("00:09:00"), "since 00:09:00, next 240s"),
             ("well again", "Healthy", true, json!([]), json!(60), Some("00:00:00"), ""),
             ("unknown is no failure", "Unknown", true, json!([]), json!(60), Some("00:00:00"), ""),
             ("an old report", "Unhealthy", false, json!([]), json!(60), Some("00:00:00"), ""),
@@ -210,11 +202,7 @@ mod tests {
         for (failover, options, expected) in [
             (json!({"purgeMode": "Directly"}), all, Ok(json!({"purgeMode": "Directly"}))),
             (json!({"purgeMode": "Never"}), all, Ok(json!({"purgeMode": "Never", "suppressDeletion": true}))),
-            (
-                json!({"gracePeriodSeconds": 90}),
-                all,
-                Ok(json!({"purgeMode": "Gracefully", "gracePeriodSeconds": 90})),
-            ),
+            (json!({"gracePeriodSeconds": 90}), all, Ok(json!({"purgeMode": "Gracefully", "gracePeriodSeconds": 90}))),
             (
                 json!({"purgeMode": "Gracefully"}),
                 Options { gracefully: false, keeps_state: true },

@@ -118,7 +118,8 @@ mod tests {
     fn when_a_binding_leaves() {
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let taint = |key: &str, second: u32| json!({"key": key, "effect": "NoExecute", "timeAdded": format!("2026-01-01T00:00:{second:02}Z")});
-        let tolerates = |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        let tolerates =
+            |key: &str, seconds: Value| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
         let unstamped = json!({"key": "a", "effect": "NoExecute"});
         for (taints, tolerations, expected) in [
             (json!([]), json!([]), "stays"),
@@ -172,8 +173,7 @@ mod tests {
             (json!({"cluster": {"statePreservation": rules}}), keeps[0], "Gracefully", json!(null)),
             (json!({"cluster": {"statePreservation": {"rules": []}}}), keeps[1], "Gracefully", json!(null)),
         ] {
-            let spec =
-                json!({"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}], "failover": failover});
+            let spec = json!({"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}], "failover": failover});
             let status = json!({"aggregatedStatus": [{"clusterName": "m1", "status": {"n": 3}}]});
             let options = Options { purge_mode: flag, keeps_state };
             let evicted = evicted(&binding(spec, status), "m1", &taint, options).expect("a known state");

@@ -152,7 +152,8 @@ mod tests {
                 let mut task = task.clone();
                 task["fromCluster"] = json!("m1");
                 let spec = json!({"clusters": [{"name": "m2"}], "gracefulEvictionTasks": [task]});
-                let items = json!([{"clusterName": "m1", "health": "Healthy"}, {"clusterName": "m2", "health": health}]);
+                let items =
+                    json!([{"clusterName": "m1", "health": "Healthy"}, {"clusterName": "m2", "health": health}]);
                 let status = json!({"schedulerObservedGeneration": 4, "aggregatedStatus": items});
                 let found = assessed(spec, status, &["m1", "m2"]);
                 let text = match (&found.ended[..], &found.tasks, found.next) {
@@ -176,7 +177,8 @@ mod tests {
     fn what_replaces_a_copy() {
         let kind = |kind: &str, replicas: i32| (json!({"kind": kind}), replicas);
         let (deployment, map) = (kind("Deployment", 3), kind("ConfigMap", 0));
-        let healthy = |cluster: &str, status: Value| json!({"clusterName": cluster, "health": "Healthy", "status": status});
+        let healthy =
+            |cluster: &str, status: Value| json!({"clusterName": cluster, "health": "Healthy", "status": status});
         for ((resource, replicas), clusters, items, observed, ready, expected) in [
             (map.clone(), json!([{"name": "m2"}]), json!([healthy("m2", Value::Null)]), 4, "m2", true),
             // The scheduler has not seen that m1 is left.

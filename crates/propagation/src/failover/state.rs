@@ -131,7 +131,8 @@ mod tests {
     /// What a copy was to start with goes on with it, unless the copy is older than that state.
     #[test]
     fn a_copy_that_reported_nothing() {
-        let task = json!({"fromCluster": "m0", "preservedLabelState": {"kept": "7"}, "clustersBeforeFailover": ["m0", "m2"]});
+        let task =
+            json!({"fromCluster": "m0", "preservedLabelState": {"kept": "7"}, "clustersBeforeFailover": ["m0", "m2"]});
         let items = json!({"aggregatedStatus": [{"clusterName": "m1"}, {"clusterName": "m3", "status": {"n": 8}}]});
         let rules = [StatePreservationRule { alias_label_name: "kept".to_owned(), json_path: "{.n}".to_owned() }];
         for (tasks, cluster, expected) in [

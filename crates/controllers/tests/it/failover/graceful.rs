@@ -7,9 +7,7 @@ use karmada_api::scope::{Binding, Scope};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{
-    binding, clusters, copy, demo, evicting, plane, report, running, taint, tasks, until_gone, until_health,
-};
+use super::{binding, clusters, copy, demo, evicting, plane, report, running, taint, tasks, until_gone, until_health};
 
 #[tokio::test(start_paused = true)]
 async fn without_a_healthy_replacement_the_old_copy_stays_for_its_grace() {

@@ -32,11 +32,15 @@ fn evicting() -> Settings {
 }
 
 async fn plane(settings: Settings) -> Plane {
-    let plane = Plane::of(&MEMBERS, settings).await;
+    plane_of(&MEMBERS, settings).await
+}
+
+async fn plane_of(members: &[&str], settings: Settings) -> Plane {
+    let plane = Plane::of(members, settings).await;
     // Where events of cluster-scoped objects are.
     let default = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}});
     plane.create(namespaces(), default).await;
-    for name in MEMBERS {
+    for name in members {
         plane.join(name).await;
         plane.until_ready(name).await;
     }
@@ -45,7 +49,8 @@ async fn plane(settings: Settings) -> Plane {
 
 /// A Deployment with three replicas in one cluster at a time; it tolerates the taint `down` for 30 s.
 async fn create(plane: &Plane, name: &str, failover: Value) {
-    let template = json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+    let template =
+        json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": "demo"},
         "spec": {"replicas": 3, "selector": {"matchLabels": {"app": name}}, "template": template}});
     plane.create(deployments(), deployment).await;
@@ -98,17 +103,23 @@ async fn until_health(plane: &Plane, member: &str, name: &str, health: &str) {
 /// A workload that runs in one member; names it and the other one.
 async fn running(plane: &Plane, name: &str, failover: Value) -> (String, String) {
     create(plane, name, failover).await;
-    let from = plane
-        .until("a schedule", async || {
-            let clusters = clusters(&binding(plane, name).await);
-            (clusters.len() == 1).then(|| clusters[0].clone())
-        })
-        .await;
+    let from = until_scheduled(plane, name, &[]).await;
     report(plane, &from, name, 3).await;
     until_health(plane, &from, name, "Healthy").await;
     plane.settle().await;
     let to = MEMBERS.iter().find(|member| **member != from).expect("another member");
     (from, (*to).to_owned())
+}
+
+/// Waits for a cluster that is none of `former`.
+async fn until_scheduled(plane: &Plane, name: &str, former: &[&str]) -> String {
+    plane
+        .until("a schedule", async || {
+            let mut clusters = clusters(&binding(plane, name).await);
+            clusters.retain(|cluster| !former.contains(&cluster.as_str()));
+            (clusters.len() == 1).then(|| clusters.remove(0))
+        })
+        .await
 }
 
 async fn taint(plane: &Plane, cluster: &str, taints: Value) {

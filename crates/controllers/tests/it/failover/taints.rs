@@ -8,8 +8,8 @@ use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::json;
 
 use super::{
-    binding, clusters, copy, create, demo, deployments, evicting, plane, report, running, taint, taint_down, tasks,
-    until_gone,
+    binding, clusters, copy, create, demo, deployments, evicting, plane, plane_of, report, running, taint, taint_down,
+    tasks, until_gone, until_scheduled,
 };
 use crate::harness::{Plane, get};
 
@@ -142,8 +142,9 @@ async fn cluster_scoped_objects_leave_too() {
         "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}}});
     plane.create(Policy::api_resource(Scope::Cluster), policy).await;
     let has = async |member: &str| get(&plane.member(member), &roles, &key).await.is_some();
-    let from =
-        plane.until("a copy", async || if has("m1").await { Some("m1") } else { has("m2").await.then_some("m2") }).await;
+    let from = plane
+        .until("a copy", async || if has("m1").await { Some("m1") } else { has("m2").await.then_some("m2") })
+        .await;
     let to = if from == "m1" { "m2" } else { "m1" };
     plane.settle().await;
     taint(&plane, from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
@@ -167,32 +168,29 @@ async fn label(plane: &Plane, member: &str) -> Option<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_state_goes_along_and_a_newer_one_replaces_it() {
-    let plane = plane(evicting()).await;
-    let (from, to) = running(&plane, "web", directly()).await;
-    taint(&plane, &from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
-    let carried = plane.until("a new copy", async || label(&plane, &to).await).await;
+    let plane = plane_of(&["m1", "m2", "m3"], evicting()).await;
+    let (first, _) = running(&plane, "web", directly()).await;
+    let gone = json!([{"key": "gone", "effect": "NoExecute"}]);
+    taint(&plane, &first, gone.clone()).await;
+    let second = until_scheduled(&plane, "web", &[&first]).await;
+    let carried = plane.until("a new copy", async || label(&plane, &second).await).await;
     assert_eq!(carried, "3");
-    assert!(copy(&plane, &from, "web").await.is_none(), "the old copy went first");
+    assert!(copy(&plane, &first, "web").await.is_none(), "the old copy went first");
 
-    // It goes back, with what it has by now, though the first eviction has not ended.
-    report(&plane, &to, "web", 2).await;
-    super::until_health(&plane, &to, "web", "Unhealthy").await;
-    taint(&plane, &from, json!([])).await;
-    taint(&plane, &to, json!([{"key": "gone", "effect": "NoExecute"}])).await;
-    plane
-        .until("both are being left", async || (tasks(&binding(&plane, "web").await).len() == 2).then_some(()))
-        .await;
-    // The scheduler takes the first cluster back only when its task is over.
-    let carried = plane.until_within(Duration::from_secs(900), "a copy again", async || label(&plane, &from).await).await;
+    // It moves on with what it has by now, though the first eviction has not ended.
+    report(&plane, &second, "web", 2).await;
+    super::until_health(&plane, &second, "web", "Unhealthy").await;
+    taint(&plane, &second, gone).await;
+    let third = until_scheduled(&plane, "web", &[&first, &second]).await;
+    let carried = plane.until("the next copy", async || label(&plane, &third).await).await;
     assert_eq!(carried, "2");
     let state = |task: &serde_json::Value| task["preservedLabelState"]["ready-before"].clone();
-    assert!(tasks(&binding(&plane, "web").await).iter().all(|task| state(task) == "2"));
+    let states: Vec<serde_json::Value> = tasks(&binding(&plane, "web").await).iter().map(state).collect();
+    assert_eq!(states, [json!(null), json!("2")], "the older state is dropped");
 
     // Once the copy is healthy, the label has served its purpose.
-    report(&plane, &from, "web", 3).await;
-    plane
-        .until("the label is gone", async || (label(&plane, &from).await.as_deref() == Some("")).then_some(()))
-        .await;
+    report(&plane, &third, "web", 3).await;
+    plane.until("the label is gone", async || (label(&plane, &third).await.as_deref() == Some("")).then_some(())).await;
     assert!(tasks(&binding(&plane, "web").await).is_empty());
     plane.shutdown().await;
 }
@@ -206,7 +204,9 @@ async fn a_state_that_is_not_known_keeps_the_workload() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(clusters(&binding(&plane, "web").await), std::slice::from_ref(&from));
     let failed = super::events(&plane, "EvictWorkloadFromClusterFailed").await;
-    let expected = format!("Evict from cluster {from} failed: statePreservation rule kept: \"{{.absent}}\" finds nothing in the status reported by cluster {from}");
+    let expected = format!(
+        "Evict from cluster {from} failed: statePreservation rule kept: \"{{.absent}}\" finds nothing in the status reported by cluster {from}"
+    );
     assert!(failed.iter().any(|event| event["message"] == expected.as_str()), "{failed:?}");
     assert!(get(&plane.member(&from), &deployments(), &demo("web")).await.is_some());
     plane.shutdown().await;
