@@ -177,8 +177,8 @@ async fn what_has_no_effect_is_answered_with_a_warning() {
     let failover = json!({"resourceSelectors": selectors, "failover": {"cluster": {"purgeMode": "Directly"}},
         "preemption": "Always"});
     let expected = [
-        "299 - \"spec.failover.cluster: this version does not move applications away from clusters that fail; change the \
-         placement to move them\"",
+        "299 - \"spec.failover.cluster: it has an effect only with the feature gate Failover=true and the flag \
+         --enable-no-execute-taint-eviction\"",
         "299 - \"spec.preemption: Always has an effect only with the feature gate PropagationPolicyPreemption=true\"",
     ];
     let json_type = "application/json";

@@ -62,8 +62,8 @@ async fn a_policy_is_filled_in_and_then_judged() {
     let mut warned = request.clone();
     warned["object"]["spec"]["failover"] = json!({"cluster": {}});
     let warnings =
-        json!(["spec.failover.cluster: this version does not move applications away from clusters that fail; \
-                           change the placement to move them"]);
+        json!(["spec.failover.cluster: it has an effect only with the feature gate Failover=true and the flag \
+                           --enable-no-execute-taint-eviction"]);
     assert_eq!(review(&service, "/validate-propagationpolicy", warned).await["warnings"], warnings);
 
     request["object"]["spec"]["preemption"] = json!("Always");

@@ -106,7 +106,8 @@ pub enum Action {
     MakeDefinition(Option<&'static str>),
     /// A cluster is in this zone from now on.
     Zone(&'static str, &'static str),
-    Taint(&'static str),
+    /// With this effect; NoExecute drives workloads out where evictions are on.
+    Taint(&'static str, &'static str),
     Untaint(&'static str),
     Cut(&'static str),
     Heal(&'static str),
@@ -181,7 +182,7 @@ fn action(rng: &mut StdRng, seed: u64, step: usize) -> Action {
         55..59 => Action::EditInMember { member, kind, n, disown: rng.random_range(0..4) == 0 },
         59..62 => Action::DeleteInMember { member, kind, n },
         62..65 => Action::CreateInMember { member, kind, n },
-        65..67 => Action::Taint(member),
+        65..67 => Action::Taint(member, one(rng, &["NoSchedule", "NoExecute"])),
         67..68 => Action::Untaint(member),
         68..71 => Action::Cut(member),
         71..74 => Action::Heal(member),

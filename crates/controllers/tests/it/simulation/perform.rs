@@ -158,8 +158,8 @@ impl Action {
                 let object = kind.object(&template(*n), &made);
                 tolerant(plane.member(member).create(&kind.resource(), &object).await);
             }
-            Self::Taint(member) => {
-                taint(plane, member, json!([{"key": "user", "value": "x", "effect": "NoSchedule"}])).await;
+            Self::Taint(member, effect) => {
+                taint(plane, member, json!([{"key": "user", "value": "x", "effect": effect}])).await;
             }
             Self::Untaint(member) => taint(plane, member, json!([])).await,
             Self::Cut(member) => plane.network.cut(member),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use controller_runtime::InformerSet;
-use controllers::Settings;
+use controllers::{Eviction, Settings};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Binding, Scope};
@@ -112,6 +112,8 @@ struct Simulation {
     left_behind: bool,
     /// Bindings that workloads were driven from.
     evicted: BTreeSet<String>,
+    /// Workloads were driven out of a cluster: any binding may be one of those.
+    driven_out: bool,
     /// By binding whose scheduling is suspended: its UID and where it was then.
     suspended: BTreeMap<String, (Value, Value)>,
 }
@@ -120,6 +122,11 @@ impl Simulation {
     async fn start(seed: u64) -> Self {
         let mut settings = Settings { status_frequency: Duration::from_secs(30), ..Settings::default() };
         settings.gates.preemption = true;
+        if seed % 2 == 1 {
+            settings.gates.failover = true;
+            settings.gates.stateful_failover = true;
+            settings.eviction = Eviction { by_taints: true, rate: 10.0, ..Eviction::default() };
+        }
         settings.workers = 8;
         let plane = Plane::seeded(&MEMBERS, settings, seed, Serves(serves)).await;
         let stop = CancellationToken::new();
@@ -142,8 +149,8 @@ impl Simulation {
             Box::pin(async move { seeing.see(asked).await })
         }));
         let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
-        let simulation =
-            Self { plane, witness, stop, lazy: false, cut_off: false, left_behind: false, evicted, suspended };
+        let (lazy, cut_off, left_behind, driven_out) = (false, false, false, false);
+        let simulation = Self { plane, witness, stop, lazy, cut_off, left_behind, evicted, driven_out, suspended };
         simulation.serve().await;
         assert_eq!(simulation.calm().await, [""; 0]);
         simulation
@@ -188,6 +195,11 @@ impl Simulation {
                 self.left_behind = true;
                 self.witness.two_processes();
             }
+            // That scheduling is suspended does not keep a workload in a cluster.
+            Action::Taint(_, "NoExecute") => {
+                self.driven_out = true;
+                self.suspended.clear();
+            }
             Action::Evict { kind, n, .. } => {
                 let (_, key) = binding_of(*kind, *n);
                 self.suspended.remove(&key.name);
@@ -195,7 +207,7 @@ impl Simulation {
             }
             Action::SuspendScheduling { kind, n, on } => {
                 let (resource, key) = binding_of(*kind, *n);
-                match self.plane.get(&resource, &key).await.filter(|_| *on) {
+                match self.plane.get(&resource, &key).await.filter(|_| *on && !self.driven_out) {
                     Some(mut binding) => {
                         let was = (binding["metadata"]["uid"].take(), binding["spec"]["clusters"].take());
                         self.suspended.entry(key.name).or_insert(was);
@@ -300,7 +312,9 @@ impl Simulation {
         for seconds in [2, 3, 5, 10, 20, 40, 80, 160, 320, 640, 1_280] {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
             let state = State::read(&self.plane).await;
-            wrong = plane::discrepancies(&state, &self.evicted);
+            let names = state.bindings.iter().map(|binding| name(binding).to_owned());
+            let driven_out: BTreeSet<String> = names.filter(|_| self.driven_out).collect();
+            wrong = plane::discrepancies(&state, if self.driven_out { &driven_out } else { &self.evicted });
             wrong.extend(self.moved(&state));
             wrong.extend(members::discrepancies(&self.plane, &state).await);
             wrong.retain(|line| !(self.left_behind && line.contains("was left in")));
