@@ -56,6 +56,11 @@ impl Leases {
         Ok(())
     }
 
+    /// Every lease and its time to live.
+    pub fn all(&self) -> impl Iterator<Item = (LeaseId, Duration)> + '_ {
+        self.by_id.iter().map(|(id, lease)| (*id, lease.ttl))
+    }
+
     /// Forgets the lease and returns the keys to delete.
     pub fn remove(&mut self, id: LeaseId) -> Result<Vec<Bytes>> {
         let lease = self.by_id.remove(&id).ok_or(Error::LeaseNotFound(id))?;

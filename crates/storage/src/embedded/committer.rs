@@ -11,13 +11,13 @@ use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::Inner;
 use super::checksum::lease_digest;
 use super::connection;
 use super::database::{self, Fault};
 use super::mark::Mark;
 use super::recent::Recent;
 use super::schema::Number;
+use super::{Inner, Shared};
 use crate::plan::{Plan, plan};
 use crate::{Change, Error, LeaseId, Op, Result, Revision, Txn, TxnOutcome};
 
@@ -219,6 +219,18 @@ fn carry_out(store: &Inner, slot: &mut Option<Writer>, requests: Vec<Request>) {
 /// What a batch did: the outcome of each transaction, and the revisions written.
 type Written = (Vec<Result<TxnOutcome>>, Vec<(Revision, Vec<Change>)>);
 
+/// A backup that is slower than this many writes loses its history: at 2 KiB each it is 2 GiB of file.
+const HELD_REVISIONS: Revision = 1_000_000;
+
+impl Shared {
+    /// How far history may be compacted, if any further than it is: a backup that is being taken keeps it.
+    fn compactable(&self, wanted: Revision) -> Option<Revision> {
+        let first = self.holds.keys().find(|held| held.saturating_add(HELD_REVISIONS) > self.revision);
+        let revision = first.map_or(wanted, |held| wanted.min(*held));
+        (revision > self.oldest).then_some(revision)
+    }
+}
+
 impl Inner {
     fn commit(&self, writer: &mut Writer, transactions: Vec<(Txn, Reply<TxnOutcome>)>) {
         let (transactions, replies): (Vec<_>, Vec<_>) = transactions.into_iter().unzip();
@@ -348,6 +360,7 @@ impl Inner {
 
     fn compact(&self, writer: &mut Writer, revision: Revision) -> Result<()> {
         self.readable(Some(revision))?;
+        let Some(revision) = self.shared.lock().compactable(revision) else { return Ok(()) };
         self.aside(writer, |db, _| Ok(Number::Oldest.set(db, revision.cast_signed())?))?;
         self.shared.lock().oldest = revision;
         Ok(())

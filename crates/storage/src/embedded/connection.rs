@@ -1,11 +1,13 @@
 //! The connections to the SQLite file, and what concerns the file rather than its tables: syncs, and its log.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
 
 use super::database::failed;
 use super::schema::FORMAT;
@@ -46,6 +48,32 @@ pub(super) fn connect(path: &Path, role: Role, quota_bytes: Option<u64>) -> Resu
         Ok(db)
     };
     open().map_err(failed(path))
+}
+
+/// Opens the file for a look that changes nothing. `alone`: there is no log, and no process writes.
+pub(super) fn look(path: &Path, alone: bool) -> Result<Connection> {
+    let open = || -> rusqlite::Result<Connection> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+        let db = Connection::open_with_flags(uri(path, alone), flags)?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        db.execute_batch("PRAGMA busy_timeout=10000; PRAGMA cell_size_check=ON; PRAGMA query_only=1;")?;
+        db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        Ok(db)
+    };
+    open().map_err(failed(path))
+}
+
+/// A path as SQLite's URI, every unusual byte escaped.
+fn uri(path: &Path, alone: bool) -> PathBuf {
+    let mut text = b"file:".to_vec();
+    for byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => text.push(*byte),
+            other => text.extend(format!("%{other:02x}").into_bytes()),
+        }
+    }
+    text.extend(if alone { &b"?immutable=1"[..] } else { b"" });
+    OsString::from_vec(text).into()
 }
 
 /// Creates the file readable by its owner alone: it holds secrets. SQLite gives its side files the same mode.

@@ -149,7 +149,16 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    fn entry(&self) -> Entry<'_> {
+    pub fn before(&self) -> u64 {
+        self.before
+    }
+
+    /// Empty for a deletion.
+    pub fn value(&self) -> &[u8] {
+        self.value.as_deref().unwrap_or_default()
+    }
+
+    pub fn entry(&self) -> Entry<'_> {
         Entry { id: self.id, key: &self.key, create_revision: self.create_revision, lease: self.lease }
     }
 
@@ -357,6 +366,45 @@ pub(super) struct Swept {
     pub row: i64,
     /// The digest of the rows it removed.
     pub removed: u64,
+}
+
+/// A piece of the state as of a revision, in the order of rows.
+pub(super) struct Live {
+    pub rows: Vec<Stored>,
+    /// The last row that was looked at; `None` at the end.
+    pub last: Option<i64>,
+}
+
+/// The rows after `id` that are the newest of their keys as of `revision`, without deletions. A piece ends after about
+/// so many rows looked at, or bytes.
+pub(super) fn live(
+    db: &Connection,
+    id: i64,
+    revision: Revision,
+    (limit, bytes): (usize, usize),
+) -> Result<Live, Fault> {
+    let end = last_row(revision);
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = db.prepare_cached(columns!("WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?3"))?;
+    let mut newer = db.prepare_cached(
+        "SELECT 1 FROM change INDEXED BY change_by_key WHERE key = ?1 AND id > ?2 AND id <= ?3 LIMIT 1",
+    )?;
+    let mut rows = statement.query((id, end, limit))?;
+    let (mut live, mut taken) = (Live { rows: Vec::new(), last: None }, 0);
+    while let Some(row) = rows.next()? {
+        let id = row.get(0)?;
+        live.last = Some(id);
+        let stored = read(row, None).map_err(|fault| named(db, id, fault))?;
+        if stored.create_revision != 0 && newer.query_row((&stored.key[..], id, end), |_| Ok(())).optional()?.is_none()
+        {
+            taken += stored.key.len() + stored.value().len();
+            live.rows.push(stored);
+        }
+        if taken >= bytes {
+            break;
+        }
+    }
+    Ok(live)
 }
 
 /// Deletes what the next `limit` rows up to `oldest` supersede.

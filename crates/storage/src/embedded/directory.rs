@@ -36,7 +36,17 @@ impl Files {
         self.dir.join("store.mark")
     }
 
-    fn all(&self) -> [PathBuf; 3] {
+    /// SQLite's index of the log, which it makes when it needs it.
+    pub fn shared_index(&self) -> PathBuf {
+        self.dir.join("store.sqlite-shm")
+    }
+
+    /// Whether there is anything of a store.
+    pub fn hold_a_store(&self) -> bool {
+        self.all().iter().any(|path| path.exists())
+    }
+
+    pub fn all(&self) -> [PathBuf; 3] {
         [self.database(), self.log(), self.mark()]
     }
 
@@ -81,7 +91,7 @@ impl Files {
 pub(super) struct Claim {
     /// Locked. The directory itself holds even if the lock file is removed; the lock file holds off older versions of
     /// this program, which lock nothing else.
-    locks: [File; 2],
+    locks: Vec<File>,
 }
 
 /// Closing the files is not enough: a child process that is being started holds copies until it runs its program.
@@ -115,7 +125,7 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
     let lock_file = dir.join("store.lock");
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_file);
     let locks =
-        [File::open(dir).map_err(|error| failed(dir, error))?, opened.map_err(|error| failed(&lock_file, error))?];
+        vec![File::open(dir).map_err(|error| failed(dir, error))?, opened.map_err(|error| failed(&lock_file, error))?];
     for (lock, path) in locks.iter().zip([dir, &lock_file]) {
         match lock.try_lock() {
             Ok(()) => {}
@@ -127,6 +137,17 @@ pub(super) fn claim(dir: &Path) -> Result<Claim> {
         }
     }
     Ok(Claim { locks })
+}
+
+/// Claims a directory that exists, without making a file in it; `None` if another process has it open.
+pub(super) fn try_claim(dir: &Path) -> Result<Option<Claim>> {
+    let lock =
+        File::open(dir).map_err(|error| Error::Failed(format!("cannot open {}: {error}", dir.display()).into()))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(Some(Claim { locks: vec![lock] })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(Error::Failed(format!("cannot lock {}: {error}", dir.display()).into())),
+    }
 }
 
 /// Whether the database may be created if it has no tables, given what is in the directory. `must_exist`: there was a store before.
@@ -156,8 +177,7 @@ pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Resu
 
 /// Removes what is left of a store whose database is gone.
 fn begin_empty(files: &Files, request: &Path) -> io::Result<()> {
-    let index = files.dir.join("store.sqlite-shm");
-    for path in files.all().iter().chain([&index]) {
+    for path in files.all().iter().chain([&files.shared_index()]) {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -208,7 +228,7 @@ mod tests {
     fn a_released_directory_is_free_although_a_child_holds_copies_of_the_locks() {
         let directory = tempfile::tempdir().expect("a directory");
         let first = claim(directory.path()).expect("it is free");
-        let copies = first.locks.each_ref().map(|lock| lock.try_clone().expect("a copy"));
+        let copies = first.locks.iter().map(|lock| lock.try_clone().expect("a copy")).collect::<Vec<_>>();
         claim(directory.path()).expect_err("it is claimed");
         drop(first);
         claim(directory.path()).expect("it is free again");

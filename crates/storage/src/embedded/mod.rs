@@ -4,9 +4,11 @@
 //!
 //! Nothing that is damaged is taken for absent. `wal` and `mark` find acknowledged commits that the log has lost, `schema`
 //! proves the index of keys when the store opens, `database` verifies each row that it reads, and `scrub` verifies
-//! everything in the background. docs/data-integrity.md describes what a damaged store does.
+//! everything in the background. docs/data-integrity.md describes what a damaged store does. `backup` writes and restores
+//! backups, and `inspect` looks at a store from outside.
 
 mod acknowledgement;
+pub mod backup;
 mod breaks;
 mod checksum;
 mod committer;
@@ -14,6 +16,7 @@ mod connection;
 mod database;
 mod directory;
 mod housekeeping;
+pub mod inspect;
 mod mark;
 mod opening;
 mod read;
@@ -23,6 +26,7 @@ mod scrub;
 mod upgrade;
 mod wal;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -134,6 +138,8 @@ struct Inner {
     opened: Opened,
     found: Arc<Found>,
     claim: Mutex<Option<Claim>>,
+    /// Identifies the store.
+    store: i64,
     breaks: Vec<Break>,
 }
 
@@ -144,6 +150,8 @@ struct Shared {
     /// The oldest readable revision.
     oldest: Revision,
     leases: Leases,
+    /// Revisions from which history is kept, and how many backups want each.
+    holds: BTreeMap<Revision, usize>,
 }
 
 #[derive(Debug, Default)]

@@ -1,5 +1,6 @@
 //! How a store opens: what must be true of its files before the first read is answered.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -70,7 +71,12 @@ impl Inner {
             })),
             readers: Mutex::default(),
             checkpointer: Mutex::new(Some(checkpointer)),
-            shared: Mutex::new(Shared { revision: found.revision, oldest: found.oldest, leases }),
+            shared: Mutex::new(Shared {
+                revision: found.revision,
+                oldest: found.oldest,
+                leases,
+                holds: BTreeMap::new(),
+            }),
             feed: Arc::new(Feed::new(found.revision, FEED)),
             counters: Counters::default(),
             housekeeping: Arc::default(),
@@ -83,6 +89,7 @@ impl Inner {
             opened: Opened::note(&files),
             found: Arc::new(scrub::Found::default()),
             claim: Mutex::new(Some(claim)),
+            store: found.store,
             breaks: found.breaks,
             path,
         })
@@ -111,7 +118,7 @@ fn cannot_write(files: &Files) -> impl Fn(io::Error) -> Error {
 }
 
 /// Refuses a log in which acknowledged commits lie behind damage, before SQLite reads it and takes the damage for the end.
-fn check_log(files: &Files, marked: &Found, log: Option<&Log>) -> Result<()> {
+pub(super) fn check_log(files: &Files, marked: &Found, log: Option<&Log>) -> Result<()> {
     // Commits that are not synced may be torn in any order; none of them was acknowledged.
     let unsynced = matches!(marked, Found::Readable(content) if content.unsynced || content.creating);
     match log {
@@ -217,7 +224,7 @@ fn make(db: &mut Connection, files: &Files, kind: Kind) -> Result<Mark> {
 }
 
 /// Refuses a store that lacks what was acknowledged.
-fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found: &Recovered) -> Result<()> {
+pub(super) fn check_mark(files: &Files, marked: &Found, log: Option<&Log>, found: &Recovered) -> Result<()> {
     let (mark, database) = (files.mark(), files.database());
     let why = match marked {
         Found::Missing => Some(format!("{} is missing: which writes were acknowledged is unknown", mark.display())),

@@ -34,7 +34,7 @@ impl Inner {
         if self.closed.load(Relaxed) { Err(Error::Closed) } else { Ok(look(&mut self.shared.lock())) }
     }
 
-    fn with_reader<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T> {
+    pub(super) fn with_reader<T>(&self, read: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T> {
         let idle = self.open_shared(|_| self.readers.lock().pop())?;
         let db = match idle {
             Some(db) => db,

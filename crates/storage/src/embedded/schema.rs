@@ -118,7 +118,7 @@ pub(super) fn damaged_figure(name: &str) -> Fault {
 }
 
 /// Reads the breaks. A figure whose name is damaged would look absent, so all figures must be known ones.
-fn breaks(db: &Connection) -> Result<Vec<Break>, Fault> {
+pub(super) fn breaks(db: &Connection) -> Result<Vec<Break>, Fault> {
     let (breaks, figures) = breaks::read(db)?;
     let found: i64 = db.query_row("SELECT count(*) FROM number", (), |row| row.get(0))?;
     let known = Number::ALL.len() as i64 + figures;

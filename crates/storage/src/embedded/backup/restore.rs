@@ -1,0 +1,214 @@
+//! Writes a new store from a backup, in the place of the old one.
+//!
+//! The new store is made in a directory beside the place, synced, and then exchanged with what is there in one step. A crash
+//! leaves the old store or the new one. Nothing of the old one is removed.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rusqlite::{Connection, Transaction};
+
+use super::super::breaks::{self, Break, BreakKind, SKIPPED};
+use super::super::checksum::lease_digest;
+use super::super::connection;
+use super::super::database::{self, Fault};
+use super::super::directory::{self, Files};
+use super::super::mark::{Acknowledged, Content, Found, Mark};
+use super::super::schema::{self, Number};
+use super::scan::{Part, scan};
+use super::{Contents, cannot};
+use crate::{Error, Result, Revision};
+
+/// How a backup is restored.
+#[derive(Clone, Debug)]
+pub struct Restore {
+    /// A store that is in the directory is kept aside; otherwise it is an error.
+    pub replace: bool,
+    pub when: SystemTime,
+    /// Ends the names of the directories that are made beside the store's. No such directory may exist.
+    pub suffix: String,
+}
+
+/// What was restored.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    pub contents: Contents,
+    /// The new store continues here. No watch or cache takes a new object for one that it has seen.
+    pub revision: Revision,
+    /// Where the store that was replaced is now.
+    pub aside: Option<PathBuf>,
+}
+
+/// Restores the backup at `path` to the directory `dir` of a store. `progress` gets the bytes read and the length.
+///
+/// # Errors
+/// The directory is in use, or holds a store that is not to be replaced; the backup is damaged; the disk is full. Then the
+/// directory is as it was.
+pub fn restore(path: &Path, dir: &Path, options: &Restore, progress: &mut dyn FnMut(u64, u64)) -> Result<Restored> {
+    let claim = directory::claim(dir)?;
+    let files = Files::new(dir);
+    let present = files.hold_a_store();
+    if present && !options.replace {
+        let why = format!(
+            "{} holds a store already: use --replace to keep it aside and put the backup in its place, or another directory",
+            dir.display()
+        );
+        return Err(Error::Failed(why.into()));
+    }
+    let staged = beside(dir, "restoring", &options.suffix);
+    DirBuilder::new().mode(0o700).create(&staged).map_err(cannot("create", &staged))?;
+    let acknowledged = match directory::read_mark(&files)? {
+        Found::Readable(content) => content.acknowledged.revision,
+        Found::Missing | Found::Unreadable => 0,
+    };
+    let built = build(path, &staged, acknowledged, options.when, progress);
+    let (contents, revision) = match built {
+        Ok(built) => built,
+        Err(error) => {
+            // What was begun is of no use; the error is what matters.
+            let _ = fs::remove_dir_all(&staged);
+            return Err(named(error, &staged));
+        }
+    };
+    let aside = exchange(&staged, dir, present.then(|| beside(dir, "replaced", &options.suffix)))?;
+    drop(claim);
+    Ok(Restored { contents, revision, aside })
+}
+
+/// `store` becomes `store.restoring-20260101T120000Z`.
+fn beside(dir: &Path, what: &str, suffix: &str) -> PathBuf {
+    let mut name = dir.file_name().unwrap_or_default().to_os_string();
+    name.push(format!(".{what}-{suffix}"));
+    dir.with_file_name(name)
+}
+
+fn named(error: Error, staged: &Path) -> Error {
+    match error {
+        Error::NoSpace => Error::Failed(
+            format!("no space is left for the restored store in {}; free some and repeat", staged.display()).into(),
+        ),
+        other => other,
+    }
+}
+
+/// Makes a whole store in `staged`, durably.
+fn build(
+    path: &Path,
+    staged: &Path,
+    acknowledged: Revision,
+    when: SystemTime,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<(Contents, Revision)> {
+    let files = Files::new(staged);
+    let database = files.database();
+    connection::create_file(&database)?;
+    let failed = database::failed::<Fault>(&database);
+    let open = || -> Result<Connection, Fault> {
+        let db = Connection::open(&database)?;
+        // Nothing of it counts before the whole is synced.
+        db.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;")?;
+        Ok(db)
+    };
+    let mut db = open().map_err(&failed)?;
+    let store = database::random_identifier(&db).map_err(&failed)?;
+    let txn = db.transaction().map_err(|error| failed(error.into()))?;
+    let written = write(&txn, path, store, (acknowledged, when), progress)?;
+    txn.commit().map_err(|error| failed(error.into()))?;
+    let proved = schema::prove(&db).map_err(&failed)?;
+    db.execute_batch("PRAGMA journal_mode=WAL;").map_err(|error| failed(error.into()))?;
+    db.close().map_err(|(_, error)| failed(error.into()))?;
+    let sync = |path: &Path| File::open(path).and_then(|file| file.sync_all()).map_err(cannot("sync", path));
+    sync(&database)?;
+    let acknowledged = Acknowledged { revision: proved.revision, digest: proved.digest, asides: 0 };
+    let content = Content { store, acknowledged, unsynced: false, creating: false };
+    Mark::write(&files.mark(), content).map_err(cannot("write", &files.mark()))?;
+    sync(staged)?;
+    Ok((written, proved.revision))
+}
+
+fn write(
+    txn: &Transaction<'_>,
+    path: &Path,
+    store: i64,
+    (acknowledged, when): (Revision, SystemTime),
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Contents> {
+    let failed = database::failed::<rusqlite::Error>(path);
+    schema::create_tables(txn, store).map_err(&failed)?;
+    let (mut digest, mut leases) = (0_u64, 0_u64);
+    let contents = scan(path, progress, &mut |part| match part {
+        Part::Lease { id, ttl } => {
+            leases = leases.wrapping_add(lease_digest(id, ttl));
+            txn.execute("INSERT INTO leases VALUES (?1, ?2)", (id, ttl)).map(drop).map_err(&failed)
+        }
+        Part::Row(row) => {
+            let mut insert = txn.prepare_cached(database::INSERT).map_err(&failed)?;
+            let (entry, value) = (row.entry, Some(row.value));
+            let checksum = entry.checksum(digest, value);
+            let figures =
+                (entry.id, entry.key, entry.create_revision, entry.lease, digest.cast_signed(), checksum, value);
+            insert.execute(figures).map_err(&failed)?;
+            digest = digest.wrapping_add(entry.digest());
+            Ok(())
+        }
+    })?;
+    let header = &contents.header;
+    let after = header.revision.max(acknowledged) + SKIPPED;
+    for (number, value) in [
+        (Number::Oldest, after.cast_signed()),
+        (Number::Swept, database::last_row(after)),
+        (Number::LastLease, header.last_lease.cast_signed()),
+        (Number::Leases, leases.cast_signed()),
+        (Number::Appended, digest.cast_signed()),
+        (Number::AppendedAt, header.revision.cast_signed()),
+    ] {
+        number.set(txn, value).map_err(&failed)?;
+    }
+    let now = Break { before: header.revision, after, when: Some(when), kind: BreakKind::Restored };
+    for lost in header.breaks.iter().chain([&now]) {
+        breaks::add(txn, lost).map_err(database::failed(path))?;
+    }
+    Ok(contents)
+}
+
+/// Puts the new directory in its place; what was there is at `aside` afterwards.
+fn exchange(staged: &Path, dir: &Path, aside: Option<PathBuf>) -> Result<Option<PathBuf>> {
+    let failed = cannot("put the restored store in the place of", dir);
+    if swap(staged, dir).map_err(&failed)? {
+        match &aside {
+            Some(aside) => fs::rename(staged, aside).map_err(&failed)?,
+            // It held a lock file and nothing of a store.
+            None => fs::remove_dir_all(staged).map_err(&failed)?,
+        }
+    } else {
+        // The file system cannot exchange. After a crash in between there is no store in the place; it is not started
+        // empty, and both are beside it.
+        let old = aside.clone().unwrap_or_else(|| staged.with_extension("empty"));
+        fs::rename(dir, &old).and_then(|()| fs::rename(staged, dir)).map_err(&failed)?;
+        if aside.is_none() {
+            fs::remove_dir_all(&old).map_err(&failed)?;
+        }
+    }
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|parent| parent.sync_all()).map_err(&failed)?;
+    Ok(aside)
+}
+
+/// Exchanges two directories in one step; false where the file system cannot.
+#[cfg(target_os = "linux")]
+fn swap(one: &Path, other: &Path) -> std::io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).map_err(std::io::Error::from) {
+        Ok(()) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn swap(_one: &Path, _other: &Path) -> std::io::Result<bool> {
+    Ok(false)
+}
