@@ -15,11 +15,15 @@ use karmada_api::cluster::ClusterStrategy;
 use karmada_api::work::BindingConverter;
 use kubernetes_api::services::Ranges;
 use storage::Store;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use transport::Identity;
 use world::World;
 
 use crate::access::{self, Socket};
 use crate::admission::KarmadaAdmission;
+use crate::backups::route::Backups;
+use crate::backups::schedule;
 use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
@@ -43,6 +47,8 @@ pub struct Options {
     pub admission: karmada_api::admission::Options,
     /// Feature gate CustomizedClusterResourceModeling.
     pub resource_models: bool,
+    /// Backups at intervals, if any.
+    pub backups: Option<schedule::Plan>,
 }
 
 /// An API server with everything in place but its socket: in-process clients can use it already.
@@ -51,6 +57,8 @@ pub struct Opened {
     pub data: DataDir,
     engine: Engine,
     search: Arc<Search>,
+    /// Ends the schedule of backups, which runs in the task.
+    backups: Option<(CancellationToken, JoinHandle<()>)>,
 }
 
 /// A serving API server.
@@ -74,6 +82,9 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
+    if let Some(store) = engine.embedded() {
+        config.routes.push(Arc::new(Backups::new(store.clone(), &options.data_dir)));
+    }
     let front = options.listen.front(&options.services);
     let client_ca = data.pki.authority.certificate();
     let mut more = crate::bootstrap::proxy_users();
@@ -92,9 +103,23 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     };
     // Nobody listens yet.
     let server = engine.at_once(begun).await?;
-    let opened = Opened { server, data, engine, search };
+    let backups = scheduled(options, &engine, &server, world);
+    let opened = Opened { server, data, engine, search, backups };
     opened.server.shared().health.passed(apiserver::health::BOOTSTRAPPED);
     Ok(opened)
+}
+
+fn scheduled(
+    options: &Options,
+    engine: &Engine,
+    server: &ApiServer,
+    world: &World,
+) -> Option<(CancellationToken, JoinHandle<()>)> {
+    let (plan, store) = (options.backups.clone()?, engine.embedded()?.clone());
+    let stop = CancellationToken::new();
+    let registry = &server.shared().metrics;
+    let task = schedule::start(plan, store, &options.data_dir, registry, world, stop.clone());
+    Some((stop, task))
 }
 
 async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> {
@@ -147,6 +172,11 @@ impl Opened {
     /// Ends the server, then closes the store.
     pub async fn close(self) -> anyhow::Result<()> {
         self.server.shutdown();
+        if let Some((stop, task)) = self.backups {
+            stop.cancel();
+            // A schedule that panicked has reported it already; the store must be closed all the same.
+            let _ = task.await;
+        }
         self.engine.close().await
     }
 }
@@ -158,6 +188,7 @@ impl Opened {
 pub fn check(options: &Options) -> anyhow::Result<()> {
     apiserver::plugins::check(&options.plugins)?;
     options.listen.check()?;
+    options.backups.as_ref().map(schedule::check).transpose()?;
     options.token_auth_file.as_deref().map(access::static_tokens).transpose()?;
     Ok(())
 }

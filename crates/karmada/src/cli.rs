@@ -4,6 +4,7 @@ mod arguments;
 mod help;
 mod listening;
 mod settings;
+mod store;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -141,6 +142,7 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             say(&version::text(program, args.output.as_deref())?);
             Ok(())
         }
+        Command::Store(args) => store::run(args, &world),
         Command::Demo(args) => run_logged(name, demo::run(&args.options(), &world, ended())),
         Command::Up(args) => {
             let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;

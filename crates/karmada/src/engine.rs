@@ -59,6 +59,14 @@ impl Engine {
         }
     }
 
+    /// The embedded store.
+    pub fn embedded(&self) -> Option<&EmbeddedStore> {
+        match self {
+            Self::Embedded(store) => Some(store),
+            Self::Memory(_) => None,
+        }
+    }
+
     /// Closes the gate `storage-integrity` when the store finds something damaged.
     pub fn report_damage_to(&self, health: &apiserver::health::Health) {
         let Self::Embedded(store) = self else { return };

@@ -19,6 +19,7 @@ use world::World;
 use super::listening::ListenArgs;
 use super::say;
 use super::settings::{admission, estimators, settings};
+use crate::backups::schedule::{Plan, Retention};
 use crate::data_dir::DataDir;
 use crate::engine::Kind;
 use crate::flags::Given;
@@ -57,6 +58,8 @@ pub(super) enum Command {
     Descheduler,
     /// Accept the flags of karmada-metrics-adapter, which is not part of this version
     MetricsAdapter,
+    /// Verify, measure, back up and restore the store of a control plane
+    Store(super::store::StoreArgs),
     /// Run a simulated member cluster: an API server with nodes and workloads
     Member(MemberArgs),
     /// Print the version
@@ -95,6 +98,46 @@ pub(super) struct ServerArgs {
     /// Admission plugins to disable; the default is that of Karmada's control planes, where no pods run
     #[arg(long, value_delimiter = ',', default_value = "StorageObjectInUseProtection,ServiceAccount")]
     disable_admission_plugins: Vec<String>,
+    #[command(flatten)]
+    backups: BackupArgs,
+}
+
+#[derive(Args)]
+struct BackupArgs {
+    /// The directory for backups at intervals, preferably on another disk; none are taken without it
+    #[arg(long)]
+    backup_dir: Option<PathBuf>,
+    /// The time between backups; the first follows the start if the newest is older
+    #[arg(long, default_value = "6h", value_parser = duration)]
+    backup_interval: Duration,
+    /// The number of backups to keep
+    #[arg(long, default_value_t = 28, value_parser = clap::value_parser!(u32).range(1..))]
+    backup_retention: u32,
+    /// The age after which backups are removed, however many they are; 0 for any age. The newest stays
+    #[arg(long, default_value = "0s", value_parser = duration)]
+    backup_retention_age: Duration,
+    /// Leave the keys and certificates out of these backups
+    #[arg(long)]
+    backup_without_keys: bool,
+}
+
+impl BackupArgs {
+    fn plan(self) -> Option<Plan> {
+        let age = Some(self.backup_retention_age).filter(|age| !age.is_zero());
+        Some(Plan {
+            directory: self.backup_dir?,
+            interval: self.backup_interval,
+            retention: Retention { count: self.backup_retention as usize, age },
+            with_keys: !self.backup_without_keys,
+        })
+    }
+}
+
+/// Like Go's, and not negative.
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Option<apimachinery::duration::Duration> = text.parse().ok();
+    let parsed = parsed.and_then(|parsed| parsed.to_std());
+    parsed.ok_or_else(|| format!("{text:?} is not a duration such as 6h or 30m"))
 }
 
 #[derive(Args)]
@@ -257,6 +300,7 @@ impl ServerArgs {
             plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
             admission: Default::default(),
             resource_models: true,
+            backups: self.backups.plan(),
         })
     }
 }

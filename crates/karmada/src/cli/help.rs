@@ -22,7 +22,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "metrics-adapter",
         ],
     ),
-    ("Other Commands", &["karmadactl", "version", "help"]),
+    ("Other Commands", &["store", "karmadactl", "version", "help"]),
 ];
 
 const WORDS: &[(&str, &str)] = &[
@@ -138,6 +138,52 @@ const EXAMPLES: &[(&str, &str)] = &[
     /apis/cluster.karmada.io/v1alpha1/clusters/member1/proxy/apis/metrics.k8s.io/v1beta1/pods",
     ),
     (
+        "store",
+        "  # Take a backup of a control plane, while it runs or while it is stopped
+  karmada store backup --data-dir=karmada-data -o karmada.backup
+
+  # Verify a backup
+  karmada store verify karmada.backup
+
+  # Restore it to a new machine
+  karmada store restore karmada.backup --data-dir=karmada-data",
+    ),
+    (
+        "store stats",
+        "  # Print the size of a store, also beside a running server
+  karmada store stats --data-dir=karmada-data
+
+  # Print it for scripts
+  karmada store stats --data-dir=karmada-data -o json",
+    ),
+    (
+        "store verify",
+        "  # Verify the store of a control plane
+  karmada store verify --data-dir=karmada-data
+
+  # Verify a backup
+  karmada store verify karmada.backup",
+    ),
+    (
+        "store backup",
+        "  # Take a backup of the control plane in ./karmada-data
+  karmada store backup
+
+  # Take a backup of a control plane on another machine
+  karmada store backup --kubeconfig=karmada-apiserver.config -o karmada.backup
+
+  # Write it to standard output
+  karmada store backup -o - | zstd > karmada.backup.zst",
+    ),
+    (
+        "store restore",
+        "  # Verify a backup and print what a restore would do
+  karmada store restore karmada.backup --data-dir=karmada-data --dry-run
+
+  # Put it in the place of a damaged store, which is kept aside
+  karmada store restore karmada.backup --data-dir=karmada-data --replace",
+    ),
+    (
         "version",
         "  # Print the version in one line
   karmada version
@@ -158,7 +204,16 @@ pub(super) fn shown(command: Command) -> Command {
 }
 
 fn of_command(command: Command) -> Command {
-    let examples = EXAMPLES.iter().find(|(name, _)| *name == command.get_name()).map_or("", |(_, examples)| examples);
+    let name = command.get_name().to_owned();
+    let nested: Vec<String> = command.get_subcommands().map(|it| it.get_name().to_owned()).collect();
+    let command = nested.iter().fold(command.disable_help_subcommand(true), |command, nested| {
+        command.mut_subcommand(nested, |it| described(it, &format!("{name} {nested}")))
+    });
+    described(command, &name)
+}
+
+fn described(command: Command, name: &str) -> Command {
+    let examples = EXAMPLES.iter().find(|(it, _)| *it == name).map_or("", |(_, examples)| examples);
     let hides = command.get_arguments().any(Arg::is_hide_short_help_set);
     let all = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong).hide(!hides);
     let all = all.help("Print help with all flags of upstream's components, also those without an effect");

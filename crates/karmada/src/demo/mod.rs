@@ -130,6 +130,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
             plugins: Default::default(),
             admission: Default::default(),
             resource_models: true,
+            backups: None,
         },
         controllers: vec!["*".into()],
         kube_controllers: vec!["*".into()],

@@ -113,7 +113,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
     );
-    let parts: [(&str, &[Description]); 10] = [
+    let parts: [(&str, &[Description]); 11] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
@@ -122,6 +122,7 @@ pub fn metrics_page() -> String {
         ("Clients", client::metrics::ALL),
         ("API server", apiserver::metrics::ALL),
         ("Store", crate::metrics::ALL),
+        ("Backups", crate::backups::schedule::METRICS),
         ("Webhook", crate::webhook::METRICS),
         ("Process", crate::metrics::PROCESS),
     ];

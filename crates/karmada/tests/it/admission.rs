@@ -29,6 +29,7 @@ async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
+        backups: None,
     };
     karmada::apiserver::open(&options, Arc::new(|_| None), &world).await.expect("a server")
 }

@@ -36,6 +36,7 @@ impl Fleet {
                 plugins: Default::default(),
                 admission: Default::default(),
                 resource_models: true,
+                backups: None,
             },
             controllers: vec!["*".into()],
             kube_controllers: vec!["*".into()],

@@ -35,6 +35,7 @@ mod reference;
 mod scenarios;
 mod search;
 mod search_alone;
+mod store;
 mod transcript;
 mod version;
 mod webhook;

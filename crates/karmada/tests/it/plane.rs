@@ -25,6 +25,7 @@ pub fn options(data_dir: &Path) -> Options {
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
+        backups: None,
     };
     Options {
         server,

@@ -29,6 +29,7 @@ fn options(directory: &Path, change: impl FnOnce(&mut Listen)) -> Options {
         plugins: Default::default(),
         admission: Default::default(),
         resource_models: true,
+        backups: None,
     }
 }
 

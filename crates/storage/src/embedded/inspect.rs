@@ -21,6 +21,14 @@ const ROWS: usize = 1024;
 /// Damaged places that are listed; a disk that fails may have millions.
 const LISTED: usize = 1000;
 
+/// Whether a process has the store in `dir` open.
+///
+/// # Errors
+/// The directory cannot be read.
+pub fn is_in_use(dir: &Path) -> Result<bool> {
+    directory::try_claim(dir).map(|claim| claim.is_none())
+}
+
 /// What a verification found.
 #[derive(Clone, Debug, Default)]
 pub struct Verified {

@@ -255,12 +255,18 @@ async fn a_damaged_store_is_not_backed_up_and_a_verification_names_the_damage() 
     assert!(verified.damaged[0].contains("/a/3"), "{verified:?}");
     let store = EmbeddedStore::open(dir.path(), Options::default()).await.unwrap();
     let mut backup = store.backup(now(), Vec::new()).unwrap();
+    let mut content = Vec::new();
     let refused = loop {
         match backup.piece().await {
-            Ok(Some(_)) => {}
+            Ok(Some(piece)) => content.extend(piece),
             Ok(None) => panic!("a backup without the damaged object"),
             Err(error) => break error.to_string(),
         }
     };
     assert!(refused.contains("/a/3") && refused.contains("damaged"), "{refused}");
+    // A reader of the stream learns why it ends.
+    let path = dir.path().join("backup");
+    fs::write(&path, [content, backup.abort(&refused).to_vec()].concat()).unwrap();
+    let why = verify_backup(&path, &mut |_, _| {}).unwrap_err().to_string();
+    assert!(why.contains("was not completed") && why.contains("/a/3"), "{why}");
 }

@@ -24,11 +24,15 @@ pub(super) enum Tag {
     File = 3,
     Rows = 4,
     End = 5,
+    /// Instead of the end: why the backup was not completed.
+    Aborted = 6,
 }
 
 impl Tag {
     pub fn of(byte: u8) -> Option<Self> {
-        [Self::Header, Self::Leases, Self::File, Self::Rows, Self::End].into_iter().find(|tag| *tag as u8 == byte)
+        [Self::Header, Self::Leases, Self::File, Self::Rows, Self::End, Self::Aborted]
+            .into_iter()
+            .find(|tag| *tag as u8 == byte)
     }
 }
 

@@ -47,6 +47,9 @@ pub(super) fn scan(
             return Err(match refusal {
                 Refusal::Damaged(why) => blocks.damaged(begin, &why),
                 Refusal::Visitor(error) => error,
+                Refusal::Aborted(why) => {
+                    Error::Failed(format!("the backup {} was not completed: {why}", path.display()).into())
+                }
             });
         }
         progress(blocks.at, length);
@@ -124,6 +127,7 @@ impl Blocks<'_> {
 enum Refusal {
     Damaged(String),
     Visitor(Error),
+    Aborted(String),
 }
 
 impl From<&str> for Refusal {
@@ -165,6 +169,7 @@ impl Scanned {
             }
             Tag::File => self.file(payload).ok_or("an attached file is unreadable")?,
             Tag::Rows => self.rows(payload, visit)?,
+            Tag::Aborted => return Err(Refusal::Aborted(String::from_utf8_lossy(payload).into_owned())),
             Tag::End => {
                 let mut fields = Fields(payload);
                 let expected = [self.objects, self.digest, self.bytes];

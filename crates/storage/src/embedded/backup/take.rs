@@ -139,6 +139,19 @@ impl Backup {
         .boxed()
     }
 
+    /// What ends the file of a backup that cannot be completed, so that its reader learns why.
+    pub fn abort(&mut self, why: &str) -> Bytes {
+        let mut out = Vec::new();
+        let mut encoder = self.encoder.take().unwrap_or_else(|| {
+            let mut encoder = Encoder::begin(&mut out);
+            encoder.block(Tag::Header, &encode_header(&self.header), &mut out);
+            encoder
+        });
+        encoder.block(Tag::Aborted, why.as_bytes(), &mut out);
+        self.step = Step::Done;
+        out.into()
+    }
+
     async fn advance(&mut self, out: &mut Vec<u8>) -> Result<()> {
         match std::mem::replace(&mut self.step, Step::Done) {
             Step::Begin { leases, files } => {

@@ -1,0 +1,120 @@
+//! The keys and certificates of a data directory, which a backup holds unless it is taken without them: a restored control
+//! plane with another authority is a stranger to its clients, agents and service accounts.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use pki::files::Access;
+use storage::embedded::backup::Attachment;
+
+/// Where they are in a data directory.
+const DIRECTORY: &str = "pki";
+
+/// Reads every file of the directory of keys.
+///
+/// # Errors
+/// The directory or a file cannot be read.
+pub fn read(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
+    let directory = data_dir.join(DIRECTORY);
+    let attempt = || format!("reading the keys in {}", directory.display());
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(&directory).with_context(attempt)? {
+        let entry = entry.with_context(attempt)?;
+        let Ok(name) = entry.file_name().into_string() else { continue };
+        if entry.file_type().with_context(attempt)?.is_file() && !name.ends_with(".new") {
+            files.insert(name, std::fs::read(entry.path()).with_context(attempt)?);
+        }
+    }
+    let attached = |(name, content)| Attachment { name: format!("{DIRECTORY}/{name}"), content: Bytes::from(content) };
+    Ok(files.into_iter().map(attached).collect())
+}
+
+/// What a restore does with a file of the backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is missing.
+    Put,
+    /// The same file is there.
+    Same,
+    /// Another one is there, or the other half of its pair is another one. It stays.
+    Kept,
+}
+
+/// Decides what to do with each file of a backup, given those that are there.
+///
+/// # Errors
+/// A name that is not one of a file of keys.
+pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec<(Attachment, Fate)>> {
+    let find = |files: &[Attachment], name: &str| files.iter().find(|it| it.name == name).map(|it| it.content.clone());
+    let stem = |name: &str| name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned();
+    let mut planned = Vec::new();
+    for file in backup {
+        let name = file.name.strip_prefix("pki/").unwrap_or_default();
+        let plain = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0']);
+        anyhow::ensure!(plain, "the backup holds the file {:?}, which does not belong there", file.name);
+        let other_half = |it: &&Attachment| stem(&it.name) == stem(&file.name) && it.name != file.name;
+        let foreign = present.iter().filter(other_half).any(|it| find(backup, &it.name).as_ref() != Some(&it.content));
+        let fate = match find(present, &file.name) {
+            Some(content) if content == file.content => Fate::Same,
+            Some(_) => Fate::Kept,
+            None if foreign => Fate::Kept,
+            None => Fate::Put,
+        };
+        planned.push((file.clone(), fate));
+    }
+    Ok(planned)
+}
+
+/// What is there, as a backup would hold it; nothing if the directory is missing.
+pub fn present(data_dir: &Path) -> anyhow::Result<Vec<Attachment>> {
+    if data_dir.join(DIRECTORY).exists() { read(data_dir) } else { Ok(Vec::new()) }
+}
+
+/// Writes the files that are to be put back.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn put_back(data_dir: &Path, planned: &[(Attachment, Fate)]) -> anyhow::Result<()> {
+    if planned.iter().all(|(_, fate)| *fate != Fate::Put) {
+        return Ok(());
+    }
+    pki::files::private_directory(&data_dir.join(DIRECTORY))?;
+    for (file, _) in planned.iter().filter(|(_, fate)| *fate == Fate::Put) {
+        let access = if file.name.ends_with(".crt") { Access::Public } else { Access::Private };
+        pki::files::create_new(&data_dir.join(&file.name), &file.content, access)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_missing_files_are_put_back_and_pairs_stay_together() {
+        let files = |names: &[(&str, &'static str)]| -> Vec<Attachment> {
+            let file = |(name, content): &(&str, &'static str)| Attachment {
+                name: (*name).to_owned(),
+                content: Bytes::from_static(content.as_bytes()),
+            };
+            names.iter().map(file).collect()
+        };
+        let backup = files(&[("pki/ca.crt", "A"), ("pki/ca.key", "a"), ("pki/sa.key", "s")]);
+        for (present, expected) in [
+            (files(&[]), [Fate::Put, Fate::Put, Fate::Put]),
+            (files(&[("pki/ca.crt", "A"), ("pki/ca.key", "a")]), [Fate::Same, Fate::Same, Fate::Put]),
+            (files(&[("pki/ca.crt", "B"), ("pki/ca.key", "b")]), [Fate::Kept, Fate::Kept, Fate::Put]),
+            (files(&[("pki/ca.crt", "A")]), [Fate::Same, Fate::Put, Fate::Put]),
+            (files(&[("pki/ca.crt", "B")]), [Fate::Kept, Fate::Kept, Fate::Put]),
+            (files(&[("pki/sa.key", "t")]), [Fate::Put, Fate::Put, Fate::Kept]),
+        ] {
+            let planned = plan(&backup, &present).expect("plain names");
+            assert_eq!(planned.iter().map(|(_, fate)| *fate).collect::<Vec<_>>(), expected, "{present:?}");
+        }
+        for name in ["../etc/passwd", "pki/../a", "pki/", "pki/.a", "ca.key", "pki/a/b"] {
+            plan(&files(&[(name, "")]), &[]).expect_err(name);
+        }
+    }
+}

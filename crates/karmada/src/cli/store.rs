@@ -1,0 +1,132 @@
+//! `karmada store`: what an operator does with the store of a control plane from outside.
+
+mod backup;
+mod restore;
+mod stats;
+mod verify;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use world::World;
+
+#[derive(Args)]
+pub(super) struct StoreArgs {
+    #[command(subcommand)]
+    command: StoreCommand,
+}
+
+#[derive(Subcommand)]
+enum StoreCommand {
+    /// Print the objects, the history, the files and the last backup of a store
+    Stats(stats::StatsArgs),
+    /// Verify a store or a backup; nothing is changed
+    Verify(verify::VerifyArgs),
+    /// Take a backup, while the server runs or while it is stopped
+    Backup(backup::BackupArgs),
+    /// Restore a backup to the data directory of a stopped server
+    Restore(restore::RestoreArgs),
+}
+
+#[derive(Args)]
+struct DataDirArgs {
+    /// The data directory of the control plane
+    #[arg(long, default_value = "karmada-data")]
+    data_dir: PathBuf,
+}
+
+pub(super) fn run(args: StoreArgs, world: &World) -> anyhow::Result<()> {
+    match args.command {
+        StoreCommand::Stats(args) => stats::run(&args),
+        StoreCommand::Verify(args) => verify::run(&args),
+        StoreCommand::Backup(args) => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+            runtime.context("starting the runtime")?.block_on(backup::run(&args, world))
+        }
+        StoreCommand::Restore(args) => restore::run(&args, world),
+    }
+}
+
+/// A line on standard error that shows how far the work is; on a terminal only.
+struct Progress {
+    what: &'static str,
+    terminal: bool,
+    shown: u64,
+}
+
+impl Progress {
+    fn new(what: &'static str) -> Self {
+        Self { what, terminal: std::io::stderr().is_terminal(), shown: u64::MAX }
+    }
+
+    /// Shows each percent once.
+    fn of(&mut self, done: u64, total: u64) {
+        let percent = (done * 100).checked_div(total).unwrap_or(100);
+        if percent != self.shown {
+            self.shown = percent;
+            self.show(&format!("{}: {percent} %", self.what));
+        }
+    }
+
+    /// Shows each megabyte once.
+    fn bytes(&mut self, done: u64) {
+        if done >> 20 != self.shown {
+            self.shown = done >> 20;
+            self.show(&format!("{}: {}", self.what, size(done)));
+        }
+    }
+
+    fn show(&self, text: &str) {
+        if self.terminal {
+            // Nothing can be done about a closed terminal.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.show("");
+    }
+}
+
+/// `1.5 MiB`.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
+    match (bytes.max(1).ilog2() / 10).min(4) {
+        0 => format!("{bytes} B"),
+        unit => format!("{:.1} {}", bytes as f64 / (1_u64 << (10 * unit)) as f64, UNITS[unit as usize - 1]),
+    }
+}
+
+/// `1 object`, `2 objects`.
+fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// A moment as Kubernetes writes it.
+fn time(when: std::time::SystemTime) -> String {
+    jiff::Timestamp::try_from(when).map_or_else(|_| "unknown".to_owned(), |when| when.strftime("%FT%TZ").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_600_000, "1.5 MiB"),
+            (5 << 40, "5.0 TiB"),
+            (1 << 60, "1048576.0 TiB"),
+        ] {
+            assert_eq!(size(bytes), expected);
+        }
+        assert_eq!((count(1, "object"), count(0, "row")), ("1 object".to_owned(), "0 rows".to_owned()));
+    }
+}
