@@ -183,7 +183,7 @@ async fn a_control_plane_takes_backups_at_intervals_and_keeps_some() {
     let metrics = plane.client().request(http::Method::GET, "/metrics", None).await.expect("metrics");
     assert!(String::from_utf8_lossy(&metrics).contains("karmada_store_backups_total{result=\"error\"}"));
     plane.plane.stop().await.expect("it stops");
-    let newest = names().into_iter().filter(|name| name.starts_with("karmada-")).next_back().expect("a backup");
+    let newest = names().into_iter().rfind(|name| name.starts_with("karmada-")).expect("a backup");
     let contents = storage::embedded::backup::verify_backup(&directory.join(newest), &mut |_, _| {});
     assert!(contents.expect("a sound backup").files.iter().any(|file| file.name == "pki/ca.key"));
 }
