@@ -4,6 +4,7 @@
 //! selector, a patch and an error are; it knows no kind in particular (built-in kinds are in `kubernetes-api`,
 //! Karmada's in `karmada-api`).
 
+pub mod addresses;
 pub mod age;
 pub mod duration;
 pub mod field;

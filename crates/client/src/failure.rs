@@ -49,6 +49,15 @@ pub enum Failure {
 #[error("no connection within {} s", .0.as_secs())]
 pub(crate) struct NoConnection(pub Duration);
 
+/// The control plane does not connect to this address.
+#[derive(Debug, thiserror::Error)]
+#[error("{host} is refused: it belongs to {what}, where no cluster is")]
+pub(crate) struct Forbidden {
+    /// The host of the URL; with the address that its name was resolved to.
+    pub host: String,
+    pub what: &'static str,
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub(crate) struct Unresolved(pub std::io::Error);

@@ -1,6 +1,7 @@
 //! Connections over a socket. Kubeconfigs, credentials and TLS are read by `kube`; the HTTP stack is [`dial`]'s.
 
 mod dial;
+mod guard;
 #[cfg(test)]
 mod hostile;
 mod verify;
@@ -38,6 +39,8 @@ pub struct Endpoint {
     pub proxy_headers: Vec<(String, String)>,
     /// The name the certificate must be for, where it is not the server's host.
     pub server_name: Option<String>,
+    /// The URL is data of the control plane: [`apimachinery::addresses::forbidden`] addresses are not connected to.
+    pub guarded: bool,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -84,14 +87,17 @@ impl Client {
     /// [`Error::Config`] when certificates or credentials cannot be used.
     pub fn from_config(config: kube::Config) -> Result<Self> {
         let host = host_of(&config);
-        Ok(Self::over(Transport::Remote(dial::service(&config, HeaderMap::new())?), &host))
+        Ok(Self::over(Transport::Remote(dial::service(&config, HeaderMap::new(), guard::Guard::OFF)?), &host))
     }
 
     /// # Errors
     /// [`Error::Config`] naming the part that cannot be used.
     pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
         let config = config_of(endpoint)?;
-        let service = dial::service(&config, proxy_headers(&endpoint.proxy_headers)?)?;
+        let guard = guard::Guard { is_on: endpoint.guarded };
+        guard.check_host(&config.cluster_url)?;
+        config.proxy_url.iter().try_for_each(|proxy| guard.check_host(proxy))?;
+        let service = dial::service(&config, proxy_headers(&endpoint.proxy_headers)?, guard)?;
         Ok(Self::over(Transport::Remote(service), &host_of(&config)))
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Nothing is repeated here: queues back off by themselves, and a hidden repeat would not be counted.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Uri};
 use http_body_util::BodyExt;
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnectorBuilder};
-use hyper_util::client::legacy::connect::dns::GaiResolver;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connection, HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -20,8 +21,9 @@ use tower::{ServiceBuilder, ServiceExt};
 use transport::{Body, BoxError};
 
 use super::Service;
+use super::guard::{Guard, Guarded};
 use super::verify::Verifier;
-use crate::failure::{NoConnection, Unresolved};
+use crate::failure::NoConnection;
 use crate::{Error, Result};
 
 /// For TCP, the proxy and TLS together. A member further away than this is as good as gone.
@@ -33,8 +35,18 @@ const PROBE: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
 
 /// Everything between a request with a path and its response. `proxy_headers` go to an HTTP proxy only.
-pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap) -> Result<Service> {
-    let mut tcp = HttpConnector::new_with_resolver(GaiResolver::new().map_err(Unresolved as fn(_) -> _));
+pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap, guard: Guard) -> Result<Service> {
+    resolving(config, proxy_headers, Guarded { resolver: GaiResolver::new(), guard })
+}
+
+/// As [`service`], with a resolver.
+fn resolving<R>(config: &kube::Config, proxy_headers: HeaderMap, resolver: Guarded<R>) -> Result<Service>
+where
+    R: tower::Service<Name, Error = std::io::Error> + Clone + Send + Sync + 'static,
+    R::Response: Iterator<Item = SocketAddr>,
+    R::Future: Send + 'static,
+{
+    let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     tcp.set_keepalive(Some(ALIVE));
@@ -199,6 +211,69 @@ mod tests {
         assert!(request.starts_with("get /base/version http/1.1\r\n"), "{request}");
         assert!(request.contains("authorization: bearer secret\r\n"), "{request}");
         assert!(!request.contains("x-team") && !request.contains("proxy-authorization"), "{request}");
+    }
+
+    /// A name that leads to a forbidden address, as after DNS rebinding: nothing is dialled there, directly or as a proxy.
+    #[tokio::test]
+    async fn resolved_addresses_are_checked() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let port = listener.local_addr().expect("an address").port();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                head(&mut stream).await;
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await.expect("written");
+            }
+        });
+        let get = async |server: &str, proxy: Option<&str>, found: &[&str], is_on: bool| {
+            let mut config = kube::Config::new(server.parse().expect("a URL"));
+            config.auth_info.token = Some("secret".to_owned().into());
+            config.proxy_url = proxy.map(|proxy| proxy.parse().expect("a URL"));
+            let found: Vec<SocketAddr> =
+                found.iter().map(|address| SocketAddr::new(address.parse().expect("an address"), 0)).collect();
+            let resolver = tower::service_fn(move |_: Name| std::future::ready(Ok(found.clone().into_iter())));
+            let resolver = Guarded { resolver, guard: Guard { is_on } };
+            let service = resolving(&config, HeaderMap::new(), resolver).expect("a service");
+            let client = Client::over(crate::Transport::Remote(service), "member");
+            let answer = client.request(http::Method::GET, "/version", None);
+            let answer = tokio::time::timeout(Duration::from_secs(5), answer).await;
+            answer.map_or_else(|_| "no answer".to_owned(), |answer| answer.err().map_or("ok".into(), |e| e.to_string()))
+        };
+        let member = format!("http://member.example:{port}");
+        assert_eq!(get(&member, None, &["127.0.0.1"], true).await, "ok");
+        assert_eq!(get(&member, None, &["169.254.169.254", "127.0.0.1"], true).await, "ok");
+        for address in ["169.254.169.254", "::ffff:169.254.169.254", "fe80::1", "fd00:ec2::254", "0.0.0.0", "224.0.0.1"]
+        {
+            let refused = get(&member, None, &[address], true).await;
+            assert!(refused.contains(&format!("member.example ({address}) is refused")), "{refused}");
+            let proxy = format!("http://proxy.example:{port}");
+            let refused = get("http://10.0.0.1", Some(&proxy), &[address], true).await;
+            assert!(refused.contains(&format!("proxy.example ({address}) is refused")), "{refused}");
+        }
+        // Clients that are not members are not guarded: 0.0.0.0 is this machine.
+        assert_eq!(get(&member, None, &["0.0.0.0"], false).await, "ok");
+    }
+
+    #[tokio::test]
+    async fn hosts_of_guarded_endpoints_are_checked() {
+        for (server, proxy, guarded, accepted) in [
+            ("https://169.254.169.254", None, true, false),
+            ("https://169.254.169.254", None, false, true),
+            ("https://0xa9fea9fe:6443", None, true, false),
+            ("https://[::ffff:a9fe:a9fe]:6443", None, true, false),
+            ("https://metadata.google.internal", None, true, false),
+            ("https://10.0.0.1", Some("http://169.254.169.254:3128"), true, false),
+            ("https://10.0.0.1", Some("socks5://u:p@[fe80::1]:1080"), true, false),
+            ("https://127.0.0.1:6443", Some("http://localhost:3128"), true, true),
+        ] {
+            let endpoint = Endpoint {
+                server: server.into(),
+                proxy_url: proxy.map(str::to_owned),
+                insecure: true,
+                guarded,
+                ..Endpoint::default()
+            };
+            assert_eq!(Client::from_endpoint(&endpoint).is_ok(), accepted, "{server} {proxy:?} {guarded}");
+        }
     }
 
     #[test]

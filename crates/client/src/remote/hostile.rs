@@ -97,6 +97,22 @@ fn chunk(text: &str, count: usize) -> String {
     format!("{:x}\r\n{}\r\n", text.len() * count, text.repeat(count))
 }
 
+/// A redirect would take the token elsewhere.
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let (elsewhere, asked) = server(body("{}")).await;
+    for code in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+        let answer = format!("HTTP/1.1 {code}\r\nlocation: {elsewhere}/version\r\ncontent-length: 0\r\n\r\n");
+        let (member, _) = server(Says::Once(answer)).await;
+        let endpoint = Endpoint { server: member, token: Some("secret".into()), ..Endpoint::default() };
+        let client = Client::from_endpoint(&endpoint).expect("a client");
+        let request = http::Request::get("/version").body(transport::empty()).expect("a request");
+        let answer = client.send(request).await.expect("an answer");
+        assert!(answer.status().is_redirection(), "{code}");
+        assert_eq!(asked.load(Ordering::Relaxed), 0, "{code}");
+    }
+}
+
 #[tokio::test]
 async fn answers_that_are_none_are_errors() {
     let named = |kind: &str, name: &str| body(&format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}"}}}}"#));
