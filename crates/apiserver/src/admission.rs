@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use transport::Identity;
 
+use crate::authz::{Attributes, ResourceAttributes};
 use crate::cache::Event;
 use crate::server::Shared;
 
@@ -48,6 +49,11 @@ impl AdmissionRequest<'_> {
     pub(crate) fn all_known(&self, place: &str, namespace: Option<&str>) -> Result<(), Status> {
         let cache = &self.server.cache;
         if cache.is_sound() { Ok(()) } else { cache.resource(place).check_scope(namespace) }
+    }
+
+    /// Whether the user of the request is authorized for something else.
+    pub fn is_allowed(&self, wanted: ResourceAttributes) -> bool {
+        self.server.authorizer.authorize(self.user, &Attributes::Resource(wanted)).is_allowed()
     }
 
     /// The refusal of a plugin: 403, as all of upstream's.

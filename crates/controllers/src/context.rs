@@ -41,6 +41,8 @@ pub struct Settings {
     /// `--cluster-api-qps`; 0 is no limit. Upstream's default is 40 with a burst of 60.
     pub member_qps: f64,
     pub member_burst: u32,
+    /// `--allow-http-member-endpoints`: members are also reached over plain HTTP.
+    pub allow_http_endpoints: bool,
     /// Passes at once over templates, over bindings, and over the Works of each member. Upstream's default is 5 for
     /// each; here a pass is a task, not a thread, and 64 keep a member busy that answers within 10 ms.
     pub workers: usize,
@@ -64,6 +66,7 @@ impl Default for Settings {
             thresholds: Thresholds::default(),
             member_qps: 0.0,
             member_burst: 60,
+            allow_http_endpoints: false,
             workers: 64,
             gates: Gates::default(),
             renewal: Renewal::default(),

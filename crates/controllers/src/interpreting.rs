@@ -197,7 +197,8 @@ impl Interpreting {
             (None, None) => return Err("it has neither a service nor a url".to_owned()),
         };
         let path = if path.starts_with('/') { path } else { format!("/{path}") };
-        Ok((Endpoint { server, ca_bundle, server_name, ..Endpoint::default() }, path))
+        // The URL is data of the control plane, too: templates are not sent to metadata services.
+        Ok((Endpoint { server, ca_bundle, server_name, guarded: true, ..Endpoint::default() }, path))
     }
 
     /// The address of a Service: as the control plane knows it, or by its name in DNS.

@@ -19,6 +19,7 @@ use world::World;
 
 use crate::Settings;
 use crate::identity::Identity;
+use crate::member_tokens::{TokenError, check_destination, secrets};
 use crate::stores::Store;
 
 /// Connects to endpoints that are not reached over a socket (members simulated in this process); `None` for all others.
@@ -40,6 +41,8 @@ pub enum MemberError {
     Secret { cluster: String, source: client::Error },
     #[error("the secret {key} of cluster {cluster} has no usable {field}")]
     Field { cluster: String, key: ObjectKey, field: &'static str },
+    #[error(transparent)]
+    Token(#[from] TokenError),
     #[error("cannot connect to cluster {cluster}: {source}")]
     Connect { cluster: String, source: client::Error },
     #[error("the identity of cluster {cluster} is unknown: {why}")]
@@ -101,6 +104,7 @@ struct Inner {
     world: World,
     qps: f64,
     burst: u32,
+    allow_http: bool,
     stop: CancellationToken,
     metrics: metrics::Registry,
     connected: Mutex<HashMap<String, Connected>>,
@@ -129,12 +133,24 @@ impl Members {
         settings: &Settings,
         stop: CancellationToken,
     ) -> Self {
-        let (qps, burst) = (settings.member_qps, settings.member_burst);
+        let (qps, burst, allow_http) = (settings.member_qps, settings.member_burst, settings.allow_http_endpoints);
         let cluster_informer = control.informer(&Cluster::api_resource());
         let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
         let (own, reconnected) = (None, Mutex::default());
-        let inner =
-            Inner { control, clusters, connector, world, qps, burst, stop, metrics, connected, own, reconnected };
+        let inner = Inner {
+            control,
+            clusters,
+            connector,
+            world,
+            qps,
+            burst,
+            allow_http,
+            stop,
+            metrics,
+            connected,
+            own,
+            reconnected,
+        };
         let members = Self(Arc::new(inner));
         let weak = Arc::downgrade(&members.0);
         cluster_informer.subscribe(move |event| {
@@ -175,6 +191,7 @@ impl Members {
             connector: Arc::new(|_| None),
             qps: settings.member_qps,
             burst: settings.member_burst,
+            allow_http: settings.allow_http_endpoints,
             metrics: settings.metrics.clone(),
             connected: Mutex::default(),
             own: Some(Arc::new(own)),
@@ -217,8 +234,7 @@ impl Members {
             }
             let client = match (self.0.connector)(&endpoint) {
                 Some(client) => client,
-                None => Client::from_endpoint(&endpoint)
-                    .map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })?,
+                None => self.dial(&cluster, &endpoint, &secret).await?,
             };
             let client = client.counted_in(&self.0.metrics);
             let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
@@ -309,6 +325,22 @@ impl Members {
         Ok((endpoint_of(spec, ca_bundle, token.trim()), object))
     }
 
+    /// A connection over a socket, to an endpoint that may get the token.
+    async fn dial(&self, cluster: &Cluster, endpoint: &Endpoint, secret: &Arc<Object>) -> Result<Client, MemberError> {
+        let (name, control) = (cluster.metadata.name.as_str(), self.0.control.client());
+        check_destination(control, cluster, secret, self.0.allow_http).await?;
+        // The impersonator's token is not sent from here; its destination is recorded before the Cluster can change.
+        if let Some(reference) = &cluster.spec.impersonator_secret_ref {
+            let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+            if let Ok(secret) = self.secret(name, &key).await
+                && let Err(error) = check_destination(control, cluster, &secret, self.0.allow_http).await
+            {
+                tracing::debug!(cluster = name, %error, "The token of the impersonator is not sent");
+            }
+        }
+        Client::from_endpoint(endpoint).map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })
+    }
+
     async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<Arc<Object>, MemberError> {
         match self.cached_secret(key) {
             Some(object) => Ok(object),
@@ -318,10 +350,6 @@ impl Members {
             }
         }
     }
-}
-
-fn secrets() -> ApiResource {
-    ApiResource::namespaced("", "v1", "Secret", "secrets")
 }
 
 /// Where a member is, and how it is opened by the holder of `token`. Without a CA bundle the machine's authorities are
@@ -335,6 +363,7 @@ pub fn endpoint_of(spec: &ClusterSpec, ca_bundle: Option<Vec<u8>>, token: &str) 
         proxy_url: (!spec.proxy_url.is_empty()).then(|| spec.proxy_url.clone()),
         proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         server_name: None,
+        guarded: true,
     }
 }
 

@@ -71,6 +71,8 @@ pub mod annotations {
     pub const PROVISION_CLUSTER: &str = "endpointslice.karmada.io/provision-cluster";
     pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
     pub const QUERY_FROM_CLUSTER: &str = "resource.karmada.io/query-from-cluster";
+    /// On the Secret of a cluster: where its token may be sent when no certificate is verified.
+    pub const CREDENTIAL_ENDPOINT: &str = "cluster.karmada.io/credential-endpoint";
 }
 
 /// Finalizers.

@@ -28,6 +28,7 @@ use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
+use crate::member_tokens::MemberTokens;
 use crate::reach::Listen;
 use crate::rules::Rules;
 use crate::search::{Offers, Search};
@@ -78,7 +79,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     };
     let rules = Rules::new(world.clone(), options.admission);
     let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
-    let proxy = Arc::new(ClusterProxy::new(connector));
+    let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
@@ -227,6 +228,8 @@ fn server_config(
     let version = access::version();
     let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
+    // Before the IDs, which a refused Cluster must not reserve.
+    admission.push(Arc::new(MemberTokens::new(options.admission.allow_http_endpoints)));
     admission.push(Arc::new(ClusterIds::default()));
     Ok(ServerConfig {
         store,

@@ -148,9 +148,10 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
             run_logged(name, up(args.options(&given, &world)?))
         }
-        Command::ControllerManager => {
+        Command::ControllerManager(endpoints) => {
             let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
-            let settings = settings(&given)?;
+            let allow_http_endpoints = endpoints.allow_http_member_endpoints;
+            let settings = controllers::Settings { allow_http_endpoints, ..settings(&given)? };
             run_logged(name, components::controller_manager(&given, settings))
         }
         Command::Agent => {
@@ -167,12 +168,14 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             )
         }
         Command::AggregatedApiserver(args) => {
+            let allow_http = args.endpoints.allow_http_member_endpoints;
             let given = read(of_command, "aggregated-apiserver", flags::EFFECTIVE_IN_AGGREGATED_APISERVER)?;
-            run_logged(name, components::aggregated_apiserver(&given, args.data_dir))
+            run_logged(name, components::aggregated_apiserver(&given, args.data_dir, allow_http))
         }
         Command::Search(args) => {
+            let allow_http = args.endpoints.allow_http_member_endpoints;
             let given = read(of_command, "search", flags::EFFECTIVE_IN_SEARCH)?;
-            run_logged(name, components::search(&given, args.data_dir))
+            run_logged(name, components::search(&given, args.data_dir, allow_http))
         }
         Command::Webhook(args) => {
             let given = read(of_command, "webhook", flags::EFFECTIVE_IN_WEBHOOK)?;

@@ -130,19 +130,18 @@ async fn announce(control: &Client, wanted: &Registration, id: &str, secrets: &[
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ns}});
         create_if_absent(control, &resources::NAMESPACE, &object).await?;
     }
+    let spec = spec(wanted, id);
     for (name, data) in secrets {
-        put_secret(control, ns, name, data).await?;
+        put_secret(control, ns, name, data, &spec).await?;
     }
-    let cluster = put_cluster(control, wanted, id).await?;
+    let cluster = put_cluster(control, &wanted.name, &spec).await?;
     for (name, _) in secrets {
         goes_with(control, ns, name, &cluster).await?;
     }
     Ok(())
 }
 
-async fn put_cluster(control: &Client, wanted: &Registration, id: &str) -> Result<Arc<Object>, Error> {
-    let name = wanted.name.as_str();
-    let spec = spec(wanted, id);
+async fn put_cluster(control: &Client, name: &str, spec: &Value) -> Result<Arc<Object>, Error> {
     let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
         "spec": spec});
     match control.create(&resources::CLUSTER, &object).await {

@@ -8,6 +8,10 @@ use std::time::Duration;
 use apimachinery::{ApiResource, Object, ObjectKey, StatusReason};
 use client::Client;
 use futures::future::BoxFuture;
+use karmada_api::cluster::credentials::destination;
+use karmada_api::cluster::v1alpha1::ClusterSpec;
+use karmada_api::constants::annotations::CREDENTIAL_ENDPOINT;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::error::Error;
@@ -308,13 +312,12 @@ async fn register(
         (impersonator.as_str(), json!({"token": credentials.impersonator_token})),
         (name, json!({"caBundle": credentials.ca_bundle, "token": credentials.token})),
     ];
+    let cluster = cluster_object(member, name, id, options);
     for (secret_name, data) in &data {
-        put_secret(control, ns, secret_name, data).await?;
+        put_secret(control, ns, secret_name, data, &cluster["spec"]).await?;
     }
-    let cluster = control
-        .create(&resources::CLUSTER, &cluster_object(member, name, id, options))
-        .await
-        .map_err(Error::client(format!("create cluster {name}")))?;
+    let cluster =
+        control.create(&resources::CLUSTER, &cluster).await.map_err(Error::client(format!("create cluster {name}")))?;
     for (secret_name, _) in &data {
         goes_with(control, ns, secret_name, &cluster).await?;
     }
@@ -364,16 +367,27 @@ pub(crate) async fn create_if_absent(client: &Client, resource: &ApiResource, ob
     }
 }
 
-/// A Secret left by an earlier attempt may hold a token that is no longer good.
-pub(crate) async fn put_secret(control: &Client, ns: &str, name: &str, data: &Value) -> Result<(), Error> {
+/// A Secret left by an earlier attempt may hold a token that is no longer good. `spec` is that of the Cluster: the Secret
+/// records where its token may be sent.
+pub(crate) async fn put_secret(
+    control: &Client,
+    ns: &str,
+    name: &str,
+    data: &Value,
+    spec: &Value,
+) -> Result<(), Error> {
+    let spec = ClusterSpec::deserialize(spec).map_err(|e| Error::message(format!("the spec of the cluster: {e}")))?;
+    let destination = destination(&spec);
+    // In pull mode there may be none.
+    let annotations = if destination.is_empty() { json!({}) } else { json!({CREDENTIAL_ENDPOINT: destination}) };
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": {"name": name, "namespace": ns}, "data": data});
+        "metadata": {"name": name, "namespace": ns, "annotations": annotations}, "data": data});
     match control.create(&resources::SECRET, &secret).await {
         Err(error) if error.is_already_exists() => control
             .patch(
                 &resources::SECRET,
                 &ObjectKey::namespaced(ns, name),
-                &client::Patch::Merge(json!({"data": data})),
+                &client::Patch::Merge(json!({"metadata": {"annotations": annotations}, "data": data})),
                 &client::PatchOptions::default(),
             )
             .await

@@ -13,4 +13,5 @@ mod log;
 mod network;
 mod simulation;
 mod stale;
+mod tokens;
 mod webhooks;

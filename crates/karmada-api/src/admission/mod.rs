@@ -93,6 +93,8 @@ pub struct Options {
     pub no_execute_eviction: bool,
     /// Feature gate StatefulFailoverInjection.
     pub stateful_failover: bool,
+    /// `--allow-http-member-endpoints`: Clusters whose endpoint is `http://`.
+    pub allow_http_endpoints: bool,
     /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every text.
     pub compile_script: Option<CompileScript>,
 }

@@ -293,6 +293,7 @@ mod tests {
         quota_enforcement: true,
         allow_no_execute_taint_policy: false,
         multiple_pod_templates: false,
+        allow_http_endpoints: false,
         compile_script: None,
     };
 

@@ -1,5 +1,6 @@
 //! The group cluster.karmada.io: clusters, served natively (not as a custom resource).
 
+pub mod credentials;
 mod ids;
 mod models;
 mod shown;

@@ -41,7 +41,7 @@ pub(super) enum Command {
     /// Run the API server alone, on the embedded store
     Apiserver(ServerArgs),
     /// Run the controllers against an API server that runs elsewhere
-    ControllerManager,
+    ControllerManager(EndpointArgs),
     /// Run the controllers of one member cluster in pull mode, beside the member
     Agent,
     /// Serve cluster.karmada.io behind a stock kube-apiserver
@@ -73,6 +73,14 @@ pub(super) struct VersionArgs {
     pub(super) output: Option<String>,
 }
 
+/// Flags of every command that connects to members.
+#[derive(Args, Clone, Copy)]
+pub(super) struct EndpointArgs {
+    /// Accept Clusters whose apiEndpoint is http://, where tokens and objects are sent unencrypted
+    #[arg(long)]
+    pub(super) allow_http_member_endpoints: bool,
+}
+
 #[derive(Args)]
 pub(super) struct ServerArgs {
     /// The directory of the store, the certificates and the kubeconfig
@@ -100,6 +108,8 @@ pub(super) struct ServerArgs {
     disable_admission_plugins: Vec<String>,
     #[command(flatten)]
     backups: BackupArgs,
+    #[command(flatten)]
+    endpoints: EndpointArgs,
 }
 
 #[derive(Args)]
@@ -163,6 +173,8 @@ pub(super) struct AggregatedArgs {
     /// The directory of the Clusters, and of the serving certificate if none is given; it takes the place of upstream's etcd
     #[arg(long, default_value = "karmada-aggregated-data")]
     pub(super) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(super) endpoints: EndpointArgs,
 }
 
 #[derive(Args)]
@@ -170,6 +182,8 @@ pub(super) struct SearchArgs {
     /// The directory of the registries, and of the serving certificate if none is given; it takes the place of upstream's etcd
     #[arg(long, default_value = "karmada-search-data")]
     pub(super) data_dir: PathBuf,
+    #[command(flatten)]
+    pub(super) endpoints: EndpointArgs,
 }
 
 #[derive(Args)]
@@ -298,7 +312,10 @@ impl ServerArgs {
             token_auth_file: self.token_auth_file,
             services,
             plugins: Switches { enable: self.enable_admission_plugins, disable: self.disable_admission_plugins },
-            admission: Default::default(),
+            admission: karmada_api::admission::Options {
+                allow_http_endpoints: self.endpoints.allow_http_member_endpoints,
+                ..Default::default()
+            },
             resource_models: true,
             backups: self.backups.plan(),
         })
@@ -308,7 +325,8 @@ impl ServerArgs {
 impl UpArgs {
     pub(super) fn options(self, given: &Given<'_>, world: &World) -> anyhow::Result<up::Options> {
         let mut server = self.server.options(world)?;
-        server.admission = admission(given)?;
+        let allow_http_endpoints = server.admission.allow_http_endpoints;
+        server.admission = karmada_api::admission::Options { allow_http_endpoints, ..admission(given)? };
         server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
         Ok(up::Options {
             server,
@@ -316,7 +334,7 @@ impl UpArgs {
             kube_controllers: self.kube_controllers,
             members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Embedded,
-            settings: settings(given)?,
+            settings: controllers::Settings { allow_http_endpoints, ..settings(given)? },
             scheduler: components::scheduler_options(given)?,
             switches: components::switches(given),
             estimators: estimators(given)?,

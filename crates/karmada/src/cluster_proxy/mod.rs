@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apimachinery::{ApiResource, ObjectKey, Status, StatusReason};
+use apimachinery::{ApiResource, Object, ObjectKey, Status, StatusReason};
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route};
 use base64::Engine as _;
@@ -37,6 +37,8 @@ const GROUP: &str = "cluster.karmada.io";
 
 pub struct ClusterProxy {
     connector: Connector,
+    /// `--allow-http-member-endpoints`
+    allow_http: bool,
     joins: upgrade::Joins,
     /// Connections by cluster, with what they were made from. They are shared by all callers.
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
@@ -54,10 +56,11 @@ fn failed(message: impl Into<String>) -> Status {
 }
 
 impl ClusterProxy {
-    /// `connector` reaches members of this process.
-    pub fn new(connector: Connector) -> Self {
+    /// `connector` reaches members of this process; `allow_http` lets others be reached over plain HTTP.
+    pub fn new(connector: Connector, allow_http: bool) -> Self {
         Self {
             connector,
+            allow_http,
             joins: upgrade::Joins::default(),
             connected: Mutex::default(),
             own: OnceLock::new(),
@@ -164,8 +167,11 @@ impl ClusterProxy {
         }
         let client = match (self.connector)(&endpoint) {
             Some(client) => client,
-            None => Client::from_endpoint(&endpoint)
-                .map_err(|e| failed(format!("cannot connect to cluster {name}: {e}")))?,
+            None => {
+                self.check_destination(server, &cluster).await?;
+                Client::from_endpoint(&endpoint)
+                    .map_err(|e| failed(format!("cannot connect to cluster {name}: {e}")))?
+            }
         };
         let mut connected = self.connected.lock();
         // Clusters that are gone would keep their connections for ever.
@@ -207,6 +213,31 @@ impl ClusterProxy {
         Ok(controllers::endpoint_of(spec, ca_bundle, token.trim()))
     }
 
+    /// Whether the impersonator's token may be sent to the endpoint of the cluster.
+    async fn check_destination(&self, server: &Shared, cluster: &Cluster) -> Result<(), Status> {
+        let Some(reference) = &cluster.spec.impersonator_secret_ref else { return Ok(()) };
+        let secret = self.secret(server, reference).await.map_err(failed)?;
+        let control = match (self.control.get(), self.own.get()) {
+            (Some(control), _) => control.clone(),
+            (None, Some(own)) => Client::in_process(own.clone(), Identity::system("karmada-cluster-proxy")),
+            (None, None) => return Err(Status::unclassified("the server is starting")),
+        };
+        let checked = controllers::check_destination(&control, cluster, &secret, self.allow_http).await;
+        checked.map_err(|error| failed(error.to_string()))
+    }
+
+    async fn secret(&self, server: &Shared, reference: &LocalSecretReference) -> Result<Arc<Object>, String> {
+        let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
+        let missing = || format!("secrets \"{}\" not found in namespace {}", reference.name, reference.namespace);
+        match self.control.get() {
+            None => server.cache.resource("core/secrets").get(&key).map_err(|error| error.message)?.ok_or_else(missing),
+            Some(control) => {
+                let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+                control.get(&secrets, &key).await.map_err(|error| error.to_string())
+            }
+        }
+    }
+
     async fn secret_field(
         &self,
         server: &Shared,
@@ -214,16 +245,7 @@ impl ClusterProxy {
         field: &str,
     ) -> Result<Vec<u8>, String> {
         let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
-        let missing = || format!("secrets \"{}\" not found in namespace {}", reference.name, reference.namespace);
-        let secret = match self.control.get() {
-            None => {
-                server.cache.resource("core/secrets").get(&key).map_err(|error| error.message)?.ok_or_else(missing)?
-            }
-            Some(control) => {
-                let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
-                control.get(&secrets, &key).await.map_err(|error| error.to_string())?
-            }
-        };
+        let secret = self.secret(server, reference).await?;
         let secret: SecretData = secret.decode().map_err(|e| format!("secret {key} cannot be read: {e}"))?;
         let bytes = secret.data.get(field).and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
         bytes.filter(|bytes| !bytes.is_empty()).ok_or_else(|| format!("secret {key} has no usable {field}"))

@@ -15,35 +15,48 @@ use crate::cluster_ids::ClusterIds;
 use crate::cluster_proxy::ClusterProxy;
 use crate::engine::Engine;
 use crate::flags::Given;
+use crate::member_tokens::MemberTokens;
 
 const GROUP: &str = "cluster.karmada.io";
 /// The name by which upstream's APIService calls it.
 const SERVICE: &str = "karmada-aggregated-apiserver.karmada-system.svc";
+
+/// How Clusters are served.
+#[derive(Clone, Copy)]
+struct Served {
+    /// Feature gate CustomizedClusterResourceModeling.
+    resource_models: bool,
+    /// `--allow-http-member-endpoints`
+    allow_http: bool,
+}
 
 /// `control` is the API server in front, where secrets are.
 async fn open(
     control: Client,
     front: FrontProxy,
     engine: Engine,
-    resource_models: bool,
+    Served { resource_models, allow_http }: Served,
     world: &World,
 ) -> anyhow::Result<Behind> {
-    let admission: Vec<Arc<dyn Admission>> = vec![Arc::new(ClusterIds::behind(control.clone()))];
-    let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None)));
+    let admission: Vec<Arc<dyn Admission>> = vec![
+        Arc::new(MemberTokens::behind(control.clone(), allow_http)),
+        Arc::new(ClusterIds::behind(control.clone())),
+    ];
+    let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None), allow_http));
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
     let resources = crate::apiserver::resources_of(GROUP, resource_models);
     Behind::open(front, engine, (resources, admission), routes, world).await
 }
 
-pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
+pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
     let world = World::system();
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-aggregated-apiserver", given).await?;
     let front = front_proxy(given, &control).await?;
     let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
-    let models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
-    let opened = open(control, front, engine, models, &world).await?;
+    let resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
+    let opened = open(control, front, engine, Served { resource_models, allow_http }, &world).await?;
     opened.serve("aggregated API server", socket, &data).await
 }
 
@@ -92,7 +105,8 @@ mod tests {
         }));
         let control = Client::in_process(nowhere, transport::Identity::system("test"));
         let engine = Engine::open(Kind::Memory, Path::new(""), false, &world).await.expect("a store in memory");
-        let opened = open(control, front, engine, true, &world).await;
+        let served = Served { resource_models: true, allow_http: false };
+        let opened = open(control, front, engine, served, &world).await;
         let opened = opened.expect("a server");
         let service = opened.service();
         let clusters = "/apis/cluster.karmada.io/v1alpha1/clusters";
@@ -107,6 +121,53 @@ mod tests {
         ] {
             let (found, body) = call(&service, peer, user, method, path).await;
             assert!(found == code && body.contains(text), "{user} {method} {path}: {found} {body}");
+        }
+        opened.close().await.expect("an end");
+    }
+
+    /// The API server in front authorizes the write of the Cluster; the right to read the Secret is asked of it.
+    #[tokio::test]
+    async fn the_right_to_a_token_is_checked_in_front() {
+        let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+        let (authority, _) = pki::Authority::generate("front-proxy-ca", &world).expect("an authority");
+        let pair = authority.issue_client("front-proxy-client", &[], &world).expect("a certificate");
+        let peer = Peer::new("127.0.0.1:1".parse().expect("an address"), [rustls_pem(&pair.certificate)]);
+        let believed = ClientAuthority::from_pem(authority.certificate()).expect("an authority");
+        let front = FrontProxy::new(believed, vec!["front-proxy-client".to_owned()]);
+        let in_front = ApiService::new(tower::service_fn(async |request: transport::Request| {
+            let path = request.uri().path().to_owned();
+            let body = request.into_body().collect().await.expect("a body in memory").to_bytes();
+            let mut review: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
+            let attributes = review["spec"]["resourceAttributes"].clone();
+            let is_secret = attributes["resource"] == "secrets" && attributes["verb"] == "get";
+            review["status"] = json!({"allowed": is_secret && review["spec"]["user"] == "ann"});
+            let fails = review["spec"]["user"] == "tom" || path != "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+            let response = http::Response::builder().status(if fails { 500 } else { 201 });
+            let response = response.header("content-type", "application/json");
+            Ok::<_, std::convert::Infallible>(response.body(transport::full(review.to_string())).expect("a response"))
+        }));
+        let control = Client::in_process(in_front, transport::Identity::system("test"));
+        let engine = Engine::open(Kind::Memory, Path::new(""), false).await.expect("a store in memory");
+        let served = Served { resource_models: true, allow_http: false };
+        let opened = open(control, front, engine, served, &world).await.expect("a server");
+        for (user, endpoint, code, text) in [
+            ("eve", "https://thief.example", 403, "Secret n/m1"),
+            ("tom", "https://thief.example", 500, "subjectaccessreviews"),
+            ("ann", "http://m1.example", 422, "--allow-http-member-endpoints"),
+            ("ann", "https://169.254.169.254", 422, "link-local"),
+            ("ann", "https://m1.example", 201, "m1.example"),
+        ] {
+            let secret = json!({"namespace": "n", "name": "m1"});
+            let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+                "spec": {"syncMode": "Push", "apiEndpoint": endpoint, "secretRef": secret}});
+            let request = http::Request::post("/apis/cluster.karmada.io/v1alpha1/clusters");
+            let request = request.header("content-type", "application/json").header("x-remote-user", user);
+            let request = request.extension(peer.clone()).body(transport::full(cluster.to_string()));
+            let response = opened.service().oneshot(request.expect("a request")).await.expect("an answer");
+            let found = response.status().as_u16();
+            let body = response.into_body().collect().await.expect("a body in memory").to_bytes();
+            let body = String::from_utf8_lossy(&body);
+            assert!(found == code && body.contains(text), "{user} {endpoint}: {found} {body}");
         }
         opened.close().await.expect("an end");
     }

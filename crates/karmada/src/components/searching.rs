@@ -30,9 +30,10 @@ async fn open(
     front: FrontProxy,
     engine: Engine,
     offers: Offers,
+    allow_http: bool,
     world: &World,
 ) -> anyhow::Result<Behind> {
-    let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None)));
+    let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None), allow_http));
     proxy.clusters_in(members.clusters());
     proxy.control_plane(control.clone());
     let search = Arc::new(Search::new(proxy, offers));
@@ -44,20 +45,21 @@ async fn open(
     Behind::open(front, engine, (resources, Vec::new()), routes, world).await
 }
 
-pub async fn search(given: &Given<'_>, data_dir: PathBuf) -> anyhow::Result<()> {
+pub async fn search(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {
     let world = World::system();
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-search", given).await?;
     let front = front_proxy(given, &control).await?;
     let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
-    let mut settings = Settings { member_burst: given.parsed("cluster-api-burst")?, ..Settings::default() };
+    let member_burst = given.parsed("cluster-api-burst")?;
+    let mut settings = Settings { member_burst, allow_http_endpoints: allow_http, ..Settings::default() };
     if given.is_given("cluster-api-qps") {
         settings.member_qps = given.parsed("cluster-api-qps")?;
     }
     let offers = Offers { search: !given.is_true("disable-search")?, proxying: !given.is_true("disable-proxy")? };
     let stop = CancellationToken::new();
     let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
-    let opened = open(control, members, front, engine, offers, &world).await?;
+    let opened = open(control, members, front, engine, offers, allow_http, &world).await?;
     let served = opened.serve("search API server", socket, &data).await;
     stop.cancel();
     served

@@ -18,7 +18,7 @@ const OLD_BINDINGS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/default/re
 const WORKS: &str = "/apis/work.karmada.io/v1alpha1/namespaces/default/works";
 const CLUSTERS: &str = "/apis/cluster.karmada.io/v1alpha1/clusters";
 
-async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
+pub async fn server(directory: &std::path::Path) -> karmada::apiserver::Opened {
     let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
     let options = karmada::apiserver::Options {
         data_dir: directory.to_owned(),

@@ -131,7 +131,7 @@ async fn what_a_cluster_lacks_is_said() {
 /// What exec, attach and port-forward need: the connection stops being HTTP, and bytes go both ways.
 #[tokio::test]
 async fn upgraded_connections_are_joined() {
-    let fleet = Fleet::start(&[]).await;
+    let fleet = Fleet::start_with(&[], |options| options.server.admission.allow_http_endpoints = true).await;
     let (address, heads) = switching_member().await;
     let control = fleet.plane.client();
     let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");

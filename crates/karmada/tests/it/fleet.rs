@@ -24,9 +24,14 @@ pub struct Fleet {
 impl Fleet {
     /// A control plane, with `inside` simulated in it and joined.
     pub async fn start(inside: &[&str]) -> Self {
+        Self::start_with(inside, |_| ()).await
+    }
+
+    /// As [`Fleet::start`], with changed options.
+    pub async fn start_with(inside: &[&str], change: impl FnOnce(&mut Options)) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let world = World::system();
-        let options = Options {
+        let mut options = Options {
             server: karmada::apiserver::Options {
                 data_dir: directory.path().join("karmada"),
                 store: Kind::Memory,
@@ -48,6 +53,7 @@ impl Fleet {
             estimators: None,
             descheduler: None,
         };
+        change(&mut options);
         let plane = ControlPlane::start(&options, &world).await.expect("the control plane starts");
         assert!(plane.ready().await, "the components are ready");
         plane.members().join(plane.client()).await.expect("the members join");

@@ -36,6 +36,7 @@ mod scenarios;
 mod search;
 mod search_alone;
 mod store;
+mod stolen;
 mod transcript;
 mod version;
 mod webhook;
