@@ -6,10 +6,12 @@ use apiextensions::defaulting;
 use apimachinery::Status;
 use apiserver::{Admission, AdmissionRequest, Operation};
 use futures::future::BoxFuture;
+use karmada_api::admission::secrets::{self, SecretUse};
 use karmada_api::admission::webhooks::Webhook;
 use karmada_api::admission::{self, Written};
 use serde_json::Value;
 
+use crate::rights;
 use crate::rules::{Asked, Rules};
 
 pub struct KarmadaAdmission(pub Arc<Rules>);
@@ -74,7 +76,16 @@ impl Admission for KarmadaAdmission {
             return Vec::new();
         };
         let (group, kind, old) = (&named.group, &named.kind, request.old);
-        admission::warnings(&Written { group, kind, object, old, is_ours: true }, &self.0.options)
+        let namespace = request.key.namespace().unwrap_or_default();
+        let copied = if old.is_some_and(|old| !admission::changes_intent(old, object)) {
+            Vec::new()
+        } else {
+            secrets::copied(group, kind, namespace, object)
+        };
+        let unreadable = copied.iter().filter(|it| !request.is_allowed(rights::secret(&it.namespace, &it.name)));
+        let unreadable: Vec<SecretUse> = unreadable.map(|it| it.by).collect();
+        let written = Written { group, kind, object, old, is_ours: true, unreadable: &unreadable };
+        admission::warnings(&written, &self.0.options)
     }
 
     fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {

@@ -8,11 +8,14 @@ use apimachinery::{ApiResource, Object};
 use client::{Client, ListOptions, WriteOptions};
 use karmada_api::ApiType;
 use karmada_api::admission::quota_usage::{self, Charge};
+use karmada_api::admission::secrets::{self, SecretUse};
 use karmada_api::admission::{self, Denied, Options, Request};
 use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
 use karmada_api::policy::v1alpha1::FederatedResourceQuota;
 use serde_json::Value;
 use world::World;
+
+use crate::rights;
 
 /// Upstream's, with its pause between them.
 const QUOTA_ATTEMPTS: u32 = 5;
@@ -116,6 +119,27 @@ impl Rules {
             Some(why) => Ok(why.to_owned()),
             None => self.charge(&request, object, asked.dry_run).await,
         }
+    }
+
+    /// The ways in which a policy copies Secrets that `user` may not read, of which it is warned. A right that cannot be
+    /// checked is logged: nothing is refused because of it.
+    pub async fn unreadable(&self, asked: Asked<'_>, object: &Value, user: &Value) -> Vec<SecretUse> {
+        let mut unreadable = Vec::new();
+        let Some(client) = self.client.get().filter(|_| user["username"].is_string()) else { return unreadable };
+        if asked.old.is_some_and(|old| !admission::changes_intent(old, object)) {
+            return unreadable;
+        }
+        for copied in secrets::copied(asked.group, asked.kind, asked.namespace, object) {
+            if unreadable.contains(&copied.by) {
+                continue;
+            }
+            match rights::is_allowed(client, user, &rights::secret(&copied.namespace, &copied.name)).await {
+                Ok(true) => {}
+                Ok(false) => unreadable.push(copied.by),
+                Err(error) => tracing::warn!(error, "Secrets that a policy copies are not checked"),
+            }
+        }
+        unreadable
     }
 
     async fn list<T: ApiType>(&self, namespace: Option<&str>) -> Result<Vec<Value>, Refusal> {

@@ -14,6 +14,7 @@ mod policies;
 pub mod quota_usage;
 mod quotas;
 mod schedule;
+pub mod secrets;
 mod shown;
 mod taints;
 mod typed;
@@ -28,7 +29,7 @@ pub use mutating::mutate;
 pub(crate) use policies::fields as field_selector;
 pub(crate) use shown::text as shown;
 pub use typed::{decodes, encoded};
-pub use warnings::{Place, Row, WARNINGS, Written, warnings};
+pub use warnings::{Place, Row, WARNINGS, Written, changes_intent, warnings};
 pub use webhooks::webhook;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
-//! Kinds and fields that are accepted and have no effect in this version, as one table. A write of one is answered with
-//! the text of its row in a `Warning` header. A row goes when its feature comes.
+//! Kinds and fields that are accepted and have no effect in this version, or more effect than their author may expect, as one
+//! table. A write of one is answered with the text of its row in a `Warning` header. A row goes when its feature comes.
 
 use serde_json::Value;
 
 use super::Options;
+use super::secrets::SecretUse;
 use crate::gates;
 
 /// Where something has no effect.
@@ -15,7 +16,7 @@ pub enum Place {
     OurServer,
 }
 
-/// One thing without effect.
+/// One warning.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub group: &'static str,
@@ -25,6 +26,8 @@ pub struct Row {
     pub place: Place,
     /// The feature gate that gives it an effect.
     pub gate: Option<&'static str>,
+    /// Only for authors who may not read the Secrets that are copied this way.
+    pub copies: Option<SecretUse>,
     /// What does not happen, and what to do instead. Follows the kind or the field.
     pub text: &'static str,
     applies: fn(&Value, &Options) -> bool,
@@ -35,7 +38,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const PROPAGATION: &[&str] = &["PropagationPolicy", "ClusterPropagationPolicy"];
 
 const fn whole(group: &'static str, kinds: &'static [&'static str], text: &'static str) -> Row {
-    Row { group, kinds, field: "", place: Place::Everywhere, gate: None, text, applies: |_, _| true }
+    Row { group, kinds, field: "", place: Place::Everywhere, gate: None, copies: None, text, applies: |_, _| true }
 }
 
 const fn field(
@@ -45,11 +48,15 @@ const fn field(
     text: &'static str,
     applies: fn(&Value, &Options) -> bool,
 ) -> Row {
-    Row { group, kinds, field, place: Place::Everywhere, gate: None, text, applies }
+    Row { group, kinds, field, place: Place::Everywhere, gate: None, copies: None, text, applies }
 }
 
 const fn gated(row: Row, gate: &'static str) -> Row {
     Row { gate: Some(gate), ..row }
+}
+
+const fn copying(row: Row, by: SecretUse) -> Row {
+    Row { copies: Some(by), ..row }
 }
 
 const fn of_our_server(row: Row) -> Row {
@@ -128,6 +135,26 @@ pub static WARNINGS: &[Row] = &[
             |object, options| preserves(object, "cluster") && !options.stateful_failover,
         ),
         gates::STATEFUL_FAILOVER_INJECTION,
+    ),
+    copying(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.resourceSelectors",
+            "it selects Secrets that the author of the policy may not read; the clusters of the placement receive them",
+            |_, _| true,
+        ),
+        SecretUse::Selected,
+    ),
+    copying(
+        field(
+            POLICY,
+            PROPAGATION,
+            "spec.propagateDeps",
+            "it copies Secrets that the workloads use, and the author of the policy may not list Secrets",
+            |_, _| true,
+        ),
+        SecretUse::Dependencies,
     ),
     gated(
         field(
@@ -253,14 +280,17 @@ pub struct Written<'a> {
     pub old: Option<&'a Value>,
     /// Whether the API server is ours.
     pub is_ours: bool,
+    /// The ways in which the object copies Secrets that its author may not read.
+    pub unreadable: &'a [SecretUse],
 }
 
 /// The warnings for an object that is created or updated; none for an update of metadata or status alone. Kinds without
 /// rows cost the comparison of a few names.
 pub fn warnings(written: &Written<'_>, options: &Options) -> Vec<String> {
-    let Written { group, kind, object, old, is_ours } = *written;
+    let Written { group, kind, object, old, is_ours, unreadable } = *written;
     let rows = WARNINGS.iter().filter(|row| row.group == group && row.kinds.contains(&kind));
     let rows = rows.filter(|row| (is_ours || row.place == Place::Everywhere) && (row.applies)(object, options));
+    let rows = rows.filter(|row| row.copies.is_none_or(|by| unreadable.contains(&by)));
     let texts: Vec<String> = rows
         .map(|row| {
             let subject = if row.field.is_empty() { kind } else { row.field };
@@ -271,7 +301,7 @@ pub fn warnings(written: &Written<'_>, options: &Options) -> Vec<String> {
 }
 
 /// Whether anything but metadata and status differs.
-fn changes_intent(old: &Value, new: &Value) -> bool {
+pub fn changes_intent(old: &Value, new: &Value) -> bool {
     let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return true };
     let is_intent = |name: &&String| !matches!(name.as_str(), "metadata" | "status");
     let all = || old.keys().chain(new.keys()).filter(is_intent);
@@ -360,7 +390,10 @@ mod tests {
         ] {
             let object = json!({ "spec": spec });
             let found = |options: &Options| {
-                let texts = warnings(&Written { group, kind, object: &object, old: None, is_ours: false }, options);
+                let texts = warnings(
+                    &Written { group, kind, object: &object, old: None, is_ours: false, unreadable: &[] },
+                    options,
+                );
                 texts.iter().filter_map(|text| text.split(':').next()).collect::<Vec<_>>().join(" ")
             };
             assert_eq!((found(&closed).as_str(), found(&OPEN).as_str()), (with_closed, with_open), "{kind} {spec}");
@@ -378,9 +411,27 @@ mod tests {
             ("flowcontrol.apiserver.k8s.io", "FlowSchema", json!({}), 1),
         ] {
             let object = json!({ "spec": spec });
-            let count =
-                |is_ours| warnings(&Written { group, kind, object: &object, old: None, is_ours }, &closed).len();
+            let count = |is_ours| {
+                warnings(&Written { group, kind, object: &object, old: None, is_ours, unreadable: &[] }, &closed).len()
+            };
             assert_eq!((count(true), count(false)), (expected, 0), "{kind}: kube-apiserver acts on it");
+        }
+    }
+
+    #[test]
+    fn copied_secrets() {
+        use SecretUse::{Dependencies, Selected};
+        let object = json!({"spec": {}});
+        for (unreadable, fields) in [
+            (&[][..], ""),
+            (&[Selected][..], "spec.resourceSelectors"),
+            (&[Dependencies], "spec.propagateDeps"),
+            (&[Dependencies, Selected, Selected], "spec.resourceSelectors spec.propagateDeps"),
+        ] {
+            let (group, kind, old) = (POLICY, "ClusterPropagationPolicy", None);
+            let written = Written { group, kind, object: &object, old, is_ours: false, unreadable };
+            let texts = warnings(&written, &Options::default());
+            assert_eq!(texts.iter().filter_map(|text| text.split(':').next()).collect::<Vec<_>>().join(" "), fields);
         }
     }
 
@@ -393,7 +444,7 @@ mod tests {
             (json!({"metadata": {"name": "a"}}), 1),
         ] {
             let (group, kind) = ("remedy.karmada.io", "Remedy");
-            let written = Written { group, kind, object: &change, old: Some(&stored), is_ours: true };
+            let written = Written { group, kind, object: &change, old: Some(&stored), is_ours: true, unreadable: &[] };
             assert_eq!(warnings(&written, &Options::default()).len(), expected, "{change}");
         }
     }

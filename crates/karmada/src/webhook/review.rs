@@ -104,7 +104,9 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
         let warnings = match operation {
             Operation::Delete => Vec::new(),
             _ => {
-                let written = Written { group: &group, kind: &kind, object, old, is_ours: false };
+                let unreadable = rules.unreadable(asked, object, &request["userInfo"]).await;
+                let unreadable = &unreadable;
+                let written = Written { group: &group, kind: &kind, object, old, is_ours: false, unreadable };
                 admission::warnings(&written, &rules.options)
             }
         };

@@ -78,6 +78,44 @@ async fn a_policy_is_filled_in_and_then_judged() {
     assert_eq!(counted.value(&["/validate-propagationpolicy", "403"]), 1);
 }
 
+/// The rights of the author come from the API server, in the words of the review.
+#[tokio::test]
+async fn policies_that_copy_secrets_are_warned_of() {
+    let asked = std::sync::Arc::new(parking_lot::Mutex::new(Vec::<Value>::new()));
+    let reviews = std::sync::Arc::clone(&asked);
+    let control = ApiService::new(tower::service_fn(move |request: transport::Request| {
+        let reviews = std::sync::Arc::clone(&reviews);
+        async move {
+            let path = request.uri().path().to_owned();
+            assert_eq!(path, "/apis/authorization.k8s.io/v1/subjectaccessreviews");
+            let body = request.into_body().collect().await.expect("a body in memory").to_bytes();
+            let mut review: Value = serde_json::from_slice(&body).expect("a review");
+            review["status"] = json!({"allowed": review["spec"]["user"] == "ann"});
+            reviews.lock().push(review["spec"].clone());
+            let response = http::Response::builder().status(201).header("content-type", "application/json");
+            Ok::<_, std::convert::Infallible>(response.body(full(review.to_string())).expect("a response"))
+        }
+    }));
+    let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+    let rules = Rules::new(world, Default::default());
+    rules.connect(client::Client::in_process(control, transport::Identity::system("karmada-webhook")));
+    let service = webhook::service(rules, metrics::Registry::default());
+    let selector = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "shop", "name": "s"});
+    let mut request = policy(json!({"resourceSelectors": [selector], "placement": {}}));
+    request["object"]["metadata"]["finalizers"] = json!(["karmada.io/propagation-policy-controller"]);
+    for (user, expected) in [("ann", 0), ("eve", 1)] {
+        request["userInfo"] = json!({"username": user, "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}});
+        let answer = review(&service, "/validate-propagationpolicy", request.clone()).await;
+        assert_eq!(answer["allowed"], true, "{answer}");
+        let warnings = answer["warnings"].as_array().map_or(&[][..], Vec::as_slice);
+        assert_eq!(warnings.len(), expected, "{answer}");
+        assert!(warnings.iter().all(|it| it.as_str().is_some_and(|it| it.starts_with("spec.resourceSelectors: "))));
+    }
+    let spec = json!({"user": "eve", "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}, "resourceAttributes": {
+        "verb": "get", "group": "", "version": "v1", "resource": "secrets", "subresource": "", "namespace": "shop", "name": "s"}});
+    assert_eq!(asked.lock().last(), Some(&spec));
+}
+
 #[tokio::test]
 async fn every_path_answers_and_nonsense_is_refused() {
     let (service, _) = service();

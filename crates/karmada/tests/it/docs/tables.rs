@@ -33,7 +33,7 @@ fn the_table_of_commands_is_true() {
 /// Kinds and fields without effect, as docs/features-and-limits.md lists them.
 fn warnings() -> String {
     let mut text = String::from("\n| kind | field | |\n|---|---|---|\n");
-    for row in WARNINGS {
+    for row in WARNINGS.iter().filter(|row| row.copies.is_none()) {
         let field = if row.field.is_empty() { String::new() } else { format!("`{}`", row.field) };
         let place = if row.place == Place::OurServer { ", with our API server" } else { "" };
         // Writing to a String cannot fail.
@@ -41,6 +41,15 @@ fn warnings() -> String {
     }
     text.push('\n');
     text
+}
+
+#[test]
+fn warnings_about_copied_secrets_are_documented() {
+    let page = std::fs::read_to_string(super::root().join("docs/access.md")).expect("a readable page");
+    for row in WARNINGS.iter().filter(|row| row.copies.is_some()) {
+        let text = format!("{}: {}", row.field, row.text);
+        assert!(page.contains(&text), "docs/access.md does not have: {text}");
+    }
 }
 
 #[test]
