@@ -13,6 +13,7 @@ mod interpret;
 pub mod join;
 mod placement;
 mod resources;
+mod resume;
 mod scope;
 mod servers;
 mod table;

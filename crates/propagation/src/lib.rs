@@ -7,6 +7,7 @@ pub mod binding;
 pub mod claim;
 pub mod cluster;
 pub mod cluster_status;
+pub mod compare;
 pub mod deletion;
 pub mod dependencies;
 pub mod division;

@@ -4,7 +4,7 @@
 //! write. Each member has its own queue and workers.
 
 mod apply;
-mod compare;
+use propagation::compare;
 mod end;
 mod pass;
 mod server_side;

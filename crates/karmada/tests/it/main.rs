@@ -32,6 +32,7 @@ mod process;
 mod python;
 mod reach;
 mod reference;
+mod resume;
 mod scenarios;
 mod search;
 mod search_alone;

@@ -20,7 +20,8 @@ use crate::cordon::Desired;
 use crate::error::Error;
 use crate::get::GetArgs;
 use crate::placement::{ExplainArgs, ScheduleArgs};
-use crate::{Context, api_resources, cordon, diagnosis, get, interpret, join, placement, unjoin, version};
+use crate::resume::ResumeArgs;
+use crate::{Context, api_resources, cordon, diagnosis, get, interpret, join, placement, resume, unjoin, version};
 pub use reference::reference_page;
 
 #[derive(Parser)]
@@ -124,6 +125,11 @@ enum Command {
     Cordon(Cordon),
     /// Mark a cluster as schedulable.
     Uncordon(Cordon),
+    /// Print what would change in members that are newer than the store, and let the control plane change it.
+    Resume {
+        #[command(flatten)]
+        resume: Box<ResumeArgs>,
+    },
     /// Print the supported API resources of the control plane or of a member cluster.
     ApiResources {
         #[command(flatten)]
@@ -312,6 +318,7 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             }
             Command::Cordon(it) => cordon::run(context, &it.args, Desired::Cordoned, it.dry_run).await,
             Command::Uncordon(it) => cordon::run(context, &it.args, Desired::Uncordoned, it.dry_run).await,
+            Command::Resume { resume } => resume::run(context, &resume).await,
             Command::ExplainPlacement { explain } => placement::explain(context, &explain).await,
             Command::Schedule { schedule } => placement::forecast(context, &schedule).await,
             Command::Interpret { interpret } => {

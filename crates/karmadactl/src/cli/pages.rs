@@ -154,6 +154,21 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "resume",
+        group: Group::Management,
+        arguments: "[CLUSTER... | --all]",
+        description: "After a backup is restored, the store is older than what members have. Such members are held: nothing is \
+                      overwritten, deleted or recreated in them. Without arguments the command lists them. With them it \
+                      prints, for each member, which objects would be overwritten, recreated and deleted, and asks for \
+                      confirmation.",
+        examples: &[
+            ("List the members that are held", "karmadactl resume"),
+            ("Print what would change in member1", "karmadactl resume member1 --dry-run"),
+            ("Print each field that would be overwritten", "karmadactl resume member1 --dry-run --diff"),
+            ("Resume all members without a question", "karmadactl resume --all --yes"),
+        ],
+    },
+    Page {
         command: "explain-placement",
         group: Group::Troubleshooting,
         arguments: "(TYPE NAME | TYPE/NAME | NAME) [-n namespace]",

@@ -261,44 +261,45 @@ fn help_has_kubectls_layout() {
         "karmadactl",
         "",
         expect![[r#"
-        stdout, 0
-        karmadactl controls a Kubernetes Cluster Federation.
+            stdout, 0
+            karmadactl controls a Kubernetes Cluster Federation.
 
-        Basic Commands:
-          get                 Display one or many resources of the control plane and its member clusters
+            Basic Commands:
+              get                 Display one or many resources of the control plane and its member clusters
 
-        Cluster Registration Commands:
-          join                Register a cluster with the control plane in Push mode
-          unjoin              Remove a Push mode cluster from the control plane
+            Cluster Registration Commands:
+              join                Register a cluster with the control plane in Push mode
+              unjoin              Remove a Push mode cluster from the control plane
 
-        Cluster Management Commands:
-          cordon              Mark a cluster as unschedulable
-          uncordon            Mark a cluster as schedulable
+            Cluster Management Commands:
+              cordon              Mark a cluster as unschedulable
+              uncordon            Mark a cluster as schedulable
+              resume              Print what would change in members that are newer than the store, and let the control plane change it
 
-        Troubleshooting and Debugging Commands:
-          explain-placement   Explain why a workload runs where it runs, cluster by cluster
-          interpret           Validate, test and edit interpreter customizations
+            Troubleshooting and Debugging Commands:
+              explain-placement   Explain why a workload runs where it runs, cluster by cluster
+              interpret           Validate, test and edit interpreter customizations
 
-        Advanced Commands:
-          schedule            Print where workloads would run if manifests were applied or clusters were gone
+            Advanced Commands:
+              schedule            Print where workloads would run if manifests were applied or clusters were gone
 
-        Settings Commands:
-          completion          Print the script that completes commands in a shell (bash, zsh, fish or powershell)
+            Settings Commands:
+              completion          Print the script that completes commands in a shell (bash, zsh, fish or powershell)
 
-        Other Commands:
-          api-resources       Print the supported API resources of the control plane or of a member cluster
-          version             Print the version information
+            Other Commands:
+              api-resources       Print the supported API resources of the control plane or of a member cluster
+              version             Print the version information
 
-        Not in this version (each answers with what to use instead):
-          addons, annotate, api-versions, apply, attach, create, deinit, delete, describe, edit, exec, explain, init,
-          label, logs, patch, promote, register, taint, token, top, unregister
+            Not in this version (each answers with what to use instead):
+              addons, annotate, api-versions, apply, attach, create, deinit, delete, describe, edit, exec, explain, init,
+              label, logs, patch, promote, register, taint, token, top, unregister
 
-        Usage:
-          karmadactl [flags] [options]
+            Usage:
+              karmadactl [flags] [options]
 
-        Use "karmadactl <command> --help" for more information about a given command.
-        Use "karmadactl options" for a list of global command-line options (applies to all commands).
-    "#]],
+            Use "karmadactl <command> --help" for more information about a given command.
+            Use "karmadactl options" for a list of global command-line options (applies to all commands).
+        "#]],
     );
     check(
         "kubectl karmada",
