@@ -102,7 +102,7 @@ async fn policies_that_copy_secrets_are_warned_of() {
     let service = webhook::service(rules, metrics::Registry::default());
     let selector = json!({"apiVersion": "v1", "kind": "Secret", "namespace": "shop", "name": "s"});
     let mut request = policy(json!({"resourceSelectors": [selector], "placement": {}}));
-    request["object"]["metadata"]["finalizers"] = json!(["karmada.io/propagation-policy-controller"]);
+    request["object"]["metadata"]["labels"] = json!({"propagationpolicy.karmada.io/permanent-id": "p-1"});
     for (user, expected) in [("ann", 0), ("eve", 1)] {
         request["userInfo"] = json!({"username": user, "uid": "u", "groups": ["g"], "extra": {"k": ["v"]}});
         let answer = review(&service, "/validate-propagationpolicy", request.clone()).await;
