@@ -231,6 +231,22 @@ impl Object {
         }
     }
 
+    /// The same document with one more annotation; `None` when it has no map of annotations, or has this key. Spliced into
+    /// the text: nothing is decoded. Neither `key` nor `value` may need escapes.
+    pub fn with_annotation(&self, key: &str, value: &str) -> Option<Self> {
+        let (json, span) = (self.json(), self.head.annotations.range());
+        let map = json.get(span.clone()).filter(|map| map.first() == Some(&b'{'))?;
+        if self.annotation(key).is_some() {
+            return None;
+        }
+        let is_empty = map[1..].iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'}');
+        let entry = format!("\"{key}\":\"{value}\"{}", if is_empty { "" } else { "," });
+        let at = span.start + 1;
+        let text = [&json[..at], entry.as_bytes(), &json[at..]].concat();
+        let head = self.head.with_insertion(at, entry.len())?;
+        Some(Self { body: Mutex::new(Body::Whole(text.into())), head })
+    }
+
     /// Empty where there are none.
     fn annotations_json(&self) -> Bytes {
         self.part(self.head.annotations).unwrap_or_default()
@@ -279,6 +295,30 @@ mod tests {
         assert_eq!(object.resource_version(), "7");
         assert_eq!(object.annotation("k").as_deref(), Some("v"));
         assert!(object.labels().is_empty() && !object.is_deleting());
+    }
+
+    #[test]
+    fn an_annotation_is_spliced_in() {
+        let with = |metadata: &str| format!(r#"{{"kind":"X","metadata":{metadata},"spec":{{"a":1}}}}"#);
+        for (before, after) in [
+            (r#"{"annotations":{},"name":"n"}"#, Some(r#"{"annotations":{"m/k":"v"},"name":"n"}"#)),
+            (
+                r#"{"annotations":{ "a":"b"},"managedFields":[1],"name":"n"}"#,
+                Some(r#"{"annotations":{"m/k":"v", "a":"b"},"managedFields":[1],"name":"n"}"#),
+            ),
+            (
+                r#"{"managedFields":[1],"annotations":{"a":"b"}}"#,
+                Some(r#"{"managedFields":[1],"annotations":{"m/k":"v","a":"b"}}"#),
+            ),
+            (r#"{"annotations":{"m/k":"w"}}"#, None),
+            (r#"{"annotations":null}"#, None),
+            (r#"{"name":"n"}"#, None),
+        ] {
+            let spliced = Object::parse(with(before)).expect("valid").with_annotation("m/k", "v");
+            let expected = after.map(|after| Object::parse(with(after)).expect("valid"));
+            let parts = |object: &Object| (object.json(), object.annotations(), object.managed_fields_json());
+            assert_eq!(spliced.as_ref().map(parts), expected.as_ref().map(parts), "{before}");
+        }
     }
 
     #[test]

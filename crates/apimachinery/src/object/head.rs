@@ -132,6 +132,19 @@ impl Head {
         }
     }
 
+    /// The head of the same document after `length` bytes were inserted at `at`, inside its annotations.
+    pub fn with_insertion(&self, at: usize, length: usize) -> Option<Self> {
+        let (at, length) = (u32::try_from(at).ok()?, u32::try_from(length).ok()?);
+        let moved = |place: u32| if place >= at { place.checked_add(length) } else { Some(place) };
+        let shifted =
+            |Span(start, end): Span| if end == 0 { Some(Span(0, 0)) } else { Some(Span(moved(start)?, moved(end)?)) };
+        Some(Self {
+            annotations: shifted(self.annotations)?,
+            managed_fields: shifted(self.managed_fields)?,
+            ..self.clone()
+        })
+    }
+
     pub fn text(&self, which: Text) -> &str {
         let place = which as usize;
         let start = place.checked_sub(1).map_or(0, |before| self.ends[before]);
