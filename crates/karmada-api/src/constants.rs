@@ -73,6 +73,11 @@ pub mod annotations {
     pub const QUERY_FROM_CLUSTER: &str = "resource.karmada.io/query-from-cluster";
     /// On the Secret of a cluster: where its token may be sent when no certificate is verified.
     pub const CREDENTIAL_ENDPOINT: &str = "cluster.karmada.io/credential-endpoint";
+    /// On objects in members: which start of the control plane wrote them last, and from which revision of the Work. An
+    /// addition of ours.
+    pub const MARK: &str = "resume.karmada.io/mark";
+    /// On a Cluster: the `lastTransitionTime` of the condition `ResumePending` that a person confirms. An addition of ours.
+    pub const RESUME_CONFIRMED: &str = "resume.karmada.io/confirmed";
 }
 
 /// Finalizers.
@@ -117,6 +122,8 @@ pub mod taints {
 pub mod conditions {
     pub const READY: &str = "Ready";
     pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
+    /// Of a Cluster: nothing it had is changed until a person confirms. An addition of ours.
+    pub const RESUME_PENDING: &str = "ResumePending";
     pub const SERVICE_DOMAIN_NAME_RESOLUTION_READY: &str = "ServiceDomainNameResolutionReady";
     pub const SCHEDULED: &str = "Scheduled";
     pub const FULLY_APPLIED: &str = "FullyApplied";
@@ -142,6 +149,11 @@ pub mod conditions {
 
 /// Condition reasons.
 pub mod reasons {
+    /// Of a Cluster's condition `ResumePending`.
+    pub const STORE_OLDER_THAN_MEMBER: &str = "StoreOlderThanMember";
+    pub const RESUMED: &str = "Resumed";
+    /// Of a Work's condition `Applied`, and of the event on the Cluster.
+    pub const RESUME_PENDING: &str = "ResumePending";
     pub const CLUSTER_READY: &str = "ClusterReady";
     pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
     pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";

@@ -32,6 +32,7 @@ pub fn prune(object: &mut Value) {
         map.remove("status");
     }
     remove(object, &["metadata"], METADATA);
+    remove(object, &["metadata", "annotations"], &[annotations::MARK]);
     match object["kind"].as_str() {
         Some("Deployment") => remove(
             object,

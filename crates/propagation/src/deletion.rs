@@ -5,6 +5,7 @@ use karmada_api::constants::{annotations, labels};
 use serde_json::Value;
 
 use crate::claim;
+use crate::resume;
 use crate::template::Template;
 
 /// What is known of the member.
@@ -39,9 +40,11 @@ pub fn plan(preserve: bool, member: Member) -> Plan {
     }
 }
 
-/// Whether an object found in a member may be deleted: only if it is ours.
-pub fn may_delete(observed: Template<'_>) -> bool {
-    crate::retain::is_managed(observed)
+/// Whether an object found in a member may be deleted for a Work with this permanent id: only if it is ours, and the one
+/// that this Work wrote. Another Work of the same name, made after this one in a history that a restored store does not
+/// have, wrote another object.
+pub fn may_delete(observed: Template<'_>, work_id: &str) -> bool {
+    crate::retain::is_managed(observed) && resume::is_of_work(observed.label(labels::WORK_ID), work_id)
 }
 
 /// Takes everything of ours off a manifest that is to stay in the member without us.
@@ -63,6 +66,7 @@ pub fn strip(manifest: &mut Value) {
         annotations::CLUSTER_BINDING_NAME,
         annotations::WORK_NAME,
         annotations::WORK_NAMESPACE,
+        annotations::MARK,
     ] {
         edits.annotations.insert(annotation, None);
     }

@@ -18,6 +18,7 @@ pub mod overrides;
 pub mod remedies;
 pub mod replica_sync;
 pub mod resource_summary;
+pub mod resume;
 pub mod retain;
 pub mod selection;
 pub mod server_side;

@@ -13,6 +13,7 @@ use karmada_api::work::v1alpha2::{AggregatedStatusItem, ObjectReference, Resourc
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::resume;
 use crate::template::Template;
 use crate::works::expected_clusters;
 
@@ -191,7 +192,10 @@ fn item(cluster: &str, ordinal: usize, work: &Work) -> AggregatedStatusItem {
     };
     if !item.applied {
         item.applied_message = condition.map(|it| it.message.clone()).unwrap_or_default();
-        return item;
+        // What waits for a confirmation is observed all the same.
+        if !condition.is_some_and(resume::waits) {
+            return item;
+        }
     }
     let reported =
         work.status.manifest_statuses.iter().find(|it| usize::try_from(it.identifier.ordinal) == Ok(ordinal));
@@ -210,6 +214,8 @@ pub enum Standing {
     Failed,
     /// Dispatching is suspended, and the cluster never had it.
     Suspended,
+    /// The cluster is newer than the store, and a person has to confirm first.
+    Held,
     /// No attempt has ended yet.
     InFlight,
 }
@@ -220,6 +226,7 @@ impl Standing {
         match find(conditions::APPLIED) {
             Some(applied) if applied.status == "True" => Self::Applied,
             _ if work.spec.suspend_dispatching == Some(true) => Self::Suspended,
+            Some(applied) if resume::waits(applied) => Self::Held,
             Some(_) => Self::Failed,
             None => Self::InFlight,
         }
@@ -282,6 +289,7 @@ pub fn fully_applied(
     let mut parts = vec![format!("Applied in {} of {} clusters", applied.len(), expected.len())];
     let groups = [
         ("failed in", failed),
+        ("held until resumed in", of(Standing::Held)),
         ("dispatching is suspended for", of(Standing::Suspended)),
         ("waiting for", of(Standing::InFlight)),
         ("being removed from", leaving),
@@ -395,6 +403,13 @@ mod tests {
             work.spec.suspend_dispatching = Some(true);
             work
         };
+        let held = |cluster: &str| {
+            let mut work = work(cluster, None);
+            set_condition(&mut work.status.conditions, resume::work_waits(cluster), now());
+            work
+        };
+        let items = aggregate(&resource(), &[held("m2")]).unwrap();
+        assert!(!items[0].applied && items[0].status.is_some(), "it is observed all the same");
         let mut leaving = work("m9", Some(true));
         leaving.metadata.deletion_timestamp = Some(now());
         let all: Vec<String> = (0..8).map(|n| format!("m{n}")).collect();
@@ -439,6 +454,12 @@ mod tests {
                 vec![work("m1", Some(true)), work("m2", Some(true))],
                 "m1",
                 format!("Applied in 1 of 2 clusters; failed in m1; {broken}{details}"),
+            ),
+            (
+                "m1 m2",
+                vec![work("m1", Some(true)), held("m2")],
+                "",
+                format!("Applied in 1 of 2 clusters; held until resumed in m2{details}"),
             ),
             ("m1", vec![], "m1", format!("Applied in 0 of 1 clusters; failed in m1; {broken}{details}")),
             (

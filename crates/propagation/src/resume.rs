@@ -1,0 +1,500 @@
+//! Safe resume: whether the store is older than what a member carries, and what may then be done in the member.
+//!
+//! Each start of the controllers that write to members is an *incarnation*. The control plane records them in one list.
+//! What is written in a member carries a *mark*: the incarnation, and the revision of the Work it was written from. A store
+//! that was put back from a backup lacks the incarnation or the revision.
+
+use std::fmt;
+use std::str::FromStr;
+
+use apimachinery::meta::{Condition, Time};
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::{annotations, conditions, reasons};
+use serde::{Deserialize, Serialize};
+
+/// How many entries the list keeps: some 120 bytes each, 120 KiB of the 1 MiB that an object may have.
+const KEPT: usize = 1_000;
+
+/// What an object in a member, or the member's marker, says of the last write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The beginning of the control plane's UID: marks of other control planes mean nothing here.
+    pub plane: String,
+    pub incarnation: String,
+    pub revision: u64,
+}
+
+impl Mark {
+    /// The part of a control plane's UID that marks carry.
+    pub fn plane_of(uid: &str) -> String {
+        uid.split('-').next().unwrap_or_default().to_owned()
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.plane, self.incarnation, self.revision)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a mark")]
+pub struct NoMark(String);
+
+impl FromStr for Mark {
+    type Err = NoMark;
+
+    fn from_str(text: &str) -> Result<Self, NoMark> {
+        let invalid = || NoMark(text.to_owned());
+        let mut parts = text.splitn(3, '/');
+        let mut next = || parts.next().filter(|part| !part.is_empty()).ok_or_else(invalid);
+        let (plane, incarnation, revision) = (next()?.to_owned(), next()?.to_owned(), next()?);
+        Ok(Self { plane, incarnation, revision: revision.parse().map_err(|_| invalid())? })
+    }
+}
+
+/// An id for an incarnation. It begins with the time, so that one that is not in the list has an age.
+pub fn incarnation_id(started: Time, random: u64) -> String {
+    format!("{:08x}-{:06x}", started.timestamp().as_second(), random & 0xff_ffff)
+}
+
+/// When the incarnation of this id began, in seconds of the epoch; `None` for a foreign id.
+fn began(id: &str) -> Option<i64> {
+    i64::from_str_radix(id.split('-').next()?, 16).ok()
+}
+
+/// One start of the controllers, or a break of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Incarnation {
+    pub number: u64,
+    pub id: String,
+    /// The store had come this far before it began.
+    pub after: u64,
+    pub started: Time,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Break>,
+}
+
+/// The store was restored to `before` and goes on from `after`: what was written between the two is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Break {
+    pub before: u64,
+    pub after: u64,
+}
+
+/// All that the control plane remembers, the oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Incarnations {
+    incarnations: Vec<Incarnation>,
+}
+
+/// Why the store does not have what a mark stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// It was lost before the entry of this number began.
+    Before(u64),
+    /// No entry of the list is its incarnation.
+    Unknown,
+}
+
+impl Incarnations {
+    /// Reads the list. `written` is the revision of its last change, which is the newest entry's own: whatever is not newer
+    /// belongs to the time before that entry.
+    ///
+    /// # Errors
+    /// It is not such a list.
+    pub fn read(text: &str, written: u64) -> serde_json::Result<Self> {
+        let mut read: Self = serde_json::from_str(text)?;
+        read.incarnations.sort_by_key(|entry| entry.number);
+        if let Some(newest) = read.incarnations.last_mut().filter(|entry| entry.restored.is_none()) {
+            newest.after = newest.after.max(written);
+        }
+        Ok(read)
+    }
+
+    pub fn to_text(&self) -> serde_json::Result<String> {
+        serde_json::to_string(self)
+    }
+
+    pub fn knows(&self, id: &str) -> bool {
+        self.incarnations.iter().any(|entry| entry.id == id)
+    }
+
+    /// The start that is current.
+    pub fn newest(&self) -> Option<&Incarnation> {
+        self.incarnations.iter().rev().find(|entry| entry.restored.is_none())
+    }
+
+    /// Adds a start.
+    pub fn begin(&mut self, id: String, after: u64, started: Time) {
+        self.add(id, after, started, None);
+    }
+
+    /// Adds the breaks that the list does not have yet. True when there was one.
+    pub fn note(&mut self, breaks: &[Break], started: Time) -> bool {
+        let before = self.incarnations.len();
+        for found in breaks {
+            if self.incarnations.iter().all(|entry| entry.restored != Some(*found)) {
+                let id = format!("{}-restored-{}", incarnation_id(started, found.before), found.after);
+                self.add(id, found.after, started, Some(*found));
+            }
+        }
+        self.incarnations.len() > before
+    }
+
+    fn add(&mut self, id: String, after: u64, started: Time, restored: Option<Break>) {
+        let number = self.incarnations.last().map_or(1, |last| last.number + 1);
+        self.incarnations.push(Incarnation { number, id, after, started, restored });
+        let surplus = self.incarnations.len().saturating_sub(KEPT);
+        self.incarnations.drain(..surplus);
+    }
+
+    /// Why the store does not have what the mark stands for; `None` when it has, or when that is too long ago to tell.
+    pub fn lost(&self, mark: &Mark) -> Option<Lost> {
+        let Some(place) = self.incarnations.iter().position(|entry| entry.id == mark.incarnation) else {
+            let oldest = self.incarnations.first()?;
+            let is_forgotten = oldest.number > 1
+                && began(&mark.incarnation).is_some_and(|began| began < oldest.started.timestamp().as_second());
+            return (!is_forgotten).then_some(Lost::Unknown);
+        };
+        let later = &self.incarnations[place + 1..];
+        let lost = later.iter().find(|entry| match entry.restored {
+            Some(gap) => gap.before < mark.revision && mark.revision <= gap.after,
+            None => entry.after < mark.revision,
+        });
+        lost.map(|entry| Lost::Before(entry.number))
+    }
+
+    /// Whether the store is older than the mark, and no person has accepted that. `accepted` is from a marker that the
+    /// store is not older than.
+    pub fn is_older_than(&self, mark: &Mark, accepted: Option<&Acceptance>) -> bool {
+        let Some(lost) = self.lost(mark) else { return false };
+        let accepted = accepted.filter(|accepted| self.knows(&accepted.id));
+        !accepted.is_some_and(|accepted| match lost {
+            Lost::Before(number) => number <= accepted.number,
+            Lost::Unknown => began(&mark.incarnation).is_some_and(|began| began <= accepted.at.timestamp().as_second()),
+        })
+    }
+}
+
+/// A confirmation: what was lost until then is accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acceptance {
+    /// The incarnation that was current.
+    pub number: u64,
+    pub id: String,
+    pub at: Time,
+}
+
+/// What a member keeps about deletions, which leave no object that could carry a mark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    #[serde(with = "text")]
+    pub mark: Mark,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Acceptance>,
+}
+
+mod text {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use super::Mark;
+
+    pub fn serialize<S: Serializer>(mark: &Mark, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(mark)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Mark, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+/// What a Work finds in its member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    Absent,
+    Present {
+        /// Its mark is newer than the store.
+        is_ahead: bool,
+        /// This very Work wrote it.
+        is_own: bool,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Act,
+    /// The member is held already, and this is part of what waits.
+    Wait,
+    /// The member has to be held from now on.
+    Hold,
+}
+
+/// Whether a Work may change its member. `is_new`: the Work came after the member was held.
+pub fn decide(is_held: bool, is_new: bool, found: Found) -> Decision {
+    match (is_held, found) {
+        (false, Found::Present { is_ahead: true, .. }) => Decision::Hold,
+        (false, _) => Decision::Act,
+        (true, Found::Absent) if is_new => Decision::Act,
+        (true, Found::Present { is_ahead: false, is_own: true }) if is_new => Decision::Act,
+        (true, _) => Decision::Wait,
+    }
+}
+
+/// When a hold begins that is found now: not before anything that the store has, because the API server's clock may be ahead
+/// of ours, and after the hold that ended last, because a confirmation names this time.
+pub fn begins(now: Time, newest: Option<Time>, ended: Option<Time>) -> Time {
+    let after = |time: Time| jiff::Timestamp::from_second(time.timestamp().as_second() + 1).map_or(time, Time::new);
+    [newest, ended.map(after)].into_iter().flatten().fold(now, Time::max)
+}
+
+/// Whether an object came after the hold. Times have seconds; what came in the same one is not known to be newer.
+pub fn is_newer(created: Option<Time>, since: Time) -> bool {
+    created.is_some_and(|created| created > since)
+}
+
+/// Whether an object in a member is the one a Work wrote. An object without a permanent id was written by a version, or by
+/// hand, that did not give it one; it counts as the Work's, as upstream has it for every managed object of that name.
+pub fn is_of_work(object: Option<&str>, work: &str) -> bool {
+    object.is_none_or(|object| object.is_empty() || work.is_empty() || object == work)
+}
+
+/// What the condition of a held member reports.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The mark that is newer than the store, and what carries it.
+    pub mark: String,
+    pub carrier: String,
+    /// The newest revision and its time, as far as they are known.
+    pub revision: u64,
+    pub at: Time,
+    pub works: usize,
+}
+
+pub fn pending(cluster: &str, evidence: &Evidence, since: Time) -> Condition {
+    let Evidence { mark, carrier, revision, at, works } = evidence;
+    let message = format!(
+        "The store of the control plane (revision {revision} at {at}) is older than this cluster: {carrier} has the mark \
+         {mark}. {works} Works wait: nothing they had in the cluster is changed, deleted or recreated. To apply the state of \
+         the store, run \"karmadactl resume {cluster}\""
+    );
+    Condition {
+        type_: conditions::RESUME_PENDING.to_owned(),
+        status: "True".to_owned(),
+        reason: reasons::STORE_OLDER_THAN_MEMBER.to_owned(),
+        message,
+        last_transition_time: Some(since),
+        ..Condition::default()
+    }
+}
+
+pub fn resumed(now: Time) -> Condition {
+    Condition {
+        type_: conditions::RESUME_PENDING.to_owned(),
+        status: "False".to_owned(),
+        reason: reasons::RESUMED.to_owned(),
+        message: "A person confirmed that the state of the store is applied".to_owned(),
+        last_transition_time: Some(now),
+        ..Condition::default()
+    }
+}
+
+/// Since when a Cluster reports that it is held.
+pub fn pending_since(cluster: &Cluster) -> Option<Time> {
+    let condition = cluster.condition(conditions::RESUME_PENDING)?;
+    (condition.status == "True").then_some(condition.last_transition_time).flatten()
+}
+
+/// Whether a person confirmed this very hold.
+pub fn is_confirmed(cluster: &Cluster, since: Time) -> bool {
+    let confirmed = cluster.metadata.annotations.get(annotations::RESUME_CONFIRMED);
+    confirmed.and_then(|text| text.parse().ok()).is_some_and(|time| Time::new(time) == since)
+}
+
+/// The condition of a Work whose member is held.
+pub fn work_waits(cluster: &str) -> Condition {
+    Condition {
+        type_: conditions::APPLIED.to_owned(),
+        status: "False".to_owned(),
+        reason: reasons::RESUME_PENDING.to_owned(),
+        message: format!(
+            "Cluster {cluster} is newer than the store of the control plane; nothing is changed in it until a person runs \
+             \"karmadactl resume {cluster}\""
+        ),
+        ..Condition::default()
+    }
+}
+
+/// Whether a Work waits for a confirmation: its objects are observed all the same.
+pub fn waits(condition: &Condition) -> bool {
+    condition.type_ == conditions::APPLIED && condition.reason == reasons::RESUME_PENDING
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(second: i64) -> Time {
+        Time::new(jiff::Timestamp::from_second(second).unwrap())
+    }
+
+    /// `NUMBER:AFTER` for a start at that second, `NUMBER:BEFORE..AFTER` for a break.
+    fn list(text: &str) -> Incarnations {
+        let entries = text.split_whitespace().map(|entry| {
+            let (number, rest) = entry.split_once(':').unwrap();
+            let number: u64 = number.parse().unwrap();
+            let started = time(number as i64 * 100);
+            let (after, restored) = match rest.split_once("..") {
+                Some((before, after)) => {
+                    let after = after.parse().unwrap();
+                    (after, Some(Break { before: before.parse().unwrap(), after }))
+                }
+                None => (rest.parse().unwrap(), None),
+            };
+            Incarnation { number, id: incarnation_id(started, number), after, started, restored }
+        });
+        Incarnations { incarnations: entries.collect() }
+    }
+
+    fn mark(incarnation: u64, revision: u64) -> Mark {
+        let incarnation = incarnation_id(time(incarnation as i64 * 100), incarnation);
+        Mark { plane: "a".into(), incarnation, revision }
+    }
+
+    #[test]
+    fn which_marks_the_store_lacks() {
+        for (what, entries, (incarnation, revision), expected) in [
+            ("current", "1:0 2:50", (2, 9_999), None),
+            ("before the next start", "1:0 2:50", (1, 50), None),
+            ("after the next start", "1:0 2:50", (1, 51), Some(Lost::Before(2))),
+            ("not in the list", "1:0 2:50", (3, 60), Some(Lost::Unknown)),
+            ("older than the list", "5:40 6:50", (3, 30), None),
+            ("not in a list that dropped others", "5:40 6:50", (7, 30), Some(Lost::Unknown)),
+            ("an empty list", "", (1, 1), None),
+            ("in the break", "1:0 2:100..1000 3:1005", (1, 480), Some(Lost::Before(2))),
+            ("before the break", "1:0 2:100..1000 3:1005", (1, 100), None),
+            ("after the break", "1:0 2:100..1000 3:1005", (3, 1_010), None),
+            (
+                "two breaks, of the second",
+                "1:0 2:100..1000 3:1005 4:1200..3000 5:3001",
+                (3, 1_300),
+                Some(Lost::Before(4)),
+            ),
+            ("two breaks, before the second", "1:0 2:100..1000 3:1005 4:1200..3000 5:3001", (3, 1_100), None),
+            ("restarted since", "1:0 2:50 3:90", (1, 70), Some(Lost::Before(2))),
+        ] {
+            assert_eq!(list(entries).lost(&mark(incarnation, revision)), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn what_was_accepted_stays_accepted() {
+        let accepted = |number: i64| Acceptance {
+            number: number as u64,
+            id: mark(number as u64, 0).incarnation,
+            at: time(number * 100 + 50),
+        };
+        for (what, entries, (incarnation, revision), by, older) in [
+            ("lost, then accepted", "1:0 2:50", (1, 60), 2, false),
+            ("lost since", "1:0 2:50 3:80", (2, 90), 2, true),
+            ("unknown, before the confirmation", "1:0 3:50", (2, 60), 3, false),
+            ("unknown, after the confirmation", "1:0 3:50", (4, 60), 3, true),
+            ("the confirmation is lost itself", "1:0 2:50", (1, 60), 4, true),
+        ] {
+            assert_eq!(list(entries).is_older_than(&mark(incarnation, revision), Some(&accepted(by))), older, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_its_newest_entry_covers_its_own_write() {
+        let mut list = Incarnations::default();
+        for number in 0..1_200 {
+            list.begin(format!("{number:08x}-x"), number, time(number as i64));
+        }
+        assert_eq!((list.incarnations.len(), list.incarnations[0].number), (KEPT, 201));
+        let read = Incarnations::read(&list.to_text().unwrap(), 5_000).unwrap();
+        assert_eq!(read.newest().map(|entry| (entry.number, entry.after)), Some((1_200, 5_000)));
+        let gap = Break { before: 7, after: 9_000 };
+        assert!(list.note(&[gap], time(2_000)) && !list.note(&[gap], time(3_000)));
+        let read = Incarnations::read(&list.to_text().unwrap(), 9_001).unwrap();
+        assert_eq!(read.incarnations.last().and_then(|entry| entry.restored), Some(gap));
+        assert_eq!(read.newest().map(|entry| entry.number), Some(1_200), "a break is no start");
+    }
+
+    #[test]
+    fn marks_are_short_texts() {
+        let mark = mark(3, 1_234);
+        assert_eq!(mark.to_string(), "a/0000012c-000003/1234");
+        assert_eq!(mark.to_string().parse(), Ok(mark.clone()));
+        for text in ["", "a/b", "a//1", "a/b/x", "a/b/1/2"] {
+            assert!(text.parse::<Mark>().is_err(), "{text}");
+        }
+        let marker = Marker { mark, accepted: None };
+        let text = serde_json::to_string(&marker).unwrap();
+        assert_eq!(text, r#"{"mark":"a/0000012c-000003/1234"}"#);
+        assert_eq!(serde_json::from_str::<Marker>(&text).unwrap(), marker);
+    }
+
+    #[test]
+    fn what_a_work_may_do() {
+        let there = |is_ahead, is_own| Found::Present { is_ahead, is_own };
+        for (is_held, is_new, found, expected) in [
+            (false, false, Found::Absent, Decision::Act),
+            (false, false, there(false, true), Decision::Act),
+            (false, false, there(false, false), Decision::Act),
+            (false, false, there(true, true), Decision::Hold),
+            (false, true, there(true, false), Decision::Hold),
+            (true, false, Found::Absent, Decision::Wait),
+            (true, false, there(false, true), Decision::Wait),
+            (true, true, Found::Absent, Decision::Act),
+            (true, true, there(false, true), Decision::Act),
+            (true, true, there(false, false), Decision::Wait),
+            (true, true, there(true, true), Decision::Wait),
+        ] {
+            assert_eq!(decide(is_held, is_new, found), expected, "{is_held} {is_new} {found:?}");
+        }
+    }
+
+    #[test]
+    fn whose_object_it_is() {
+        for (object, work, expected) in [
+            (None, "w", true),
+            (Some(""), "w", true),
+            (Some("w"), "w", true),
+            (Some("v"), "w", false),
+            (Some("v"), "", true),
+        ] {
+            assert_eq!(is_of_work(object, work), expected, "{object:?} {work:?}");
+        }
+    }
+
+    #[test]
+    fn only_this_hold_is_confirmed() {
+        let since = time(1_700_000_000);
+        let evidence =
+            Evidence { mark: "a/b/9".into(), carrier: "Deployment ns/a".into(), revision: 7, at: since, works: 3 };
+        let mut cluster: Cluster = serde_json::from_value(serde_json::json!({"metadata": {"name": "m1"}})).unwrap();
+        assert_eq!(pending_since(&cluster), None);
+        cluster.status.conditions = vec![pending("m1", &evidence, since)];
+        assert_eq!(pending_since(&cluster), Some(since));
+        for (text, expected) in [
+            (None, false),
+            (Some("2023-11-14T22:13:20Z"), true),
+            (Some("2023-11-14T23:13:20+01:00"), true),
+            (Some("2023-11-14T22:13:19Z"), false),
+            (Some("yes"), false),
+        ] {
+            cluster.metadata.annotations =
+                text.map(|text| (annotations::RESUME_CONFIRMED.to_owned(), text.to_owned())).into_iter().collect();
+            assert_eq!(is_confirmed(&cluster, since), expected, "{text:?}");
+        }
+        assert!(cluster.status.conditions[0].message.ends_with("run \"karmadactl resume m1\""));
+        cluster.status.conditions = vec![resumed(since)];
+        assert_eq!(pending_since(&cluster), None);
+        for (now, newest, ended, expected) in [(5, None, None, 5), (5, Some(9), Some(3), 9), (5, Some(2), Some(5), 6)] {
+            assert_eq!(begins(time(now), newest.map(time), ended.map(time)), time(expected));
+        }
+        assert!(is_newer(Some(time(2)), time(1)) && !is_newer(Some(time(1)), time(1)) && !is_newer(None, time(1)));
+    }
+}
