@@ -83,6 +83,8 @@ struct Inner {
     cooling: Option<Mutex<Cooling>>,
     /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
     handlers: Mutex<Vec<Handler>>,
+    /// Told before a list or a watch follows another one.
+    reconnecting: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     synced: Level<bool>,
     latest_first: AtomicBool,
     /// Why the server cannot be listed or watched at present.
@@ -136,6 +138,7 @@ impl Informer {
             world,
             cache: Cache::default(),
             handlers: Mutex::default(),
+            reconnecting: Mutex::default(),
             synced: Level::new(false),
             latest_first: AtomicBool::new(false),
             trouble: Mutex::default(),
@@ -198,6 +201,12 @@ impl Informer {
         self.subscribe(handler);
     }
 
+    /// Calls `handler` before the cache follows the server over another watch than before: the server may have another
+    /// history now. The first time does not count.
+    pub fn on_reconnect(&self, handler: impl Fn() + Send + Sync + 'static) {
+        self.0.reconnecting.lock().push(Box::new(handler));
+    }
+
     pub fn stop(&self) {
         self.0.stop.cancel();
     }
@@ -245,6 +254,9 @@ impl Informer {
 
     /// Lists if there is no revision to go on from, then watches until the server ends it.
     async fn follow(&self, revision: &mut Option<u64>, established: &mut bool) -> Result<(), client::Error> {
+        if self.has_synced() {
+            self.0.reconnecting.lock().iter().for_each(|handler| handler());
+        }
         let at = match *revision {
             Some(at) if !self.went_back(at).await? => at,
             _ => {
