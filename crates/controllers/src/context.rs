@@ -27,6 +27,7 @@ use crate::journal::{self, Journal};
 use crate::lease::{Monitoring, Renewal};
 use crate::members::{Connector, Members};
 use crate::metrics::Metrics;
+use crate::resume::Resume;
 use crate::skip::Skip;
 use crate::stores::Store;
 use crate::unrendered::Unrendered;
@@ -108,6 +109,7 @@ pub struct Shared {
     pub(crate) own_uid: tokio::sync::OnceCell<Option<String>>,
     pub(crate) recorder: EventRecorder,
     pub(crate) engine: Engine,
+    pub(crate) resume: Resume,
     pub(crate) journal: Journal,
     /// How much waits on the way to members, queue by queue.
     backlogs: Mutex<Vec<Backlog>>,
@@ -211,6 +213,7 @@ impl Context {
             members,
             recorder,
             engine: Engine::default(),
+            resume: Resume::default(),
             journal: Journal::default(),
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),

@@ -20,6 +20,9 @@ pub enum Error {
     Binding(#[from] propagation::binding::Error),
     #[error(transparent)]
     Interpreter(#[from] interpreter::Error),
+    /// The member is newer than the store; a person has to confirm first.
+    #[error("a person has to confirm first that the state of the store is applied")]
+    Held,
     /// Something else must happen first.
     #[error("{0}")]
     Wait(String),

@@ -144,7 +144,7 @@ fn refused(cluster: &Cluster, refusal: Refusal) -> MemberError {
 }
 
 /// The UID of the control plane, read once in a process.
-async fn own_uid(context: &Context) -> Result<Option<&str>, String> {
+pub(crate) async fn own_uid(context: &Context) -> Result<Option<&str>, String> {
     let read = context.own_uid.get_or_try_init(|| read_uid(&context.client)).await;
     read.map(Option::as_deref)
 }

@@ -20,6 +20,7 @@ use world::World;
 use crate::Settings;
 use crate::identity::Identity;
 use crate::member_tokens::{TokenError, check_destination, secrets};
+use crate::resume::Ledger;
 use crate::stores::Store;
 
 /// Connects to endpoints that are not reached over a socket (members simulated in this process); `None` for all others.
@@ -49,6 +50,12 @@ pub enum MemberError {
     Unidentified { cluster: String, why: String },
     #[error("the ID of cluster {0} is not recorded yet")]
     Unrecorded(String),
+    #[error("the marker of cluster {cluster} cannot be read: {source}")]
+    Unmarked { cluster: String, source: client::Error },
+    #[error("the list of incarnations cannot be read: {0}")]
+    NoIncarnation(String),
+    #[error("another process writes to cluster {0}")]
+    Superseded(String),
     /// Nothing may be written to it.
     #[error("{}", refusal.message(cluster))]
     Refused { cluster: String, refusal: Refusal },
@@ -63,6 +70,7 @@ pub struct Member {
     /// Caches of those of its objects that are ours, without their field owners.
     pub(crate) managed: InformerSet,
     pub(crate) identity: Identity,
+    pub(crate) ledger: Ledger,
     endpoint: Endpoint,
     watched: Mutex<BTreeSet<ApiResource>>,
     reach: Arc<Reach>,
@@ -185,7 +193,8 @@ impl Members {
         let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
         let (endpoint, watched, identity) = (Endpoint::default(), Mutex::default(), Identity::default());
         let probe = reach.caller("GET /readyz");
-        let own = Member { name, client, informers, managed, identity, endpoint, watched, reach, probe };
+        let ledger = Ledger::default();
+        let own = Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe };
         let inner = Inner {
             clusters: Store::empty(),
             connector: Arc::new(|_| None),
@@ -245,8 +254,9 @@ impl Members {
             let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
             let (name, watched, identity) = (name.to_owned(), Mutex::default(), Identity::default());
             let probe = reach.caller("GET /readyz");
-            let member =
-                Arc::new(Member { name, client, informers, managed, identity, endpoint, watched, reach, probe });
+            let ledger = Ledger::default();
+            let member = Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe };
+            let member = Arc::new(member);
             let mut connected = self.0.connected.lock();
             // Another pass may have been faster; its connection is the one in use.
             if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {

@@ -76,6 +76,11 @@ pub const DELETES: Description = Description::counter(
 );
 pub const PREEMPTIONS: Description =
     Description::counter("policy_preemption_total", &["result"], "Templates taken from a weaker policy.");
+pub const RESUME_PENDING: Description = Description::gauge(
+    "karmada_members_resume_pending",
+    &[],
+    "Members that are newer than the store and wait for karmadactl resume.",
+);
 pub const POOL_GETS: Description = Description::counter(
     "pool_get_operation_total",
     &["name", "from"],
@@ -121,6 +126,7 @@ pub const ALL: &[Description] = &[
     UPDATES,
     DELETES,
     PREEMPTIONS,
+    RESUME_PENDING,
     POOL_GETS,
     POOL_PUTS,
     EVICTION_DEPTH,
@@ -158,6 +164,7 @@ pub struct Metrics {
     pub sync_status: Histograms,
     pub eviction_latency: Histograms,
     pub evictions: Counters,
+    pub resume_pending: Gauges,
     clusters: Vec<Gauges>,
 }
 
@@ -181,6 +188,7 @@ impl Metrics {
             sync_status: registry.histograms(&SYNC_STATUS),
             eviction_latency: registry.histograms(&EVICTION_LATENCY),
             evictions: registry.counters(&EVICTIONS),
+            resume_pending: registry.gauges(&RESUME_PENDING),
             clusters: OF_CLUSTERS.iter().map(|family| registry.gauges(family)).collect(),
             registry,
         }

@@ -14,7 +14,7 @@ use propagation::template::Template;
 use crate::error::{Result, all, decoded};
 use crate::{Context, binding};
 
-fn resource() -> ApiResource {
+pub(crate) fn resource() -> ApiResource {
     ApiResource::cluster("", "v1", "Namespace", "namespaces")
 }
 

@@ -100,6 +100,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         crate::metrics::of_process(&server.shared().metrics);
         rules.connect(client_of(&server, "karmada-webhook"));
         crate::bootstrap::run(&client_of(&server, "apiserver"), &own).await?;
+        record_breaks(&client_of(&server, "apiserver"), engine.breaks(), world).await?;
         Ok(server)
     };
     // Nobody listens yet.
@@ -121,6 +122,16 @@ fn scheduled(
     let registry = &server.shared().metrics;
     let task = schedule::start(plan, store, &options.data_dir, registry, world, stop.clone());
     Some((stop, task))
+}
+
+/// What the store lost is recorded before controllers and agents reach it: they compare it with what members have.
+async fn record_breaks(client: &Client, breaks: &[storage::embedded::Break], world: &World) -> anyhow::Result<()> {
+    if breaks.is_empty() {
+        return Ok(());
+    }
+    let lost: Vec<_> = breaks.iter().map(|it| controllers::Break { before: it.before, after: it.after }).collect();
+    let recorded = controllers::record_breaks(client, world, &lost).await;
+    recorded.map_err(anyhow::Error::msg).context("recording what the store lost")
 }
 
 async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> {

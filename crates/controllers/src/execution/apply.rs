@@ -15,6 +15,7 @@ use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
 use crate::metrics::result;
+use crate::resume::Permit;
 
 /// What is new waits this long for the member's cache before it asks for its object alone.
 const CACHE_WAIT: Duration = Duration::from_millis(100);
@@ -58,11 +59,17 @@ impl Manifest {
 }
 
 /// Creates or updates. `had`: the member has had this very manifest, so that only edits of it are undone.
-pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Manifest, had: bool) -> Result<Applied> {
+pub(super) async fn apply(
+    context: &Context,
+    member: &Arc<Member>,
+    manifest: &Manifest,
+    permit: &Permit,
+    had: bool,
+) -> Result<Applied> {
     let Manifest { resource, key, .. } = manifest;
     let mut observed = match cached(context, member, manifest).await? {
         Some(observed) => observed,
-        None => match create(context, member, manifest, had).await {
+        None => match create(context, member, manifest, permit, had).await {
             Ok(object) => return Ok(Applied::new(object, true)),
             // The cache holds only what is ours, so this may be anybody's.
             Err(error) if error.is_already_exists() => live(member, resource, key).await?,
@@ -82,8 +89,17 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
             Ok(Update::Put(desired)) => desired,
             Err(error) => return Err(Error::Wait(error.to_string())),
         };
-        if had && covers(&current, &desired) {
+        let is_covered = covers(&current, &desired);
+        if had && is_covered {
             return Ok(Applied::new(observed, false));
+        }
+        if !permit.allows(context, member, &observed) {
+            return Err(Error::Held);
+        }
+        // A new mark alone is no reason for a write: what differs by defaults keeps the mark that it has.
+        let mut desired = desired;
+        if !is_covered {
+            permit.mark(&mut desired);
         }
         let updated = member.client.update(resource, &desired).await;
         let version = resource.api_version();
@@ -102,7 +118,7 @@ pub(super) async fn apply(context: &Context, member: &Arc<Member>, manifest: &Ma
             Err(error) if error.is_conflict() => observed = live(member, resource, key).await?,
             // It vanished, and the cache has not heard of it.
             Err(error) if error.is_not_found() => {
-                let created = create(context, member, manifest, true).await;
+                let created = create(context, member, manifest, permit, true).await;
                 let object = created.during(|| format!("creating {} {key}", resource.kind))?;
                 return Ok(Applied::new(object, true));
             }
@@ -128,9 +144,17 @@ pub(super) async fn cached(
 }
 
 /// `had`: it was there before, so it has vanished.
-async fn create(context: &Context, member: &Member, manifest: &Manifest, had: bool) -> client::Result<Arc<Object>> {
+async fn create(
+    context: &Context,
+    member: &Member,
+    manifest: &Manifest,
+    permit: &Permit,
+    had: bool,
+) -> client::Result<Arc<Object>> {
     let resource = &manifest.resource;
-    let created = member.client.create_object(resource, &manifest.object, &WriteOptions::default()).await;
+    let marked = permit.marked(&manifest.object);
+    let object = marked.as_ref().unwrap_or(&manifest.object);
+    let created = member.client.create_object(resource, object, &WriteOptions::default()).await;
     let exists = matches!(&created, Err(error) if error.is_already_exists());
     if !exists {
         let recreate = if had { "true" } else { "false" };

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use client::DeleteOptions;
 use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::annotations;
+use karmada_api::manifest::metadata_map;
 use karmada_api::work::v1alpha1::Work;
 use propagation::deletion::{self, Member as State, Plan};
 use propagation::retain::{self, Update, plan_update};
@@ -14,17 +16,18 @@ use super::apply::Manifest;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 use crate::metrics::result;
+use crate::resume::{self, Permit};
 use crate::{Context, MemberError, identity};
 
 /// What became of it.
 pub(super) enum End {
     /// The finalizer can go.
     Finished,
-    /// The cluster is not ready; the Work is queued again when it is, or when it leaves.
+    /// The cluster is not ready, or is held; the Work is queued again when that is over, or when it leaves.
     Waits,
 }
 
-pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Result<End> {
+pub(super) async fn end(context: &Context, object: &Object, work: &Work, cluster: &Cluster) -> Result<End> {
     let state = match (cluster.is_ready(), cluster.metadata.deletion_timestamp.is_some()) {
         (true, _) => State::Ready,
         (false, true) => State::NotReadyAndLeaving,
@@ -43,17 +46,27 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
                 Err(MemberError::Refused { .. }) => return Ok(End::Waits),
                 Err(error) => return Err(error.into()),
             };
+            // What a member has that is newer than the store stays, also when the cluster leaves.
+            let held = if is_leaving { End::Finished } else { End::Waits };
+            let permit = match resume::permit(context, &member, cluster, object, work).await {
+                Ok(permit) if permit.waits() => return Ok(held),
+                Ok(permit) => permit,
+                Err(MemberError::Superseded(_)) => return Ok(End::Waits),
+                Err(error) => return Err(error.into()),
+            };
             let mut errors = Vec::new();
             for raw in &work.spec.workload.manifests {
                 let one = async {
                     let manifest = Manifest::read(context, raw).await?;
                     match plan {
-                        Plan::Preserve => release(context, &member, manifest).await,
-                        _ => delete(context, &member, manifest).await,
+                        Plan::Preserve => release(context, &member, manifest, &permit).await,
+                        _ => delete(context, &member, manifest, &permit).await,
                     }
                 };
-                if let Err(error) = one.await {
-                    errors.push(error.to_string());
+                match one.await {
+                    Ok(()) => {}
+                    Err(Error::Held) => return Ok(held),
+                    Err(error) => errors.push(error.to_string()),
                 }
             }
             all(errors)?;
@@ -64,13 +77,17 @@ pub(super) async fn end(context: &Context, work: &Work, cluster: &Cluster) -> Re
 
 /// Only what is there now and is ours, as it was looked at: who takes our mark off meanwhile keeps it. The member is
 /// asked, not the cache.
-async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
+async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest, permit: &Permit) -> Result<()> {
     let Manifest { resource, key, .. } = manifest;
     let Some(observed) = observe(member, &resource, &key).await? else { return Ok(()) };
     let tree = decoded(&observed, observed.to_tree())?;
-    if !deletion::may_delete(Template(&tree)) || observed.is_deleting() {
+    if !deletion::may_delete(Template(&tree), permit.work_id()) || observed.is_deleting() {
         return Ok(());
     }
+    if !permit.allows(context, member, &observed) {
+        return Err(Error::Held);
+    }
+    resume::write_ahead(context, member, permit).await?;
     let options = DeleteOptions::background().only_version(observed.uid(), observed.resource_version());
     let deleted = member.client.delete(&resource, &key, &options).await;
     let labels = [result(&deleted), &resource.api_version(), &resource.kind, &member.name];
@@ -99,20 +116,26 @@ async fn observe(member: &Member, resource: &ApiResource, key: &ObjectKey) -> Re
     }
 }
 
-async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest) -> Result<()> {
+async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest, permit: &Permit) -> Result<()> {
     let Manifest { resource, key, .. } = &manifest;
     let Some(observed) = observe(member, resource, key).await? else { return Ok(()) };
     let current = decoded(&observed, observed.to_tree())?;
     // It was let go before, or taken over: whoever has it now keeps it as it is, also where ours was to overwrite.
-    if !deletion::may_delete(Template(&current)) {
+    if !deletion::may_delete(Template(&current), permit.work_id()) {
         return Ok(());
     }
+    if !permit.allows(context, member, &observed) {
+        return Err(Error::Held);
+    }
+    // It bears no mark from here on, as a deleted one.
+    resume::write_ahead(context, member, permit).await?;
     let mut tree = manifest.tree()?;
     deletion::strip(&mut tree);
     let tree = &tree;
     let plan = context.interpreting.decide(|interpreter| plan_update(tree, &current, interpreter, &member.name));
     match plan.await {
-        Ok(Update::Put(desired)) => {
+        Ok(Update::Put(mut desired)) => {
+            metadata_map(&mut desired, "annotations").remove(annotations::MARK);
             member.client.update(resource, &desired).await.map(|_| ()).during(|| format!("releasing {key}"))
         }
         // Unchanged, or not ours in the first place: nothing of ours is on it.

@@ -119,6 +119,8 @@ impl Record {
 
 pub(crate) async fn run_dispatch(context: Context) {
     context.engine.dispatches.store(true, Ordering::Relaxed);
+    let (stop, recording) = (context.stop.clone(), crate::resume::run(context.clone()));
+    tokio::spawn(async move { stop.run_until_cancelled(recording).await });
     run(context).await;
 }
 
@@ -144,25 +146,31 @@ async fn run(context: Context) {
 /// member is compared with them.
 fn follow_anew(context: &Context, member: &Arc<Member>, resources: &[ApiResource]) {
     let informers: Vec<Informer> = resources.iter().map(|resource| watch(context, member, resource)).collect();
-    let (context, namespace) = (context.clone(), names::execution_namespace(&member.name));
+    let (context, cluster) = (context.clone(), member.name.clone());
     tokio::spawn(async move {
         for informer in informers {
             if !informer.synced().await {
                 return;
             }
         }
-        for work in context.works.cache().list(Some(&namespace)) {
-            let key = work.key();
-            if let Some(record) = context.engine.records.lock().get_mut(&key) {
-                record.dirty = true;
-            }
-            enqueue(&context, key, Priority::Low);
-        }
+        dispatch_all(&context, &cluster);
     });
+}
+
+/// Every Work of a member is dispatched once more.
+pub(crate) fn dispatch_all(context: &Context, cluster: &str) {
+    for work in context.works.cache().list(Some(&names::execution_namespace(cluster))) {
+        let key = work.key();
+        if let Some(record) = context.engine.records.lock().get_mut(&key) {
+            record.dirty = true;
+        }
+        enqueue(context, key, Priority::Low);
+    }
 }
 
 fn note_work(context: &Context, event: &Event) {
     let key = event.object().key();
+    context.resume.saw(event.object().revision());
     if let Event::Deleted(_) = event {
         context.journal.forget_work(&key);
         if let Some(mut record) = context.engine.records.lock().remove(&key) {

@@ -15,8 +15,8 @@ use karmada_api::names;
 use karmada_api::work::v1alpha1::{ManifestStatus, Work, WorkStatus};
 use karmada_api::work::v1alpha2::ResourceHealth;
 use propagation::server_side::{self, Mode};
-use propagation::status;
 use propagation::template::Template;
+use propagation::{resume, status};
 use serde_json::{Value, json};
 
 use super::apply::{Manifest, apply};
@@ -24,6 +24,7 @@ use super::end::{End, end};
 use super::{Record, look_again, park, watch};
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
+use crate::resume::Permit;
 use crate::{Context, MemberError, identity};
 
 /// A namespace and what is in it go to a member at once; that the namespace is not there yet is told to nobody until
@@ -53,7 +54,7 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
     if object.is_deleting() {
         if dispatches
             && pass.is_held().await?
-            && let End::Finished = end(context, &work, &cluster).await?
+            && let End::Finished = end(context, &object, &work, &cluster).await?
         {
             pass.remove_finalizer().await?;
         }
@@ -76,6 +77,11 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
                     }
                 }
                 Dispatched::Parked => return Ok(Next::Done),
+                Dispatched::Held => {
+                    let mut condition = resume::work_waits(&cluster.metadata.name);
+                    condition.observed_generation = Some(object.generation());
+                    status::set_condition(&mut status.conditions, condition, now);
+                }
                 Dispatched::Wrote => return Ok(Next::After(context.settle())),
                 Dispatched::Failed(condition, error) => {
                     status::set_condition(&mut status.conditions, *condition, now);
@@ -98,6 +104,8 @@ pub(super) async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next
 enum Dispatched {
     /// The member has the manifests; the conditions that say so, when this process found that out.
     Same(Vec<Condition>),
+    /// The member is newer than the store; the Work comes back when a person has confirmed.
+    Held,
     /// They were there before this process; the Work comes back when the member's cache is complete.
     Parked,
     /// They were written just now. The condition waits for the first status, so that both are one write.
@@ -124,13 +132,21 @@ impl Pass<'_> {
             return Ok(Dispatched::Same(record.pending));
         }
         let had = current || self.had_before();
-        let member = match identity::writable(self.context, self.cluster).await {
-            Ok(member) => member,
+        let (member, permit) = match self.admitted().await {
+            Ok((_, permit)) if permit.waits() => {
+                self.failed(record.misses);
+                return Ok(Dispatched::Held);
+            }
+            Ok(admitted) => admitted,
+            Err(MemberError::Superseded(_)) => {
+                self.failed(record.misses);
+                return Ok(Dispatched::Parked);
+            }
             Err(error) => {
                 self.failed(record.misses);
                 // What the member has is unknown until it answers; the Work keeps the state it reported.
-                let is_unknown = matches!(&error, MemberError::Unidentified { .. }) && had;
-                if is_unknown || matches!(&error, MemberError::Unrecorded(_)) {
+                let silent = matches!(&error, MemberError::Unidentified { .. } | MemberError::Unmarked { .. });
+                if (silent && had) || matches!(&error, MemberError::Unrecorded(_) | MemberError::NoIncarnation(_)) {
                     return Err(error.into());
                 }
                 let total = self.work.spec.workload.manifests.len();
@@ -139,14 +155,21 @@ impl Pass<'_> {
             }
         };
         let started = tokio::time::Instant::now();
-        let outcome = self.apply_all(&member, record, had).await;
+        let outcome = self.apply_all(&member, &permit, record, had).await;
         let result = match outcome {
-            Ok(Dispatched::Parked) => return outcome,
+            Ok(Dispatched::Parked | Dispatched::Held) => return outcome,
             Ok(Dispatched::Same(_) | Dispatched::Wrote) => "success",
             Ok(Dispatched::Failed(..)) | Err(_) => "error",
         };
         self.context.metrics.sync_workload.took(&[result], started.elapsed());
         outcome
+    }
+
+    /// The member, and what may be done in it.
+    async fn admitted(&self) -> std::result::Result<(Arc<Member>, Permit), MemberError> {
+        let member = identity::writable(self.context, self.cluster).await?;
+        let permit = crate::resume::permit(self.context, &member, self.cluster, self.object, self.work).await?;
+        Ok((member, permit))
     }
 
     /// How the policy asks for it to be applied.
@@ -172,7 +195,7 @@ impl Pass<'_> {
         })
     }
 
-    async fn apply_all(&self, member: &Arc<Member>, record: Record, had: bool) -> Result<Dispatched> {
+    async fn apply_all(&self, member: &Arc<Member>, permit: &Permit, record: Record, had: bool) -> Result<Dispatched> {
         let manifests = &self.work.spec.workload.manifests;
         let (mut errors, mut yielded, mut versions) = (Vec::new(), Vec::new(), BTreeMap::new());
         let (mut wrote, mut namespace_missing) = (false, false);
@@ -183,14 +206,18 @@ impl Pass<'_> {
                     return Ok(None);
                 }
                 let applied = match self.mode() {
-                    None => apply(self.context, member, &manifest, had).await,
-                    Some(mode) => super::server_side::apply(self.context, member, &manifest, mode, had).await,
+                    None => apply(self.context, member, &manifest, permit, had).await,
+                    Some(mode) => super::server_side::apply(self.context, member, &manifest, mode, permit, had).await,
                 };
                 self.tell(&manifest, &applied);
                 applied.map(Some)
             };
             match result.await {
                 Ok(None) => return Ok(Dispatched::Parked),
+                Err(Error::Held) => {
+                    self.failed(record.misses);
+                    return Ok(Dispatched::Held);
+                }
                 Ok(Some(applied)) => {
                     versions.insert(applied.object.uid().to_owned(), applied.object.resource_version().to_owned());
                     wrote |= applied.wrote;
@@ -239,7 +266,7 @@ impl Pass<'_> {
 
     /// The event about one manifest, on its template.
     fn tell(&self, manifest: &Manifest, applied: &Result<super::apply::Applied>) {
-        if applied.as_ref().is_ok_and(|applied| !applied.wrote) {
+        if applied.as_ref().is_ok_and(|applied| !applied.wrote) || matches!(applied, Err(Error::Held)) {
             return;
         }
         let object = &manifest.object;
@@ -266,8 +293,8 @@ impl Pass<'_> {
 
     /// Reads the state of the objects from the member's caches. What is not there keeps its last state.
     async fn report(&self, status: &mut WorkStatus) -> Result<()> {
-        let applied = status.conditions.iter().any(|it| it.type_ == conditions::APPLIED && it.status == "True");
-        if !applied || !self.cluster.is_ready() {
+        let is_there = |it: &Condition| (it.type_ == conditions::APPLIED && it.status == "True") || resume::waits(it);
+        if !status.conditions.iter().any(is_there) || !self.cluster.is_ready() {
             return Ok(());
         }
         let member = self.context.members.get(&self.cluster.metadata.name).await?;
@@ -371,7 +398,8 @@ impl Pass<'_> {
         if let Some(condition) = turned(conditions::DISPATCHING) {
             recorder.normal(&**self.object, events::WORK_DISPATCHING, condition.message);
         }
-        if let Some(condition) = turned(conditions::APPLIED) {
+        // Of a held member there is one event, on its Cluster.
+        if let Some(condition) = turned(conditions::APPLIED).filter(|it| !resume::waits(it)) {
             if condition.status == "True" {
                 let message = format!("Sync work({place}) to cluster({cluster}) successful.");
                 recorder.normal(&**self.object, events::SYNC_SUCCEED, message);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use apimachinery::Object;
 use apimachinery::status::StatusCause;
 use client::{Patch, PatchOptions};
-use karmada_api::constants::labels;
+use karmada_api::constants::{annotations, labels};
+use karmada_api::manifest::metadata_map;
 use propagation::retain;
 use propagation::server_side::{self, MANAGER, Mode};
 use propagation::template::Template;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::apply::{Applied, Manifest, cached, live};
 use super::compare::covers;
@@ -17,6 +18,7 @@ use crate::Context;
 use crate::error::{During, Error, Result, decoded};
 use crate::members::Member;
 use crate::metrics::result;
+use crate::resume::Permit;
 
 /// As [`super::apply::apply`].
 pub(super) async fn apply(
@@ -24,6 +26,7 @@ pub(super) async fn apply(
     member: &Arc<Member>,
     manifest: &Manifest,
     mode: Mode,
+    permit: &Permit,
     had: bool,
 ) -> Result<Applied> {
     let Manifest { resource, key, .. } = manifest;
@@ -47,6 +50,17 @@ pub(super) async fn apply(
         if Template(tree).label(labels::RETAIN_REPLICAS) == Some("true") {
             leave_replicas(&mut desired);
         }
+        if !permit.allows(context, member, observed) {
+            return Err(Error::Held);
+        }
+        match observed.annotation(annotations::MARK).filter(|_| covers(&current, &desired)) {
+            Some(mark) => {
+                drop(metadata_map(&mut desired, "annotations").insert(annotations::MARK.to_owned(), json!(mark)))
+            }
+            None => permit.mark(&mut desired),
+        }
+    } else {
+        permit.mark(&mut desired);
     }
     let mut yielded = Vec::new();
     let mut written = send(member, manifest, &desired, mode == Mode::Force).await;

@@ -1,0 +1,194 @@
+//! Members that are newer than the store: nothing they had is changed until a person confirms.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use apimachinery::meta::{Condition, ObjectMeta, Time};
+use apimachinery::{Object, ObjectKey};
+use client::{Patch, PatchOptions};
+use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::reasons;
+use karmada_api::names;
+use parking_lot::Mutex;
+use propagation::resume::{self, Evidence};
+use serde_json::json;
+
+use super::{Gate, Known, marker};
+use crate::Context;
+use crate::error::{During, Result};
+
+#[derive(Default)]
+pub(super) struct Holds {
+    held: Mutex<BTreeMap<String, Hold>>,
+    /// The hold of a member that was ended last: a Cluster that reports it still was read before.
+    ended: Mutex<HashMap<String, Time>>,
+    queue: std::sync::OnceLock<Arc<WorkQueue<String>>>,
+}
+
+#[derive(Clone)]
+struct Hold {
+    since: Time,
+    /// `None` for one that an earlier process reported.
+    evidence: Option<Evidence>,
+}
+
+impl Holds {
+    fn queue(&self) -> &Arc<WorkQueue<String>> {
+        self.queue.get_or_init(|| Arc::new(WorkQueue::new()))
+    }
+}
+
+fn count(context: &Context) {
+    let held = context.resume.holds.held.lock().len();
+    context.metrics.resume_pending.set(&[], u32::try_from(held).map_or(f64::MAX, f64::from));
+}
+
+/// Since when a member is held. A hold that an earlier process reported goes on.
+pub(super) fn since(context: &Context, cluster: &Cluster) -> Option<Time> {
+    let name = &cluster.metadata.name;
+    let holds = &context.resume.holds;
+    let reported = resume::pending_since(cluster).filter(|since| holds.ended.lock().get(name) != Some(since));
+    let mut held = holds.held.lock();
+    match (held.get_mut(name), reported) {
+        (Some(hold), reported) => {
+            hold.since = reported.unwrap_or(hold.since);
+            Some(hold.since)
+        }
+        (None, Some(since)) => {
+            held.insert(name.clone(), Hold { since, evidence: None });
+            drop(held);
+            holds.queue().add(name.clone());
+            count(context);
+            Some(since)
+        }
+        (None, None) => None,
+    }
+}
+
+/// Holds a member from now on.
+pub(super) fn begin(context: &Context, cluster: &str, known: &Known, mark: String, carrier: String) {
+    let works = context.works.cache().list(Some(&names::execution_namespace(cluster)));
+    let created = |object: &Arc<Object>| {
+        serde_json::from_slice::<ObjectMeta>(&object.metadata_json()).ok().and_then(|it| it.creation_timestamp)
+    };
+    // The API server's clock may be ahead of ours: whatever it has now is older than the hold.
+    let newest = works.iter().filter_map(created).max();
+    let ended = context.resume.holds.ended.lock().get(cluster).copied();
+    let since = resume::begins(context.now(), newest, ended);
+    let evidence = Evidence {
+        mark,
+        carrier,
+        revision: context.resume.highest.load(Ordering::Relaxed).max(known.read_at),
+        at: context.now(),
+        works: works.len(),
+    };
+    let mut held = context.resume.holds.held.lock();
+    if held.contains_key(cluster) {
+        return;
+    }
+    let Evidence { mark, carrier, revision, works, .. } = &evidence;
+    tracing::warn!(
+        cluster,
+        mark,
+        carrier,
+        revision,
+        works,
+        "Store is older than the cluster; nothing is changed in it until karmadactl resume"
+    );
+    held.insert(cluster.to_owned(), Hold { since, evidence: Some(evidence) });
+    drop(held);
+    context.resume.holds.queue().add(cluster.to_owned());
+    count(context);
+}
+
+pub(super) async fn run(context: Context) {
+    let queue = context.resume.holds.queue().clone();
+    let (keys, forgetting) = (queue.clone(), context.clone());
+    context.cluster_informer.subscribe(move |event| {
+        let name = event.object().name();
+        if let Event::Deleted(_) = event {
+            forgetting.resume.holds.held.lock().remove(name);
+            forgetting.resume.holds.ended.lock().remove(name);
+            count(&forgetting);
+            return;
+        }
+        let known = forgetting.clusters.get(&ObjectKey::cluster(name));
+        let is_reported = || known.is_some_and(|cluster| resume::pending_since(&cluster).is_some());
+        if forgetting.resume.holds.held.lock().contains_key(name) || is_reported() {
+            keys.add(name.to_owned());
+        }
+    });
+    let stop = context.stop.clone();
+    run_workers(Controller::of_clusters("resume-controller"), queue, 4, stop, move |name| {
+        let context = context.clone();
+        async move { reconcile(&context, &name).await }
+    })
+    .await;
+}
+
+async fn reconcile(context: &Context, name: &str) -> Result<Next> {
+    let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name)) else { return Ok(Next::Done) };
+    if !context.serves(&cluster) {
+        return Ok(Next::Done);
+    }
+    let reported = resume::pending_since(&cluster);
+    let Some(since) = since(context, &cluster) else {
+        // The last write of an end was lost, or undone by an older one.
+        if reported.is_some() {
+            write(context, &cluster, resume::resumed(context.now())).await?;
+        }
+        return Ok(Next::Done);
+    };
+    if reported == Some(since) {
+        if resume::is_confirmed(&cluster, since) && cluster.metadata.deletion_timestamp.is_none() {
+            end(context, &cluster, since).await?;
+        }
+        return Ok(Next::Done);
+    }
+    let evidence = context.resume.holds.held.lock().get(name).and_then(|hold| hold.evidence.clone());
+    let Some(evidence) = evidence else { return Ok(Next::Done) };
+    let condition = resume::pending(name, &evidence, since);
+    let message = condition.message.clone();
+    write(context, &cluster, condition).await?;
+    if let Some(object) = context.cluster_informer.cache().get(&ObjectKey::cluster(name)) {
+        let recorder = context.recorder.for_component("execution-controller");
+        recorder.warning(&*object, reasons::RESUME_PENDING, message);
+    }
+    Ok(Next::Done)
+}
+
+/// The marker first: a crash before the condition is written ends the hold once more.
+async fn end(context: &Context, cluster: &Cluster, since: Time) -> Result<()> {
+    let name = cluster.metadata.name.as_str();
+    let gate = context.resume.gate.wait_for(|gate| !matches!(gate, Gate::Closed)).await;
+    let member = crate::identity::writable(context, cluster).await?;
+    match gate {
+        Gate::Open(known) => marker::accept(context, &member, &known).await?,
+        Gate::Superseded => return Ok(()),
+        Gate::Closed | Gate::Unmarked => {}
+    }
+    write(context, cluster, resume::resumed(context.now())).await?;
+    context.resume.holds.ended.lock().insert(name.to_owned(), since);
+    context.resume.holds.held.lock().remove(name);
+    count(context);
+    let lasted = context.now().timestamp().duration_since(since.timestamp());
+    tracing::info!(cluster = name, duration = ?lasted, "Resume is confirmed; the state of the store is applied to the cluster");
+    crate::execution::dispatch_all(context, name);
+    Ok(())
+}
+
+async fn write(context: &Context, cluster: &Cluster, condition: Condition) -> Result<()> {
+    let (resource, key) = (Cluster::api_resource(), cluster.key());
+    let mut all = cluster.status.conditions.clone();
+    all.retain(|it| it.type_ != condition.type_);
+    all.push(condition);
+    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
+    let patch = Patch::Merge(json!({"metadata": metadata, "status": {"conditions": all}}));
+    match context.client.patch(&resource, &key, &patch, &PatchOptions::status()).await {
+        Err(error) if error.is_not_found() => Ok(()),
+        other => other.map(drop).during(|| format!("writing the status of cluster {key}")),
+    }
+}

@@ -1,0 +1,182 @@
+//! The marker of a member: a ConfigMap in its namespace `karmada-cluster`, named after the control plane. It is written ahead
+//! of deletions; one write covers all that wait.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use apimachinery::status::StatusReason;
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Patch, PatchOptions};
+use karmada_api::constants::namespaces;
+use parking_lot::Mutex;
+use propagation::resume::{Acceptance, Mark, Marker};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Known, Permit, hold};
+use crate::error::{During, Result};
+use crate::members::Member;
+use crate::{Context, MemberError};
+
+/// The key of the marker in the ConfigMap's data.
+const FIELD: &str = "marker";
+
+/// What is known of the marker of one member over one connection.
+#[derive(Default)]
+pub(crate) struct Ledger {
+    read: Mutex<Option<Read>>,
+    /// One request at a time.
+    busy: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Read {
+    /// The incarnation under which it was read: after another start of the control plane it is read again.
+    under: String,
+    mark: Option<Mark>,
+    accepted: Option<Acceptance>,
+    /// The member does not let us write it.
+    is_refused: bool,
+}
+
+impl Ledger {
+    fn read(&self, own: &str) -> Option<Read> {
+        self.read.lock().as_ref().filter(|read| read.under == own).cloned()
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Document {
+    data: std::collections::BTreeMap<String, String>,
+}
+
+fn config_maps() -> ApiResource {
+    ApiResource::namespaced("", "v1", "ConfigMap", "configmaps")
+}
+
+fn key(known: &Known) -> ObjectKey {
+    ObjectKey::namespaced(namespaces::CLUSTER, format!("karmada-{}", known.plane))
+}
+
+/// Reads the marker, once for each connection, and holds a member that is newer than the store.
+///
+/// # Errors
+/// The member did not answer.
+pub(super) async fn learn(
+    context: &Context,
+    member: &Member,
+    known: &Known,
+) -> std::result::Result<Option<Acceptance>, MemberError> {
+    if let Some(read) = member.ledger.read(&known.own) {
+        return Ok(read.accepted);
+    }
+    let _one_at_a_time = member.ledger.busy.lock().await;
+    if let Some(read) = member.ledger.read(&known.own) {
+        return Ok(read.accepted);
+    }
+    let key = key(known);
+    let object = match member.client.get_opt(&config_maps(), &key).await {
+        Ok(object) => object,
+        // What may not be read was never written.
+        Err(error) if error.reason() == Some(StatusReason::Forbidden) => None,
+        Err(source) => return Err(MemberError::Unmarked { cluster: member.name.clone(), source }),
+    };
+    let text = object.and_then(|object| object.decode::<Document>().ok()?.data.remove(FIELD));
+    let marker = text.as_deref().map(serde_json::from_str::<Marker>);
+    let carrier = || format!("ConfigMap {key}");
+    let accepted = match marker {
+        None => None,
+        Some(Ok(marker)) => {
+            if known.is_older_than(&marker.mark.to_string(), marker.accepted.as_ref()) {
+                hold::begin(context, &member.name, known, marker.mark.to_string(), carrier());
+            }
+            marker.accepted
+        }
+        // Written by a later version, or by hand: what it stands for is unknown.
+        Some(Err(_)) => {
+            hold::begin(context, &member.name, known, text.unwrap_or_default(), carrier());
+            None
+        }
+    };
+    let read = Read { under: known.own.clone(), mark: None, accepted: accepted.clone(), is_refused: false };
+    *member.ledger.read.lock() = Some(read);
+    Ok(accepted)
+}
+
+/// Sees to it that the member knows of the deletion that comes.
+///
+/// # Errors
+/// The marker was not written; nothing may be deleted yet.
+pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Permit) -> Result<()> {
+    let Some(known) = &permit.known else { return Ok(()) };
+    let is_covered =
+        |read: &Read| read.is_refused || read.mark.as_ref().is_some_and(|it| it.revision >= permit.revision);
+    if member.ledger.read(&known.own).is_some_and(|read| is_covered(&read)) {
+        return Ok(());
+    }
+    let _one_at_a_time = member.ledger.busy.lock().await;
+    let read = member.ledger.read(&known.own);
+    if read.as_ref().is_some_and(is_covered) {
+        return Ok(());
+    }
+    // Deletions that were decided meanwhile are covered too. An agent does not know what the list is at later revisions.
+    let seen = context.resume.highest.load(Ordering::Relaxed);
+    let seen = if context.agent_of.is_some() { seen.min(known.read_at) } else { seen };
+    let accepted = read.and_then(|read| read.accepted);
+    write(member, known, known.mark(seen.max(permit.revision)), accepted).await
+}
+
+/// The member is brought to the state of the store: what was lost until now is accepted.
+///
+/// # Errors
+/// The marker was not written.
+pub(super) async fn accept(context: &Context, member: &Arc<Member>, known: &Known) -> Result<()> {
+    let number = known.list.newest().map_or(0, |newest| newest.number);
+    let accepted = Acceptance { number, id: known.own.clone(), at: context.now() };
+    let _one_at_a_time = member.ledger.busy.lock().await;
+    let seen = context.resume.highest.load(Ordering::Relaxed);
+    let seen = if context.agent_of.is_some() { seen.min(known.read_at) } else { seen };
+    write(member, known, known.mark(seen), Some(accepted)).await
+}
+
+async fn write(member: &Member, known: &Known, mark: Mark, accepted: Option<Acceptance>) -> Result<()> {
+    let marker = Marker { mark, accepted };
+    let text = json!(marker).to_string();
+    let (resource, key) = (config_maps(), key(known));
+    let attempt = || format!("writing ConfigMap {key} in cluster {}", member.name);
+    let patch = Patch::Merge(json!({"data": {FIELD: text}}));
+    let mut written = member.client.patch(&resource, &key, &patch, &PatchOptions::default()).await;
+    if written.as_ref().is_err_and(client::Error::is_not_found) {
+        written = create(member, &key, &text).await;
+    }
+    let is_refused = match written {
+        Ok(_) => false,
+        Err(error) if error.reason() == Some(StatusReason::Forbidden) => {
+            tracing::warn!(
+                cluster = member.name,
+                err = %error,
+                "Marker cannot be written; after a restore from a backup, objects deleted since may return in this cluster"
+            );
+            true
+        }
+        Err(error) => return Err(error).during(attempt),
+    };
+    let Marker { mark, accepted } = marker;
+    *member.ledger.read.lock() = Some(Read { under: known.own.clone(), mark: Some(mark), accepted, is_refused });
+    Ok(())
+}
+
+async fn create(member: &Member, key: &ObjectKey, text: &str) -> client::Result<Arc<apimachinery::Object>> {
+    let marker = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {FIELD: text},
+        "metadata": {"namespace": namespaces::CLUSTER, "name": key.name}});
+    let created = member.client.create(&config_maps(), &marker).await;
+    if !created.as_ref().is_err_and(client::Error::is_not_found) {
+        return created;
+    }
+    let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespaces::CLUSTER}});
+    match member.client.create(&crate::namespace::resource(), &space).await {
+        Err(error) if !error.is_already_exists() => Err(error),
+        _ => member.client.create(&config_maps(), &marker).await,
+    }
+}

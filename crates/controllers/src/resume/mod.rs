@@ -1,0 +1,218 @@
+//! Safe resume (`propagation::resume`): with an older copy of the store put back, nothing in a member is overwritten, deleted
+//! or recreated until a person confirms.
+//!
+//! [`incarnations`] keeps the list of starts in the control plane, [`marker`] what a member keeps about deletions, [`hold`]
+//! the members that wait. A pass over a Work gets a [`Permit`] before it writes to a member.
+
+mod hold;
+mod incarnations;
+mod marker;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use apimachinery::meta::{ObjectMeta, Time};
+use apimachinery::{Object, ObjectKey};
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::{annotations, labels};
+use karmada_api::manifest::metadata_map;
+use karmada_api::scope::Scope;
+use karmada_api::work::v1alpha1::Work;
+use propagation::resume::{self, Acceptance, Decision, Found, Incarnations, Mark};
+use serde_json::{Value, json};
+use world::Level;
+
+use crate::members::Member;
+use crate::{Context, MemberError};
+
+pub use incarnations::record_breaks;
+pub(crate) use incarnations::run;
+pub(crate) use marker::{Ledger, write_ahead};
+
+/// Whether members may be written to.
+#[derive(Clone, Default)]
+enum Gate {
+    /// The list of incarnations is being read or written.
+    #[default]
+    Closed,
+    /// There is no list, so there are no marks.
+    Unmarked,
+    /// Another process has started since and writes to the members.
+    Superseded,
+    Open(Arc<Known>),
+}
+
+/// The list as it was read last.
+struct Known {
+    /// The control plane's UID.
+    plane: String,
+    list: Incarnations,
+    /// The incarnation that this process writes in its marks.
+    own: String,
+    /// The store's newest revision when the list was read.
+    read_at: u64,
+}
+
+impl Known {
+    fn mark(&self, revision: u64) -> Mark {
+        Mark { plane: Mark::plane_of(&self.plane), incarnation: self.own.clone(), revision }
+    }
+
+    /// Whether the store is older than what carries the mark. What cannot be read, and marks of other control planes, are not
+    /// ours to compare.
+    fn is_older_than(&self, text: &str, accepted: Option<&Acceptance>) -> bool {
+        let Ok(mark) = text.parse::<Mark>() else { return false };
+        mark.plane == Mark::plane_of(&self.plane) && self.list.is_older_than(&mark, accepted)
+    }
+}
+
+/// What the controllers of one process share about it.
+#[derive(Default)]
+pub(crate) struct Resume {
+    gate: Level<Gate>,
+    /// The incarnation of this process, once there is one.
+    own: parking_lot::Mutex<Option<String>>,
+    /// Grows whenever what is known may be over.
+    doubts: AtomicU64,
+    again: tokio::sync::Notify,
+    /// One reader of the list at a time.
+    reading: tokio::sync::Mutex<()>,
+    /// The newest revision of a Work that was seen.
+    highest: AtomicU64,
+    holds: hold::Holds,
+    warned: AtomicBool,
+}
+
+impl Resume {
+    /// A Work of this revision was seen.
+    pub(crate) fn saw(&self, revision: u64) {
+        self.highest.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    fn warn_once(&self, warn: impl FnOnce()) {
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            warn();
+        }
+    }
+
+    /// The list may be another now: nothing is written to members before it was read again.
+    pub(crate) fn doubt(&self) {
+        self.doubts.fetch_add(1, Ordering::Relaxed);
+        self.gate.set(Gate::Closed);
+        self.again.notify_one();
+    }
+}
+
+/// What a pass over a Work may do in its member.
+pub(crate) struct Permit {
+    known: Option<Arc<Known>>,
+    accepted: Option<Acceptance>,
+    is_held: bool,
+    is_new: bool,
+    /// Of the Work.
+    revision: u64,
+    work_id: String,
+}
+
+/// Waits until the incarnation is recorded, and reads the member's marker where that has not happened over this connection.
+///
+/// # Errors
+/// Nothing may be written to the member now.
+pub(crate) async fn permit(
+    context: &Context,
+    member: &Member,
+    cluster: &Cluster,
+    object: &Object,
+    work: &Work,
+) -> Result<Permit, MemberError> {
+    let revision = object.revision();
+    let known = match context.resume.gate.wait_for(|gate| !matches!(gate, Gate::Closed)).await {
+        Gate::Open(known) => Some(incarnations::covering(context, known, revision).await?),
+        Gate::Superseded => return Err(MemberError::Superseded(member.name.clone())),
+        Gate::Closed | Gate::Unmarked => None,
+    };
+    let accepted = match &known {
+        Some(known) => marker::learn(context, member, known).await?,
+        None => None,
+    };
+    let since = hold::since(context, cluster);
+    let is_new = since.is_some_and(|since| is_new(context, work, since));
+    let work_id = work.metadata.labels.get(labels::WORK_ID).cloned().unwrap_or_default();
+    Ok(Permit { known, accepted, is_held: since.is_some(), is_new, revision, work_id })
+}
+
+/// Whether the Work, and what it was made for, came after the hold.
+fn is_new(context: &Context, work: &Work, since: Time) -> bool {
+    if !resume::is_newer(work.metadata.creation_timestamp, since) {
+        return false;
+    }
+    // An agent knows Works only.
+    if context.agent_of.is_some() {
+        return true;
+    }
+    let created = |object: &Object| {
+        let metadata: Option<ObjectMeta> = serde_json::from_slice(&object.metadata_json()).ok();
+        metadata.and_then(|metadata| metadata.creation_timestamp)
+    };
+    let named = &work.metadata.annotations;
+    for scope in Scope::ALL {
+        let Some(name) = named.get(scope.binding_name_annotation()) else { continue };
+        let key = match scope.binding_namespace_annotation().and_then(|key| named.get(key)) {
+            Some(namespace) => ObjectKey::namespaced(namespace.as_str(), name.as_str()),
+            None => ObjectKey::cluster(name.as_str()),
+        };
+        let binding = context.bindings(scope).cache().get(&key);
+        return binding.is_some_and(|binding| resume::is_newer(created(&binding), since));
+    }
+    let namespaces = context.control.existing(&crate::namespace::resource());
+    let owners = work.metadata.owner_references.iter().filter(|owner| owner.kind == "Namespace");
+    owners.into_iter().all(|owner| {
+        let namespace = namespaces.as_ref().and_then(|it| it.cache().get(&ObjectKey::cluster(owner.name.as_str())));
+        namespace.is_some_and(|namespace| resume::is_newer(created(&namespace), since))
+    })
+}
+
+impl Permit {
+    /// Whether nothing of the Work is done in the member.
+    pub(crate) fn waits(&self) -> bool {
+        self.is_held && !self.is_new
+    }
+
+    /// Whether what is there may be changed or deleted. A member that turns out to be newer than the store is held from here
+    /// on.
+    pub(crate) fn allows(&self, context: &Context, member: &Member, observed: &Object) -> bool {
+        let Some(known) = &self.known else { return true };
+        let mark = observed.annotation(annotations::MARK);
+        let found = Found::Present {
+            is_ahead: mark.as_ref().is_some_and(|mark| known.is_older_than(mark, self.accepted.as_ref())),
+            is_own: observed.label(labels::WORK_ID).is_some_and(|id| id == self.work_id),
+        };
+        let decision = resume::decide(self.is_held, self.is_new, found);
+        if decision == Decision::Hold {
+            let carrier = format!("{} {}", observed.kind(), observed.key());
+            hold::begin(context, &member.name, known, mark.unwrap_or_default(), carrier);
+        }
+        decision == Decision::Act
+    }
+
+    /// The object with the mark of this write: spliced into its text where it has annotations, as all manifests have.
+    pub(crate) fn marked(&self, object: &Object) -> Option<Object> {
+        let mark = self.known.as_ref()?.mark(self.revision).to_string();
+        object.with_annotation(annotations::MARK, &mark).or_else(|| {
+            let mut tree = object.to_tree().ok()?;
+            metadata_map(&mut tree, "annotations").insert(annotations::MARK.to_owned(), json!(mark));
+            Object::from_value(&tree).ok()
+        })
+    }
+
+    pub(crate) fn mark(&self, tree: &mut Value) {
+        if let Some(known) = &self.known {
+            let mark = known.mark(self.revision).to_string();
+            metadata_map(tree, "annotations").insert(annotations::MARK.to_owned(), json!(mark));
+        }
+    }
+
+    pub(crate) fn work_id(&self) -> &str {
+        &self.work_id
+    }
+}
