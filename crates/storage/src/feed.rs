@@ -61,6 +61,12 @@ pub(crate) enum Next {
 
 impl Feed {
     /// A feed that knows nothing up to and including `newest`.
+    /// Of a store that begins at another revision; before anything was published.
+    pub fn begin_at(&self, revision: Revision) {
+        let mut state = self.0.lock();
+        (state.oldest, state.newest) = (revision, revision);
+    }
+
     pub fn new(newest: Revision, limits: Limits) -> Self {
         Self(Mutex::new(State {
             limits,

@@ -92,6 +92,27 @@ impl MemoryStore {
     }
 }
 
+impl MemoryStore {
+    /// Another store with what this one has now, as a backup that is put back: without history, leases and watchers. It goes
+    /// on from `raised`, or from the revision that this store has.
+    pub fn copied(&self, raised: Option<Revision>) -> Self {
+        let copy = Self::with_options(self.0.options);
+        {
+            let (from, mut to) = (self.0.state.lock(), copy.0.state.lock());
+            to.revision = raised.map_or(from.revision, |raised| raised.max(from.revision));
+            to.oldest = to.revision;
+            for (key, versions) in &from.keys {
+                let Some(Version { revision, value: Some(value) }) = versions.last() else { continue };
+                let value = KeyValue { lease: None, ..value.clone() };
+                to.keys.insert(key.clone(), vec![Version { revision: *revision, value: Some(value) }]);
+            }
+        }
+        let revision = copy.0.state.lock().revision;
+        copy.0.feed.begin_at(revision);
+        copy
+    }
+}
+
 impl Inner {
     fn txn(&self, txn: &Txn) -> Result<TxnOutcome> {
         check_size(txn, self.options.max_txn_bytes)?;

@@ -17,7 +17,10 @@ use karmada_api::ApiType;
 use karmada_api::admission::{self, Options};
 use karmada_api::cluster::v1alpha1::Cluster;
 use parking_lot::Mutex;
+use propagation::resume::Break;
 use serde_json::{Value, json};
+use storage::Store;
+use storage::memory::MemoryStore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use transport::{ApiService, Identity, Request, Response};
@@ -34,6 +37,11 @@ pub struct Plane {
     /// The same server; what the controllers ask of it is counted here.
     controlled: Client,
     pub world: World,
+    /// Behind the control plane.
+    store: MemoryStore,
+    serves: Serves,
+    /// When an older copy of it was put back last.
+    restored: Option<String>,
     members: BTreeMap<String, ApiService>,
     /// Between the controllers and all servers.
     pub network: Arc<Network>,
@@ -115,7 +123,8 @@ impl Route for DiscoveryRoute {
 static KARMADA: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     let compiling = async {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 0);
-        let server = start(&world, Serves::EVERYTHING, Vec::new(), Vec::new(), karmada_api::crds()).await;
+        let server =
+            start(&world, MemoryStore::new(), Serves::EVERYTHING, Vec::new(), Vec::new(), karmada_api::crds()).await;
         let custom = server.shared().registry.snapshot().iter().filter(|it| it.info.custom).cloned().collect();
         server.shutdown();
         custom
@@ -125,13 +134,15 @@ static KARMADA: LazyLock<Vec<Resource>> = LazyLock::new(|| {
     std::thread::scope(|scope| scope.spawn(|| runtime().block_on(compiling)).join().expect("our definitions compile"))
 });
 
-async fn server(world: &World, karmada: bool, serves: Serves) -> ApiServer {
-    if !karmada {
-        return start(world, serves, Vec::new(), Vec::new(), Vec::new()).await;
-    }
+async fn member_server(world: &World, serves: Serves) -> ApiServer {
+    start(world, MemoryStore::new(), serves, Vec::new(), Vec::new(), Vec::new()).await
+}
+
+async fn control_plane(world: &World, store: &MemoryStore, serves: Serves) -> ApiServer {
     let mut resources = KARMADA.clone();
     resources.extend(karmada_api::cluster::resources(None));
-    start(world, serves, resources, vec![Arc::new(KarmadaAdmission(world.clone()))], Vec::new()).await
+    let admission: Vec<Arc<dyn Admission>> = vec![Arc::new(KarmadaAdmission(world.clone()))];
+    start(world, store.clone(), serves, resources, admission, Vec::new()).await
 }
 
 /// Which resources a server has: controllers watch every one of them.
@@ -144,6 +155,7 @@ impl Serves {
 
 async fn start(
     world: &World,
+    store: MemoryStore,
     serves: Serves,
     more: Vec<Resource>,
     admission: Vec<Arc<dyn Admission>>,
@@ -154,7 +166,7 @@ async fn start(
     resources.extend(more);
     resources.retain(|resource| (serves.0)(&resource.info.resource.plural));
     let config = ServerConfig {
-        store: Arc::new(storage::memory::MemoryStore::new()),
+        store: Arc::new(store),
         world: world.clone(),
         resources,
         admission,
@@ -187,11 +199,12 @@ impl Plane {
     /// As [`Plane::of`], with another seed for what is random, and servers that have certain resources only.
     pub async fn seeded(names: &[&str], settings: Settings, seed: u64, serves: Serves) -> Self {
         let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), seed);
-        let mut servers = vec![server(&world, true, serves).await];
+        let store = MemoryStore::new();
+        let mut servers = vec![control_plane(&world, &store, serves).await];
         let client = Client::in_process(servers[0].service(), Identity::system("test"));
         let mut members = BTreeMap::new();
         for name in names {
-            let member = server(&world, false, serves).await;
+            let member = member_server(&world, serves).await;
             members.insert((*name).to_owned(), member.service());
             servers.push(member);
         }
@@ -202,8 +215,22 @@ impl Plane {
         let stop = CancellationToken::new();
         let (context, running) = controllers(&controlled, &world, &members, &network, &settings, &stop);
         let former = Vec::new();
-        let plane =
-            Self { client, controlled, world, members, network, settings, stop, running, former, servers, context };
+        let plane = Self {
+            client,
+            controlled,
+            world,
+            store,
+            serves,
+            restored: None,
+            members,
+            network,
+            settings,
+            stop,
+            running,
+            former,
+            servers,
+            context,
+        };
         for name in ["karmada-cluster", "demo"] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             plane.create(namespaces(), namespace).await;
@@ -246,6 +273,53 @@ impl Plane {
             controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
     }
 
+    /// A copy of the control plane's store.
+    pub fn backup(&self) -> MemoryStore {
+        self.store.copied(None)
+    }
+
+    /// Puts an older copy of the store back, and starts everything over it. `raised`: its revision is raised beyond what
+    /// anybody has seen, and the store knows that.
+    pub async fn restore(&mut self, backup: &MemoryStore, raised: bool) {
+        self.stop_controllers().await;
+        self.restore_beneath(backup, raised).await;
+        self.restart_controllers().await;
+    }
+
+    pub async fn stop_controllers(&mut self) {
+        self.stop.cancel();
+        for controller in self.running.drain(..).chain(self.former.drain(..)) {
+            controller.await.expect("no controller panics");
+        }
+    }
+
+    /// As [`Plane::restore`], while the controllers run on.
+    pub async fn restore_beneath(&mut self, backup: &MemoryStore, raised: bool) {
+        let before = backup.revision().await.expect("a revision");
+        let after = self.store.revision().await.expect("a revision") + 1_000;
+        self.network.cut(CONTROL);
+        self.restored = Some(self.world.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+        self.servers[0].shutdown();
+        self.store = backup.copied(raised.then_some(after));
+        self.servers[0] = control_plane(&self.world, &self.store, self.serves).await;
+        let service = self.servers[0].service();
+        self.client = Client::in_process(service.clone(), Identity::system("test"));
+        if raised {
+            let breaks = [Break { before, after }];
+            controllers::record_breaks(&self.client, &self.world, &breaks).await.expect("the break is recorded");
+        }
+        self.network.serve(CONTROL_PLANE, service.clone());
+        self.network.serve(CONTROL, service);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.network.heal(CONTROL);
+    }
+
+    /// Whether an object was made after the store was put back.
+    pub fn is_since_restore(&self, object: &Value) -> bool {
+        let created = object["metadata"]["creationTimestamp"].as_str();
+        self.restored.as_deref().zip(created).is_some_and(|(restored, created)| created >= restored)
+    }
+
     /// Starts controllers beside those that run, which go on for a while: as a process does that lost its leadership and
     /// has not noticed yet.
     pub fn overlap_controllers(&mut self, time: Duration) {
@@ -278,7 +352,7 @@ impl Plane {
 
     /// Puts a new server in a member's place, which knows nothing and counts from the beginning.
     pub async fn replace_member(&mut self, name: &str) {
-        let member = server(&self.world, false, Serves::EVERYTHING).await;
+        let member = member_server(&self.world, Serves::EVERYTHING).await;
         self.network.serve(name, member.service());
         self.members.insert(name.to_owned(), member.service());
         self.servers.push(member);

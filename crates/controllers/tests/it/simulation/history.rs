@@ -120,6 +120,12 @@ pub enum Action {
     Overlap(Duration),
     Weather(Weather),
     Wait(Duration),
+    /// Of the control plane's store.
+    Backup,
+    /// The backup is put back, and everything over it starts anew; with a raised revision, or with the one it had.
+    Restore {
+        raised: bool,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -150,6 +156,19 @@ pub fn draw(seed: u64) -> Vec<Action> {
     let mut rng = StdRng::seed_from_u64(seed);
     let steps = rng.random_range(8..30);
     (0..steps).map(|step| action(&mut rng, seed, step)).collect()
+}
+
+/// As [`draw`], with a backup that is put back. Two processes at once are left out: which of them knows the newest start
+/// is another story.
+pub fn draw_restored(seed: u64) -> Vec<Action> {
+    let mut steps = draw(seed);
+    steps.retain(|action| !matches!(action, Action::Overlap(_)));
+    let mut rng = StdRng::seed_from_u64(!seed);
+    let at = rng.random_range(0..steps.len());
+    steps.insert(at, Action::Backup);
+    let later = rng.random_range(at + 1..=steps.len());
+    steps.insert(later, Action::Restore { raised: rng.random_range(0..2) == 0 });
+    steps
 }
 
 fn one<T: Copy>(rng: &mut StdRng, of: &[T]) -> T {

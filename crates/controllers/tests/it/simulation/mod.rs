@@ -11,6 +11,7 @@ mod perform;
 mod plane;
 mod policies;
 mod read;
+mod restored;
 mod run;
 mod state;
 mod witness;
@@ -43,9 +44,21 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn histories_end_well() {
+    all_end_well("simulation::histories", SEEDS, history::draw);
+}
+
+/// A backup of the store is put back somewhere in the history.
+#[test]
+fn restored_histories_end_well() {
+    all_end_well("simulation::restored", SEEDS / 2, history::draw_restored);
+}
+
+type Draw = fn(u64) -> Vec<history::Action>;
+
+fn all_end_well(test: &str, usual: u64, draw: Draw) {
     let (first, count) = match variable("SEED") {
         Some(seed) => (seed, 1),
-        None => (variable("FROM").unwrap_or(0), variable("SEEDS").unwrap_or(SEEDS)),
+        None => (variable("FROM").unwrap_or(0), variable("SEEDS").unwrap_or(usual)),
     };
     let (next, enough) = (AtomicU64::new(first), AtomicBool::new(false));
     let failures: Mutex<Vec<String>> = Mutex::default();
@@ -55,7 +68,7 @@ fn histories_end_well() {
             if seed >= first + count {
                 return;
             }
-            if let Some(failure) = watched(seed) {
+            if let Some(failure) = watched(test, seed, draw) {
                 let mut failures = failures.lock();
                 failures.push(failure);
                 enough.store(failures.len() >= SHOWN, Ordering::Relaxed);
@@ -123,7 +136,8 @@ fn every_kind_of_step_is_drawn_often() {
 #[test]
 fn a_history_repeats() {
     for seed in variable("SEED").map_or(0..4, |seed| seed..seed + 1) {
-        let [once, again] = [(), ()].map(|()| std::thread::spawn(move || recorded(seed)));
+        let draw = if seed % 2 == 0 { history::draw } else { history::draw_restored };
+        let [once, again] = [(), ()].map(|()| std::thread::spawn(move || recorded(seed, draw)));
         let [once, again] = [once, again].map(|run| run.join().expect("no panic"));
         let differs = once.iter().zip(&again).position(|(once, again)| once != again);
         if let Some(at) = differs.or((once.len() != again.len()).then(|| once.len().min(again.len()))) {
@@ -133,16 +147,16 @@ fn a_history_repeats() {
     }
 }
 
-fn recorded(seed: u64) -> Vec<String> {
-    runtime().block_on(run::record(seed, &history::draw(seed)))
+fn recorded(seed: u64, draw: Draw) -> Vec<String> {
+    runtime().block_on(run::record(seed, &draw(seed)))
 }
 
 /// Runs a history on a thread of its own, which is left behind when it does not end: that, and a panic, are failures of
 /// the seed like others.
-fn watched(seed: u64) -> Option<String> {
+fn watched(test: &str, seed: u64, draw: Draw) -> Option<String> {
     let (done, result) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let wrong = wrong_with(seed);
+        let wrong = wrong_with(seed, draw);
         // Nobody listens any more to one that took too long.
         drop(done.send(wrong));
     });
@@ -152,9 +166,9 @@ fn watched(seed: u64) -> Option<String> {
         Err(RecvTimeoutError::Disconnected) => vec![thread.join().map_or_else(said, |()| "it ended early".to_owned())],
     };
     (!wrong.is_empty()).then(|| {
-        let steps: Vec<String> = history::draw(seed).iter().map(|action| format!("{action:?}")).collect();
+        let steps: Vec<String> = draw(seed).iter().map(|action| format!("{action:?}")).collect();
         format!(
-            "{}\nafter {}\nagain with: SEED={seed} cargo test -p controllers --test it simulation",
+            "{}\nafter {}\nagain with: SEED={seed} cargo test -p controllers --test it {test}",
             wrong.join("\n"),
             steps.join("\n      "),
         )
@@ -162,8 +176,8 @@ fn watched(seed: u64) -> Option<String> {
 }
 
 /// Runs a history in a runtime of its own, so that nothing of it outlives it.
-fn wrong_with(seed: u64) -> Vec<String> {
-    runtime().block_on(run::run(seed, &history::draw(seed)))
+fn wrong_with(seed: u64, draw: Draw) -> Vec<String> {
+    runtime().block_on(run::run(seed, &draw(seed)))
 }
 
 fn runtime() -> tokio::runtime::Runtime {

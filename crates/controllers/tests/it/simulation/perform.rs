@@ -182,6 +182,8 @@ impl Action {
             Self::Overlap(time) => plane.overlap_controllers(*time),
             Self::Weather(weather) => plane.network.set_weather(Some(*weather)),
             Self::Wait(time) => tokio::time::sleep(*time).await,
+            // The simulation's own business.
+            Self::Backup | Self::Restore { .. } => {}
         }
     }
 }

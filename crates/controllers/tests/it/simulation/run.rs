@@ -19,6 +19,7 @@ use super::kinds::{Kind, definition, definitions};
 use super::perform::{HOLD, binding_of};
 use super::policies::{overrides, policies};
 use super::read::{all, clusters, condition, is_template, lives, name, text};
+use super::restored::{self, Backup, Untouched};
 use super::state::State;
 use super::witness::Witness;
 use super::{MEMBERS, members, plane};
@@ -100,6 +101,21 @@ fn changed(before: &[Value], after: &[Value]) -> Vec<String> {
     before.iter().filter_map(show).flat_map(|lines: Vec<String>| lines).collect()
 }
 
+/// Controllers of Kubernetes over one server, until `stop`.
+fn run_controllers(plane: &Plane, client: Client, names: &[&str], stop: &CancellationToken) {
+    let informers = InformerSet::until(client.clone(), plane.world.clone(), stop.clone());
+    let selection: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let settings = kube_controllers::Settings::default();
+    kube_controllers::start(client, &informers, settings, &selection, stop.clone()).expect("the controllers start");
+}
+
+fn run_kubernetes(plane: &Plane, stop: &CancellationToken) -> CancellationToken {
+    let stop = stop.child_token();
+    let names = ["garbage-collector-controller", "namespace-controller"];
+    run_controllers(plane, plane.controlled().clone(), &names, &stop);
+    stop
+}
+
 struct Simulation {
     plane: Plane,
     witness: Witness,
@@ -114,6 +130,11 @@ struct Simulation {
     evicted: BTreeSet<String>,
     /// Workloads were driven out of a cluster: any binding may be one of those.
     driven_out: bool,
+    backup: Option<Backup>,
+    /// Once a backup was put back.
+    untouched: Option<Untouched>,
+    /// Ends the controllers of Kubernetes in the control plane.
+    stop_kubernetes: CancellationToken,
     /// By binding whose scheduling is suspended: its UID and where it was then.
     suspended: BTreeMap<String, (Value, Value)>,
 }
@@ -130,16 +151,9 @@ impl Simulation {
         settings.workers = 8;
         let plane = Plane::seeded(&MEMBERS, settings, seed, Serves(serves)).await;
         let stop = CancellationToken::new();
-        let run = |client: Client, names: &[&str]| {
-            let informers = InformerSet::until(client.clone(), plane.world.clone(), stop.clone());
-            let selection: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let settings = kube_controllers::Settings::default();
-            kube_controllers::start(client, &informers, settings, &selection, stop.clone())
-                .expect("the controllers start");
-        };
-        run(plane.controlled().clone(), &["garbage-collector-controller", "namespace-controller"]);
+        let stop_kubernetes = run_kubernetes(&plane, &stop);
         for member in MEMBERS {
-            run(plane.member(member), &["namespace-controller"]);
+            run_controllers(&plane, plane.member(member), &["namespace-controller"], &stop);
         }
         plane.network.mute_events();
         let witness = Witness::new(&plane);
@@ -150,7 +164,21 @@ impl Simulation {
         }));
         let (evicted, suspended) = (BTreeSet::new(), BTreeMap::new());
         let (lazy, cut_off, left_behind, driven_out) = (false, false, false, false);
-        let simulation = Self { plane, witness, stop, lazy, cut_off, left_behind, evicted, driven_out, suspended };
+        let (backup, untouched) = (None, None);
+        let simulation = Self {
+            plane,
+            witness,
+            stop,
+            lazy,
+            cut_off,
+            left_behind,
+            evicted,
+            driven_out,
+            backup,
+            untouched,
+            stop_kubernetes,
+            suspended,
+        };
         simulation.serve().await;
         assert_eq!(simulation.calm().await, [""; 0]);
         simulation
@@ -165,14 +193,22 @@ impl Simulation {
         for action in history {
             self.plane.network.note(action);
             action.perform(&mut self.plane).await;
+            self.witness.forget_deleted(action);
+            if let Some(untouched) = &mut self.untouched {
+                untouched.forget(action);
+            }
             self.remember(action).await;
         }
         let mut wrong = self.calm().await;
-        if self.cut_off {
+        if self.cut_off || self.untouched.is_some() {
             tokio::time::sleep(Duration::from_secs(40)).await;
         }
         if wrong.is_empty() {
             wrong = self.rest().await;
+        }
+        if let Some(mut untouched) = self.untouched.take() {
+            wrong.extend(untouched.rest(&self.plane).await);
+            self.untouched = Some(untouched);
         }
         if wrong.is_empty() {
             wrong = self.changes_nothing_again().await;
@@ -185,8 +221,43 @@ impl Simulation {
         wrong
     }
 
+    /// Every member that is held is confirmed, as by a person; before that it must be as it was.
+    async fn resume(&mut self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        for member in MEMBERS {
+            let Some(since) = restored::pending(&self.plane, member).await else { continue };
+            match &mut self.untouched {
+                Some(untouched) => wrong.extend(untouched.release(&self.plane, member).await),
+                // A process that others run beside may not know of them yet.
+                None if self.left_behind => {}
+                None => wrong.push(format!("{member} is held, and no backup was put back")),
+            }
+            restored::confirm(&self.plane, member, &since).await;
+        }
+        wrong
+    }
+
+    async fn restore(&mut self, raised: bool) {
+        let Some(backup) = self.backup.take() else { return };
+        self.plane.stop_controllers().await;
+        self.stop_kubernetes.cancel();
+        self.plane.restore_beneath(&backup.store, raised).await;
+        self.witness.follow(&self.plane);
+        let deleted = self.witness.take_deleted();
+        self.untouched = Some(Untouched::read(&self.plane, &backup, &deleted).await);
+        self.plane.restart_controllers().await;
+        self.stop_kubernetes = run_kubernetes(&self.plane, &self.stop);
+        self.left_behind = true;
+        self.suspended.clear();
+    }
+
     async fn remember(&mut self, action: &Action) {
         match action {
+            Action::Backup => {
+                self.backup = Some(Backup::of(&self.plane).await);
+                self.witness.take_deleted();
+            }
+            Action::Restore { raised } => self.restore(*raised).await,
             Action::Unjoin(_) | Action::Rejoin(_) => self.left_behind = true,
             Action::Cut(_) | Action::Weather(_) | Action::DropDefinition(_) => self.cut_off = true,
             Action::Policy { spec, .. } => self.lazy |= spec.is_lazy(),
@@ -307,10 +378,14 @@ impl Simulation {
     }
 
     /// Waits until nothing is wrong: longer than the longest back-off, which is 1,000 s.
-    async fn rest(&self) -> Vec<String> {
+    async fn rest(&mut self) -> Vec<String> {
         let mut wrong = Vec::new();
         for seconds in [2, 3, 5, 10, 20, 40, 80, 160, 320, 640, 1_280] {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
+            let touched = self.resume().await;
+            if !touched.is_empty() {
+                return touched;
+            }
             let state = State::read(&self.plane).await;
             let names = state.bindings.iter().map(|binding| name(binding).to_owned());
             let driven_out: BTreeSet<String> = names.filter(|_| self.driven_out).collect();
@@ -376,7 +451,7 @@ impl Simulation {
     }
 
     /// Takes away what the users made; what was propagated goes with it, what was there before stays.
-    async fn clear(&self) -> Vec<String> {
+    async fn clear(&mut self) -> Vec<String> {
         let resources = Kind::ALL.map(|kind| (kind.resource(), kind.namespace()));
         let ours = [false, true].map(|wide| (wide, (!wide).then_some("demo")));
         let of_policies =

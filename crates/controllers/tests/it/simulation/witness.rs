@@ -1,6 +1,6 @@
 //! What must hold of every write the controllers send, at the moment it arrives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::MEMBERS;
-use super::kinds::Kind;
+use super::history::Action;
+use super::kinds::{Kind, template};
 use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, targets, text};
 use crate::harness::{Plane, get, namespaces};
 use crate::network::{Asked, CONTROL};
@@ -53,17 +54,47 @@ impl<'a> Path<'a> {
 /// Sees the writes of the controllers; each broken rule is a line.
 #[derive(Clone)]
 pub struct Witness {
-    control: Client,
+    control: Arc<Mutex<Client>>,
     members: Arc<BTreeMap<&'static str, Client>>,
     broken: Arc<Mutex<Vec<String>>>,
     /// Two processes ran at once: one may still do what a Work said that the other has ended.
     two: Arc<AtomicBool>,
+    /// What the controllers deleted in members.
+    deleted: Arc<Mutex<BTreeSet<(String, Kind, String)>>>,
 }
 
 impl Witness {
     pub fn new(plane: &Plane) -> Self {
         let members = MEMBERS.into_iter().map(|name| (name, plane.member(name))).collect();
-        Self { control: plane.client.clone(), members: Arc::new(members), broken: Arc::default(), two: Arc::default() }
+        let control = Arc::new(Mutex::new(plane.client.clone()));
+        let (members, two) = (Arc::new(members), Arc::default());
+        Self { control, members, broken: Arc::default(), two, deleted: Arc::default() }
+    }
+
+    /// Another store is behind the control plane now.
+    pub fn follow(&self, plane: &Plane) {
+        *self.control.lock() = plane.client.clone();
+    }
+
+    fn control(&self) -> Client {
+        self.control.lock().clone()
+    }
+
+    /// What was deleted in members since this was called last.
+    pub fn take_deleted(&self) -> BTreeSet<(String, Kind, String)> {
+        std::mem::take(&mut self.deleted.lock())
+    }
+
+    /// What somebody in a member did is not the controllers' deletion.
+    pub fn forget_deleted(&self, action: &Action) {
+        self.deleted.lock().retain(|(in_member, of_kind, name)| match action {
+            Action::DeleteInMember { member, kind, n } | Action::CreateInMember { member, kind, n } => {
+                (in_member.as_str(), *of_kind, name.as_str()) != (*member, *kind, template(*n).as_str())
+            }
+            Action::DropNamespaceIn(member) => in_member != member || !of_kind.is_namespaced(),
+            Action::DropDefinition(Some(member)) => in_member != member || *of_kind != Kind::Widget,
+            _ => true,
+        });
     }
 
     pub fn two_processes(&self) {
@@ -76,6 +107,13 @@ impl Witness {
 
     pub async fn see(&self, asked: Asked) {
         let path = Path::of(&asked.path);
+        // The marker of the member.
+        if asked.server != CONTROL && path.namespace == "karmada-cluster" {
+            return;
+        }
+        if let (true, &Method::DELETE, Some(kind)) = (asked.server != CONTROL, &asked.method, path.kind()) {
+            self.deleted.lock().insert((asked.server.clone(), kind, path.name.to_owned()));
+        }
         let broken = match (asked.server.as_str(), &asked.method) {
             (CONTROL, &Method::DELETE) => self.deletion(&path).await,
             (CONTROL, _) | (_, &Method::POST) => None,
@@ -88,12 +126,12 @@ impl Witness {
     }
 
     async fn stays(&self, member: &str) -> bool {
-        get(&self.control, &Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_some_and(|it| lives(&it))
+        get(&self.control(), &Cluster::api_resource(), &ObjectKey::cluster(member)).await.is_some_and(|it| lives(&it))
     }
 
     /// The Work that says what an object of a member is.
     async fn work_for(&self, member: &str, path: &Path<'_>) -> Option<Value> {
-        let works = all(&self.control, &Work::api_resource(), Some(&execution_space(member))).await;
+        let works = all(&self.control(), &Work::api_resource(), Some(&execution_space(member))).await;
         works.into_iter().find(|work| {
             let manifest = &work["spec"]["workload"]["manifests"][0];
             let plural = format!("{}s", text(manifest, "/kind").to_lowercase());
@@ -133,7 +171,7 @@ impl Witness {
     async fn deletion(&self, path: &Path<'_>) -> Option<String> {
         // With the namespace that a user deletes goes all that is in it.
         if path.namespace == "demo" {
-            let namespace = get(&self.control, &namespaces(), &ObjectKey::cluster("demo")).await;
+            let namespace = get(&self.control(), &namespaces(), &ObjectKey::cluster("demo")).await;
             if !namespace.is_some_and(|namespace| lives(&namespace)) {
                 return None;
             }
@@ -142,7 +180,7 @@ impl Witness {
             if !self.stays(member).await || path.name.is_empty() {
                 return None;
             }
-            let work = get(&self.control, &Work::api_resource(), &path.key()).await?;
+            let work = get(&self.control(), &Work::api_resource(), &path.key()).await?;
             let (scope, binding) = binding_name(&work)?;
             let binding = self.binding(scope, binding).await.filter(lives)?;
             return targets(&binding).contains_key(member).then(|| format!("binding {} wants it", name(&binding)));
@@ -151,7 +189,7 @@ impl Witness {
             "resourcebindings" | "clusterresourcebindings" => {
                 let scope = if path.namespace.is_empty() { Scope::Cluster } else { Scope::Namespaced };
                 let binding = self.binding(scope, path.name).await?;
-                let template = template_of(&self.control, &binding).await?;
+                let template = template_of(&self.control(), &binding).await?;
                 Some(format!("its template {} is there", name(&template)))
             }
             "namespaces" => {
@@ -167,7 +205,7 @@ impl Witness {
             Scope::Namespaced => ObjectKey::namespaced("demo", name),
             Scope::Cluster => ObjectKey::cluster(name),
         };
-        get(&self.control, &Binding::api_resource(scope), &key).await
+        get(&self.control(), &Binding::api_resource(scope), &key).await
     }
 }
 
