@@ -13,6 +13,9 @@ use crate::{Change, Error, KeyRange, Result, Revision, WatchBatch};
 
 /// A batch ends with the revision in which it reaches this many changes: 256 x 2 KiB objects are half a megabyte.
 pub(crate) const BATCH_CHANGES: usize = 256;
+/// A batch that is read from disk also ends with the revision in which it reaches this many bytes, which belong to its
+/// watcher alone.
+pub(crate) const BATCH_BYTES: usize = 512 << 10;
 
 /// How much the feed remembers; the oldest whole revisions go first.
 #[derive(Clone, Copy, Debug)]

@@ -224,15 +224,16 @@ fn too_large(requested: Revision, current: Revision) -> Status {
 pub struct Replay {
     stream: storage::WatchStream,
     until: Revision,
-    queued: std::vec::IntoIter<Event>,
+    /// Read from the store, and decoded one at a time.
+    queued: std::vec::IntoIter<(Revision, storage::Change)>,
 }
 
 impl Replay {
     /// The next change; `None` when the end is reached.
     pub(crate) async fn next(&mut self) -> Option<Result<Event, Status>> {
         loop {
-            if let Some(event) = self.queued.next() {
-                return Some(Ok(event));
+            if let Some((revision, change)) = self.queued.next() {
+                return Some(event_of(revision, change).map_err(crate::errors::document));
             }
             if self.until == 0 {
                 return None;
@@ -241,10 +242,7 @@ impl Replay {
                 Ok(batch) => {
                     let until = self.until;
                     let wanted = batch.changes.into_iter().filter(|(revision, _)| *revision <= until);
-                    match wanted.map(|(revision, change)| event_of(revision, change)).collect::<Result<Vec<_>, _>>() {
-                        Ok(events) => self.queued = events.into_iter(),
-                        Err(error) => return Some(Err(crate::errors::document(error))),
-                    }
+                    self.queued = wanted.collect::<Vec<_>>().into_iter();
                     if batch.revision >= until {
                         self.until = 0;
                     }

@@ -10,6 +10,7 @@ use super::breaks::Break;
 use super::checksum::{Entry, PLACE_BITS, revision_of, row_name};
 use super::schema::{self, APPLICATION_ID, FORMAT, Number};
 use super::upgrade;
+use crate::feed::BATCH_BYTES;
 use crate::{Change, Damage, Error, KeyRange, KeyValue, LeaseId, Result, Revision};
 
 /// What a store finds when it opens its file.
@@ -332,11 +333,11 @@ pub(super) fn changes(
     let mut patience = 20 * limit;
     let mut statement = db.prepare_cached(columns!("WHERE id >= ?1 AND id < ?2 ORDER BY id"))?;
     let mut rows = statement.query((after(from), after(to)))?;
-    let (mut found, mut complete) = (Vec::new(), from);
+    let (mut found, mut bytes, mut complete) = (Vec::new(), 0, from);
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         let revision = revision_of(id);
-        if (found.len() >= limit || patience == 0) && revision > complete {
+        if (found.len() >= limit || bytes >= BATCH_BYTES || patience == 0) && revision > complete {
             return Ok((found, complete));
         }
         if revision > complete + 1 {
@@ -348,8 +349,12 @@ pub(super) fn changes(
         if range.contains(&stored.key) {
             let key = stored.key.clone();
             let previous = before(db, &key, id)?;
+            bytes += previous.as_ref().map_or(0, |previous| previous.value.len());
             found.extend(match stored.into_key_value() {
-                Some(current) => Some((revision, Change::Put { current, previous })),
+                Some(current) => {
+                    bytes += current.value.len();
+                    Some((revision, Change::Put { current, previous }))
+                }
                 None => previous.map(|previous| (revision, Change::Delete { previous })),
             });
         }

@@ -54,6 +54,26 @@ async fn reopened_it_goes_on_where_it_was() {
     store.verify().await.unwrap();
 }
 
+/// A watch holds a batch for as long as it is not read.
+#[tokio::test(start_paused = true)]
+async fn history_from_the_file_comes_in_batches_of_bounded_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path()).await;
+    for n in 0..20 {
+        write(&store, put(&format!("/{n:02}"), 200_000)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let store = open(dir.path()).await;
+    let mut watch = store.watch(KeyRange::prefix("/"), 0).await.unwrap();
+    let mut seen = 0;
+    while seen < 20 {
+        let batch = watch.next().await.unwrap().unwrap();
+        assert!(batch.changes.len() <= 3, "{} changes of 200 kB", batch.changes.len());
+        seen += batch.changes.len();
+    }
+    store.close().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_watch_reads_history_from_the_file() {
     let dir = tempfile::tempdir().unwrap();
