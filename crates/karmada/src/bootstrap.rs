@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use apimachinery::meta::Time;
 use apimachinery::{ApiResource, Object, ObjectKey};
 use apiserver::bootstrap_objects::Front;
+use apiserver::cache::is_unreadable;
 use apiserver::{bootstrap_flow, bootstrap_objects, bootstrap_policy};
 use client::{Client, DeleteOptions, Patch, PatchOptions};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -89,8 +90,10 @@ async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
     let ensured = stream::iter(wanted).map(async |(resource, object, status)| {
         let key = ObjectKey::cluster(object["metadata"]["name"].as_str().unwrap_or_default());
         let attempt = || format!("creating {} {key}", resource.kind);
-        if client.get_opt(&resource, &key).await.with_context(attempt)?.is_some() {
-            return Ok(());
+        match client.get_opt(&resource, &key).await {
+            Ok(None) => {}
+            Ok(Some(_)) => return Ok(()),
+            Err(error) => return leave_unreadable(error).with_context(attempt),
         }
         client.create(&resource, &object).await.with_context(attempt)?;
         let options = PatchOptions { subresource: Some("status"), ..PatchOptions::default() };
@@ -99,6 +102,17 @@ async fn reported(client: &Client, server: &Server<'_>) -> anyhow::Result<()> {
         anyhow::Ok(())
     });
     ensured.buffer_unordered(AT_ONCE).try_collect().await
+}
+
+/// An object that cannot be read exists, so that none is created. Health checks report it; the server starts without it.
+fn leave_unreadable(error: client::Error) -> Result<(), client::Error> {
+    match &error {
+        client::Error::Status(status) if is_unreadable(status) => {
+            tracing::warn!(err = status.message, "The server starts without an object of its own");
+            Ok(())
+        }
+        _ => Err(error),
+    }
 }
 
 async fn ensure_all(client: &Client, wanted: Vec<(ApiResource, Value)>) -> anyhow::Result<()> {
@@ -175,9 +189,13 @@ async fn ensure(client: &Client, resource: &ApiResource, wanted: &Value) -> anyh
     let object = Object::from_value(wanted).context("encoding a bootstrap object")?;
     let key: ObjectKey = object.key();
     let attempt = || format!("creating {} {key}", resource.plural);
-    let Some(live) = client.get_opt(resource, &key).await.with_context(attempt)? else {
-        client.create(resource, wanted).await.with_context(attempt)?;
-        return Ok(());
+    let live = match client.get_opt(resource, &key).await {
+        Ok(Some(live)) => live,
+        Ok(None) => {
+            let created = client.create(resource, wanted).await.map(drop);
+            return created.or_else(leave_unreadable).with_context(attempt);
+        }
+        Err(error) => return leave_unreadable(error).with_context(attempt),
     };
     let reconcile = match resource.group.as_str() {
         "rbac.authorization.k8s.io" => bootstrap_policy::reconcile,

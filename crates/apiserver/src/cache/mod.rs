@@ -27,6 +27,7 @@ use load::{Loaded, Lost};
 pub use log::Events;
 use log::LAG;
 pub use resource::{Event, ResourceCache, Subscription};
+pub use unreadable::{UNREADABLE, is_unreadable};
 
 /// How long a read waits for a revision that has not happened yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);

@@ -3,8 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use apimachinery::status::StatusDetails;
+use apimachinery::status::{StatusCause, StatusDetails};
 use apimachinery::{ObjectKey, Status};
+
+/// The reason of the cause in a Status about an object whose stored value cannot be read.
+pub const UNREADABLE: &str = "StoredValueUnreadable";
+
+/// Whether a Status is about an object that exists and cannot be read.
+pub fn is_unreadable(status: &Status) -> bool {
+    status.details.as_ref().is_some_and(|details| details.causes.iter().any(|cause| cause.reason == UNREADABLE))
+}
 
 /// The unreadable objects of one resource, each with the reason.
 #[derive(Debug, Default)]
@@ -41,6 +49,7 @@ fn status(place: &str, key: &ObjectKey, why: &str) -> Status {
         name: key.name.to_string(),
         group: group.to_owned(),
         kind: plural.to_owned(),
+        causes: vec![StatusCause { reason: UNREADABLE.into(), message: why.to_owned(), field: String::new() }],
         ..StatusDetails::default()
     };
     Status::internal(format!(
@@ -68,6 +77,7 @@ mod tests {
                  from a backup"
             )
         );
+        assert!(is_unreadable(&status) && !is_unreadable(&Status::internal("it is damaged")));
         for (scope, readable) in [(None, false), (Some("ns"), false), (Some("other"), true)] {
             assert_eq!(unreadable.check_scope("apps/deployments", scope).is_ok(), readable, "{scope:?}");
         }
