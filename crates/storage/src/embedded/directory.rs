@@ -150,6 +150,19 @@ pub(super) fn try_claim(dir: &Path) -> Result<Option<Claim>> {
     }
 }
 
+/// Refuses symbolic links in place of files: SQLite keeps its log beside the file that a link leads to, where it is
+/// neither verified nor backed up with the directory.
+pub(super) fn refuse_links(files: &Files) -> Result<()> {
+    let is_link = |path: &&PathBuf| fs::symlink_metadata(path).is_ok_and(|data| data.is_symlink());
+    let Some(path) = files.all().iter().find(is_link).cloned() else { return Ok(()) };
+    let why = format!(
+        "{} is a symbolic link: move the file to its place, or link the whole directory {}",
+        path.display(),
+        files.dir.display()
+    );
+    Err(Error::Failed(why.into()))
+}
+
 /// Whether the database may be created if it has no tables, given what is in the directory. `must_exist`: there was a store before.
 pub(super) fn may_create(files: &Files, found: &Found, must_exist: bool) -> Result<bool> {
     let length = |path: &Path| fs::metadata(path).ok().map(|data| data.len());

@@ -31,6 +31,7 @@ impl Inner {
         let claim = directory::claim(dir)?;
         let files = Files::new(dir);
         let path = files.database();
+        directory::refuse_links(&files)?;
         let marked = directory::read_mark(&files)?;
         let new = directory::may_create(&files, &marked, options.must_exist)?;
         let log = wal::read(&files.log())

@@ -14,13 +14,18 @@ use crate::image::{Image, every_byte, opened};
 
 /// What was acknowledged: each key with its revision and value, and the newest revision.
 #[derive(Clone, Default)]
-struct Acknowledged {
+pub struct Acknowledged {
     keys: BTreeMap<String, (u64, Vec<u8>)>,
     deleted: Vec<String>,
     revision: u64,
 }
 
 impl Acknowledged {
+    /// Writes one more key.
+    pub async fn put(&mut self, store: &EmbeddedStore, key: &str) {
+        self.commit(store, vec![put(key, 100)]).await;
+    }
+
     async fn commit(&mut self, store: &EmbeddedStore, ops: Vec<Op>) {
         self.try_commit(store, ops).await.unwrap();
     }
@@ -45,7 +50,7 @@ impl Acknowledged {
     }
 
     /// Compares a store that opened with what was acknowledged; answers whether anything was reported as damaged.
-    async fn check(&self, store: &EmbeddedStore, what: &str) -> bool {
+    pub async fn check(&self, store: &EmbeddedStore, what: &str) -> bool {
         assert_eq!(store.revision().await, Ok(self.revision), "{what}");
         let mut reported = false;
         for (key, (revision, value)) in &self.keys {
@@ -109,7 +114,7 @@ fn delete(key: &str) -> Op {
 }
 
 /// A store as a killed process leaves it: some of it in the main file, the newest part in the log.
-async fn killed() -> (Image, Acknowledged) {
+pub async fn killed() -> (Image, Acknowledged) {
     let dir = tempfile::tempdir().unwrap();
     let mut written = Acknowledged::default();
     let store = opened(dir.path()).await.unwrap();
@@ -133,7 +138,7 @@ async fn killed() -> (Image, Acknowledged) {
 }
 
 /// Opens an altered image and checks it. Answers what became of it.
-async fn outcome(image: &Image, written: &Acknowledged, what: &str) -> Outcome {
+pub async fn outcome(image: &Image, written: &Acknowledged, what: &str) -> Outcome {
     let dir = tempfile::tempdir().unwrap();
     image.write(dir.path());
     match opened(dir.path()).await {
@@ -151,7 +156,7 @@ async fn outcome(image: &Image, written: &Acknowledged, what: &str) -> Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
+pub enum Outcome {
     Whole,
     Reported,
     Refused,

@@ -84,3 +84,49 @@ async fn check(dir: &Path, acknowledged: &[(String, u64)]) -> u64 {
     store.close().await.unwrap();
     found.revision
 }
+
+const UPGRADE: &str = "STORAGE_TEST_UPGRADE";
+
+/// The child of the test below: opens a store of an older format.
+#[tokio::test]
+async fn upgrading_process() {
+    let Ok(dir) = std::env::var(UPGRADE) else { return };
+    println!("begins");
+    EmbeddedStore::open(dir, Options::default()).await.unwrap();
+    println!("ends");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "another process is killed at some moment: time is real here")]
+fn an_upgrade_that_is_killed_is_repeated() {
+    let kills = std::env::var("KILLS").map_or(5, |kills| kills.parse().unwrap());
+    let mut ended = 0;
+    for kill in 0..kills {
+        let dir = tempfile::tempdir().unwrap();
+        crate::upgrade::old_store(dir.path(), 20_002);
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kill::upgrading_process", "--nocapture", "--test-threads=1"])
+            .env(UPGRADE, dir.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("begins")));
+        std::thread::sleep(std::time::Duration::from_millis(kill * 29 % 400));
+        child.kill().unwrap();
+        ended += u32::from(lines.any(|line| line.ends_with("ends")));
+        child.wait().unwrap();
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let store =
+                EmbeddedStore::open(dir.path(), Options { must_exist: true, ..Options::default() }).await.unwrap();
+            assert_eq!(store.revision().await, Ok(20_002), "kill {kill}");
+            store.verify().await.unwrap();
+            let all = RangeRequest { range: KeyRange::prefix("/key/"), revision: None, limit: 0 };
+            let found = store.range(all).await.unwrap();
+            assert_eq!(found.count, 19_997, "kill {kill}");
+            assert!(found.items.iter().all(|kv| kv.value == vec![kv.mod_revision as u8; 500]), "kill {kill}");
+            store.close().await.unwrap();
+        });
+    }
+    eprintln!("{kills} kills, {ended} of them after the upgrade");
+}

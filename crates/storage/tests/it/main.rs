@@ -6,6 +6,7 @@ mod backup;
 mod breaks;
 mod conformance;
 mod damage;
+mod directory;
 mod embedded;
 mod image;
 mod kill;

@@ -21,18 +21,18 @@ const SCHEMA: &str = "
     CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     PRAGMA application_id=0x6b61726d; PRAGMA user_version=1;";
 
-/// Revisions 3 to 202, of which 3 to 100 are compacted; a deletion; a key that hangs on a lease.
-fn old_store(dir: &Path) {
+/// Revisions 3 to `newest`, of which 3 to 100 are compacted; a deletion; a key that hangs on a lease.
+pub fn old_store(dir: &Path, newest: i64) {
     let mut db = rusqlite::Connection::open(dir.join("store.sqlite")).unwrap();
     db.execute_batch(SCHEMA).unwrap();
     let txn = db.transaction().unwrap();
     let mut insert = txn.prepare("INSERT INTO log VALUES (?1, ?2, ?3, ?4, ?5)").unwrap();
-    for n in 3..=200_i64 {
+    for n in 3..=newest - 2 {
         let key = format!("/key/{n}");
         insert.execute((n << 16, key.as_bytes(), n, None::<i64>, Some(vec![n as u8; 500]))).unwrap();
     }
-    insert.execute((201_i64 << 16, &b"/key/150"[..], 0, None::<i64>, None::<Vec<u8>>)).unwrap();
-    insert.execute((202_i64 << 16, &b"/leased"[..], 202, Some(5_i64), Some(b"x".to_vec()))).unwrap();
+    insert.execute(((newest - 1) << 16, &b"/key/150"[..], 0, None::<i64>, None::<Vec<u8>>)).unwrap();
+    insert.execute((newest << 16, &b"/leased"[..], newest, Some(5_i64), Some(b"x".to_vec()))).unwrap();
     drop(insert);
     txn.execute_batch(
         "INSERT INTO lease VALUES (5, 60); INSERT INTO meta VALUES ('lease', 5), ('oldest', 100), ('swept', 6619135)",
@@ -44,7 +44,7 @@ fn old_store(dir: &Path) {
 #[tokio::test(start_paused = true)]
 async fn an_old_store_is_upgraded_when_it_opens() {
     let dir = tempfile::tempdir().unwrap();
-    old_store(dir.path());
+    old_store(dir.path(), 202);
     for _ in 0..2 {
         let store = EmbeddedStore::open(dir.path(), Options { must_exist: true, ..Options::default() }).await.unwrap();
         assert_eq!(store.revision().await, Ok(202));
@@ -69,7 +69,7 @@ async fn an_old_store_is_upgraded_when_it_opens() {
 #[tokio::test]
 async fn an_upgrade_that_finds_no_space_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    old_store(dir.path());
+    old_store(dir.path(), 202);
     let quota = Options { quota_bytes: Some(200_000), ..Options::default() };
     assert_eq!(EmbeddedStore::open(dir.path(), quota).await.err(), Some(Error::NoSpace));
     let store = EmbeddedStore::open(dir.path(), Options::default()).await.unwrap();
