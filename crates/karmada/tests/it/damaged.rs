@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use apimachinery::ObjectKey;
+use apimachinery::{ApiResource, ObjectKey};
 use karmada::engine::Kind;
 use karmada::up::{ControlPlane, Options};
-use serde_json::json;
+use serde_json::{Value, json};
 use world::World;
 
 use crate::plane::{Plane, deployment, deployments, nginx, options, policies, policy};
@@ -42,6 +42,26 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+fn overrides() -> ApiResource {
+    ApiResource::namespaced("policy.karmada.io", "v1alpha1", "OverridePolicy", "overridepolicies")
+}
+
+/// Without it members would get an object without the annotation.
+fn override_policy() -> Value {
+    let annotation = json!({"operator": "add", "value": {"overridden": "yes"}});
+    json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "OverridePolicy",
+        "metadata": {"name": "nginx", "namespace": "default"},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}],
+            "overrideRules": [{"overriders": {"annotationsOverrider": [annotation]}}]}})
+}
+
+/// What the control plane wants an object in a member to be.
+fn wanted(object: &Value) -> Value {
+    json!({"uid": object["metadata"]["uid"], "generation": object["metadata"]["generation"],
+        "deletionTimestamp": object["metadata"]["deletionTimestamp"],
+        "overridden": object["metadata"]["annotations"]["overridden"], "spec": object["spec"]})
+}
+
 #[tokio::test(start_paused = true)]
 async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
     let root = tempfile::tempdir().expect("a directory");
@@ -49,10 +69,22 @@ async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
     let plane = Plane::start_with(|options| on_disk(options, &whole)).await;
     plane.client().create(&policies(), &policy(json!({"clusterAffinity": {}}))).await.expect("a policy");
     plane.client().create(&deployments(), &deployment(2)).await.expect("a template");
+    plane.client().create(&overrides(), &override_policy()).await.expect("an override policy");
     plane.until(&[("member1", 2), ("member2", 2), ("member3", 2)]).await;
     let mut before = Vec::new();
     for member in plane.plane.members().iter() {
-        before.push(nginx(member.client()).await.expect("it is there")["metadata"].clone());
+        let overridden = async {
+            loop {
+                let object = nginx(member.client()).await.expect("it is there");
+                if object["metadata"]["annotations"]["overridden"] == "yes" {
+                    break object;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let object =
+            tokio::time::timeout(Duration::from_secs(60), overridden).await.expect("the override policy holds");
+        before.push(wanted(&object));
     }
     plane.plane.stop().await.expect("it stops");
 
@@ -62,6 +94,9 @@ async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
         ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
         ("apps/v1", "Deployment"),
         ("cluster.karmada.io/v1alpha1", "Cluster"),
+        ("policy.karmada.io/v1alpha1", "OverridePolicy"),
+        ("v1", "Namespace"),
+        ("v1", "Secret"),
     ] {
         let data_dir = root.path().join(kind);
         copy(&whole, &data_dir);
@@ -72,13 +107,11 @@ async fn nothing_is_deleted_in_a_member_for_an_object_that_cannot_be_read() {
         let plane = ControlPlane::start_inside(&options, &world).await.expect("the control plane starts");
         // Members listen on other ports than before. The Clusters may be among what cannot be read.
         let joined = plane.members().join(plane.client()).await;
-        assert!(joined.is_ok() || kind == "Cluster", "{kind}: {joined:?}");
+        assert!(joined.is_ok() || ["Cluster", "Namespace", "Secret"].contains(&kind), "{kind}: {joined:?}");
         tokio::time::sleep(Duration::from_secs(900)).await;
         for (member, before) in plane.members().iter().zip(&before) {
             let after = nginx(member.client()).await.unwrap_or_else(|| panic!("{kind}: deleted in {}", member.name()));
-            for field in ["uid", "generation", "deletionTimestamp"] {
-                assert_eq!(after["metadata"][field], before[field], "{kind}: {field} in {}", member.name());
-            }
+            assert_eq!(wanted(&after), *before, "{kind} in {}", member.name());
         }
         let key = ObjectKey::namespaced("default", "nginx");
         let read = plane.client().get_opt(&deployments(), &key).await;

@@ -40,21 +40,30 @@ impl Karmada {
         Self::start(&args, data_dir, &kubeconfig, &format!("Member {name} is ready on https://"))
     }
 
+    /// Begins to start `karmada up`, without waiting for anything.
+    pub fn begin_up(data_dir: &Path) -> Child {
+        Self::spawn(&["up", "--secure-port", "0"], data_dir)
+    }
+
     fn start(args: &[&str], data_dir: &Path, kubeconfig: &str, first_line: &str) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_karmada"))
-            .args(args)
-            .arg("--data-dir")
-            .arg(data_dir)
-            .env("KARMADA_LOG", "error")
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the binary starts");
+        let mut child = Self::spawn(args, data_dir);
         let stdout = child.stdout.take().expect("a piped stdout");
         let mut lines = BufReader::new(stdout).lines();
         let first = lines.next().and_then(Result::ok).unwrap_or_default();
         assert!(first.starts_with(first_line), "unexpected first line: {first:?}");
         // Nobody reads on: the rest is a few short lines, far less than the pipe holds.
         Self { child, kubeconfig: data_dir.join(kubeconfig) }
+    }
+
+    fn spawn(args: &[&str], data_dir: &Path) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_karmada"))
+            .args(args)
+            .arg("--data-dir")
+            .arg(data_dir)
+            .env("KARMADA_LOG", "error")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the binary starts")
     }
 
     pub fn kubeconfig(&self) -> &str {
