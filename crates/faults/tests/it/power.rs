@@ -1,6 +1,6 @@
 //! Power failures: of what was not synced any part is on the disk, in any order.
 //!
-//! `SEEDS=5000` plays so many histories; `FROM=7 SEEDS=1` repeats the one with seed 7.
+//! `FAULT_SEEDS=5000` plays so many histories; `FAULT_FROM=7 FAULT_SEEDS=1` repeats the one with seed 7.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,7 +91,7 @@ fn fail_everywhere(prepare: impl Fn(&Path) -> Model, samples: usize) {
     fs::create_dir(&dir).unwrap();
     let mut model = prepare(&dir);
     let history = record(&dir, &mut model, &mut Dice::new(3), 3, false);
-    let mut dice = Dice::new(number("FROM", 0));
+    let mut dice = Dice::new(number("FAULT_FROM", 0));
     let step = (history.changes.len() / samples).max(1);
     for until in (0..=history.changes.len()).step_by(step) {
         let (disk, known) = play(&history, until);
@@ -111,7 +111,7 @@ fn fail_everywhere(prepare: impl Fn(&Path) -> Model, samples: usize) {
 }
 
 fn samples() -> usize {
-    number("SEEDS", 100) as usize * 3
+    number("FAULT_SEEDS", 100) as usize * 3
 }
 
 #[test]
@@ -127,15 +127,15 @@ fn a_power_failure_while_a_store_is_upgraded_takes_nothing() {
 /// Calls that fail, power failures and restarts, one after another on one store.
 #[test]
 fn no_history_of_failures_takes_what_was_acknowledged() {
-    let from = number("FROM", 0);
-    for seed in from..from + number("SEEDS", 60) {
+    let from = number("FAULT_FROM", 0);
+    for seed in from..from + number("FAULT_SEEDS", 60) {
         let mut dice = Dice::new(seed);
         let root = directory();
         let mut dir = root.path().join("0");
         fs::create_dir(&dir).unwrap();
         let mut model = if dice.percent(20) { old::make(&dir) } else { Model::empty() };
         for round in 1..=4 {
-            let what = format!("FROM={seed} SEEDS=1: round {round}");
+            let what = format!("FAULT_FROM={seed} FAULT_SEEDS=1: round {round}");
             let lives = 1 + dice.below(2);
             let history = record(&dir, &mut model, &mut dice, lives, true);
             let until = if dice.percent(20) { history.changes.len() } else { dice.below(history.changes.len() + 1) };
@@ -145,6 +145,6 @@ fn no_history_of_failures_takes_what_was_acknowledged() {
             restore(&dir, &disk.state(&mut dice), &mut dice);
             must_be_well(&dir, &mut model, &what);
         }
-        must_go_on(&dir, &mut model, &format!("FROM={seed} SEEDS=1"));
+        must_go_on(&dir, &mut model, &format!("FAULT_FROM={seed} FAULT_SEEDS=1"));
     }
 }
