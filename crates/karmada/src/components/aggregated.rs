@@ -147,7 +147,7 @@ mod tests {
             Ok::<_, std::convert::Infallible>(response.body(transport::full(review.to_string())).expect("a response"))
         }));
         let control = Client::in_process(in_front, transport::Identity::system("test"));
-        let engine = Engine::open(Kind::Memory, Path::new(""), false).await.expect("a store in memory");
+        let engine = Engine::open(Kind::Memory, Path::new(""), false, &world).await.expect("a store in memory");
         let served = Served { resource_models: true, allow_http: false };
         let opened = open(control, front, engine, served, &world).await.expect("a server");
         for (user, endpoint, code, text) in [
