@@ -55,7 +55,7 @@ fn parse(object: &Object) -> Result<Incarnations, Failure> {
     };
     let document: Document = object.decode().map_err(|error| unreadable(error.to_string()))?;
     match document.data.get(FIELD) {
-        Some(text) => Incarnations::read(text, object.revision()).map_err(|error| unreadable(error.to_string())),
+        Some(text) => Incarnations::read(text).map_err(|error| unreadable(error.to_string())),
         None => Ok(Incarnations::default()),
     }
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use apimachinery::status::StatusReason;
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
-use karmada_api::constants::namespaces;
+use karmada_api::constants::{labels, namespaces};
+use karmada_api::names;
 use parking_lot::Mutex;
 use propagation::resume::{Acceptance, Mark, Marker};
 use serde::Deserialize;
@@ -25,6 +26,8 @@ const FIELD: &str = "marker";
 #[derive(Default)]
 pub(crate) struct Ledger {
     read: Mutex<Option<Read>>,
+    /// The Works whose end waits for the marker.
+    ending: Mutex<Vec<String>>,
     /// One request at a time.
     busy: tokio::sync::Mutex<()>,
 }
@@ -35,6 +38,7 @@ struct Read {
     under: String,
     mark: Option<Mark>,
     accepted: Option<Acceptance>,
+    ended: Vec<String>,
     /// The member does not let us write it.
     is_refused: bool,
 }
@@ -85,23 +89,32 @@ pub(super) async fn learn(
     let text = object.and_then(|object| object.decode::<Document>().ok()?.data.remove(FIELD));
     let marker = text.as_deref().map(serde_json::from_str::<Marker>);
     let carrier = || format!("ConfigMap {key}");
-    let accepted = match marker {
-        None => None,
+    let (accepted, ended) = match marker {
+        None => (None, Vec::new()),
         Some(Ok(marker)) => {
-            if known.is_older_than(&marker.mark.to_string(), marker.accepted.as_ref()) {
+            let is_older = known.is_older_than(&marker.mark.to_string(), marker.accepted.as_ref());
+            if is_older || has_alive(context, &member.name, &marker.ended) {
                 hold::begin(context, &member.name, known, marker.mark.to_string(), carrier());
             }
-            marker.accepted
+            (marker.accepted, marker.ended)
         }
         // Written by a later version, or by hand: what it stands for is unknown.
         Some(Err(_)) => {
             hold::begin(context, &member.name, known, text.unwrap_or_default(), carrier());
-            None
+            (None, Vec::new())
         }
     };
-    let read = Read { under: known.own.clone(), mark: None, accepted: accepted.clone(), is_refused: false };
+    let read = Read { under: known.own.clone(), mark: None, accepted: accepted.clone(), ended, is_refused: false };
     *member.ledger.read.lock() = Some(read);
     Ok(accepted)
+}
+
+/// Whether a Work that has ended is alive in the store.
+fn has_alive(context: &Context, cluster: &str, ended: &[String]) -> bool {
+    let works = context.works.cache().list(Some(&names::execution_namespace(cluster)));
+    works.iter().any(|work| {
+        !work.is_deleting() && work.label(labels::WORK_ID).is_some_and(|id| ended.iter().any(|ended| ended == id))
+    })
 }
 
 /// Sees to it that the member knows of the deletion that comes.
@@ -110,11 +123,14 @@ pub(super) async fn learn(
 /// The marker was not written; nothing may be deleted yet.
 pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Permit) -> Result<()> {
     let Some(known) = &permit.known else { return Ok(()) };
-    let is_covered =
-        |read: &Read| read.is_refused || read.mark.as_ref().is_some_and(|it| it.revision >= permit.revision);
+    let is_named = |read: &Read| permit.work_id.is_empty() || read.ended.contains(&permit.work_id);
+    let is_covered = |read: &Read| {
+        read.is_refused || (is_named(read) && read.mark.as_ref().is_some_and(|it| it.revision >= permit.revision))
+    };
     if member.ledger.read(&known.own).is_some_and(|read| is_covered(&read)) {
         return Ok(());
     }
+    member.ledger.ending.lock().extend(Some(permit.work_id.clone()).filter(|id| !id.is_empty()));
     let _one_at_a_time = member.ledger.busy.lock().await;
     let read = member.ledger.read(&known.own);
     if read.as_ref().is_some_and(is_covered) {
@@ -123,8 +139,12 @@ pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Per
     // Deletions that were decided meanwhile are covered too. An agent does not know what the list is at later revisions.
     let seen = context.resume.highest.load(Ordering::Relaxed);
     let seen = if context.agent_of.is_some() { seen.min(known.read_at) } else { seen };
-    let accepted = read.and_then(|read| read.accepted);
-    write(member, known, known.mark(seen.max(permit.revision)), accepted).await
+    let (accepted, ended) = read.map(|read| (read.accepted, read.ended)).unwrap_or_default();
+    let more = std::mem::take(&mut *member.ledger.ending.lock());
+    // It may have been taken by a write that failed.
+    let own = Some(permit.work_id.clone()).filter(|id| !id.is_empty() && !more.contains(id));
+    let ended = Marker::with_ended(ended, more.into_iter().chain(own));
+    write(member, known, Marker { mark: known.mark(seen.max(permit.revision)), accepted, ended }).await
 }
 
 /// The member is brought to the state of the store: what was lost until now is accepted.
@@ -137,11 +157,10 @@ pub(super) async fn accept(context: &Context, member: &Arc<Member>, known: &Know
     let _one_at_a_time = member.ledger.busy.lock().await;
     let seen = context.resume.highest.load(Ordering::Relaxed);
     let seen = if context.agent_of.is_some() { seen.min(known.read_at) } else { seen };
-    write(member, known, known.mark(seen), Some(accepted)).await
+    write(member, known, Marker { mark: known.mark(seen), accepted: Some(accepted), ended: Vec::new() }).await
 }
 
-async fn write(member: &Member, known: &Known, mark: Mark, accepted: Option<Acceptance>) -> Result<()> {
-    let marker = Marker { mark, accepted };
+async fn write(member: &Member, known: &Known, marker: Marker) -> Result<()> {
     let text = json!(marker).to_string();
     let (resource, key) = (config_maps(), key(known));
     let attempt = || format!("writing ConfigMap {key} in cluster {}", member.name);
@@ -162,8 +181,9 @@ async fn write(member: &Member, known: &Known, mark: Mark, accepted: Option<Acce
         }
         Err(error) => return Err(error).during(attempt),
     };
-    let Marker { mark, accepted } = marker;
-    *member.ledger.read.lock() = Some(Read { under: known.own.clone(), mark: Some(mark), accepted, is_refused });
+    let Marker { mark, accepted, ended } = marker;
+    let under = known.own.clone();
+    *member.ledger.read.lock() = Some(Read { under, mark: Some(mark), accepted, ended, is_refused });
     Ok(())
 }
 

@@ -183,16 +183,27 @@ impl Permit {
     pub(crate) fn allows(&self, context: &Context, member: &Member, observed: &Object) -> bool {
         let Some(known) = &self.known else { return true };
         let mark = observed.annotation(annotations::MARK);
-        let found = Found::Present {
-            is_ahead: mark.as_ref().is_some_and(|mark| known.is_older_than(mark, self.accepted.as_ref())),
-            is_own: observed.label(labels::WORK_ID).is_some_and(|id| id == self.work_id),
+        let is_own = observed.label(labels::WORK_ID).is_some_and(|id| id == self.work_id);
+        let is_ahead = |mark: &String| {
+            known.is_older_than(mark, self.accepted.as_ref()) || (is_own && self.is_behind(known, mark))
         };
+        let found = Found::Present { is_ahead: mark.as_ref().is_some_and(is_ahead), is_own };
         let decision = resume::decide(self.is_held, self.is_new, found);
         if decision == Decision::Hold {
             let carrier = format!("{} {}", observed.kind(), observed.key());
             hold::begin(context, &member.name, known, mark.unwrap_or_default(), carrier);
         }
         decision == Decision::Act
+    }
+
+    /// Whether the Work itself is older than the object that it wrote: so the store is, also where its revision has passed
+    /// that of the mark since. What was lost before a confirmation is accepted.
+    fn is_behind(&self, known: &Known, mark: &str) -> bool {
+        let Ok(mark) = mark.parse::<Mark>() else { return false };
+        let accepted = self.accepted.as_ref().and_then(|accepted| known.list.number_of(&accepted.id));
+        let is_accepted =
+            accepted.is_some_and(|until| known.list.number_of(&mark.incarnation).is_none_or(|it| it <= until));
+        mark.plane == Mark::plane_of(&known.plane) && mark.revision > self.revision && !is_accepted
     }
 
     /// The object with the mark of this write: spliced into its text where it has annotations, as all manifests have.

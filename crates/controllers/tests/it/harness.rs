@@ -213,6 +213,9 @@ impl Plane {
         let control = network.wrap(CONTROL, servers[0].service());
         let controlled = Client::in_process(control, Identity::system("controllers"));
         let stop = CancellationToken::new();
+        // Its UID is the control plane's, which marks in members bear.
+        let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
+        client.create(&namespaces(), &system).await.expect("the namespace");
         let (context, running) = controllers(&controlled, &world, &members, &network, &settings, &stop);
         let former = Vec::new();
         let plane = Self {

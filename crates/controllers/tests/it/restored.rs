@@ -36,8 +36,12 @@ async fn change(plane: &Plane, name: &str, value: &str) {
     everywhere(plane, name, Some(value)).await;
 }
 
+/// The template, and its binding as the garbage collector does.
 async fn delete(plane: &Plane, name: &str) {
-    plane.client.delete(&config_maps(), &demo(name), &DeleteOptions::background()).await.expect("the deletion");
+    let binding = demo(&format!("{name}-configmap"));
+    for (resource, key) in [(config_maps(), demo(name)), (bindings(), binding)] {
+        plane.client.delete(&resource, &key, &DeleteOptions::background()).await.expect("the deletion");
+    }
 }
 
 async fn value(plane: &Plane, member: &str, name: &str) -> Option<String> {
