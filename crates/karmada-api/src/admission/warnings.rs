@@ -399,8 +399,14 @@ mod tests {
             assert_eq!((found(&closed).as_str(), found(&OPEN).as_str()), (with_closed, with_open), "{kind} {spec}");
         }
         let tainting = json!({ "spec": evicting });
-        let written =
-            Written { group: POLICY, kind: "ClusterTaintPolicy", object: &tainting, old: None, is_ours: false };
+        let written = Written {
+            group: POLICY,
+            kind: "ClusterTaintPolicy",
+            object: &tainting,
+            old: None,
+            is_ours: false,
+            unreadable: &[],
+        };
         let without_flag = warnings(&written, &Options { no_execute_eviction: false, ..OPEN });
         assert!(without_flag.len() == 1 && without_flag[0].starts_with("spec.taints: "), "{without_flag:?}");
         for (group, kind, spec, expected) in [
