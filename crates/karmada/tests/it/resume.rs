@@ -33,6 +33,9 @@ fn the_plan_of_a_held_member_is_printed_and_confirmed() {
     let server = Karmada::apiserver(&root.path().join("karmada"));
     server.karmadactl_ok(&["join", "member1", "--cluster-kubeconfig", member.kubeconfig()]);
     assert_eq!(server.karmadactl_ok(&["resume"]), "No member is held.\n");
+    // What a controller does elsewhere: the member lets the control plane act for its users.
+    let account = "--serviceaccount=karmada-cluster:karmada-impersonator";
+    member.ok(&["create", "clusterrolebinding", "impersonator", "--clusterrole=cluster-admin", account]);
     let condition = json!({"type": "ResumePending", "status": "True", "reason": "StoreOlderThanMember",
         "message": "the member has writes of revision 90", "lastTransitionTime": SINCE});
     let patch = json!({"status": {"conditions": [condition]}}).to_string();
@@ -40,11 +43,20 @@ fn the_plan_of_a_held_member_is_printed_and_confirmed() {
     if !server.kubectl(&["get", "namespace", "karmada-es-member1"]).status.success() {
         server.ok(&["create", "namespace", "karmada-es-member1"]);
     }
-    let in_member = ["same", "changed", "left"].map(|name| config_map(name, "newer"));
-    member.ok(&["apply", "-f", list(root.path(), "member.json", &in_member).to_str().expect("a path")]);
     let works = [("same", "newer"), ("changed", "older"), ("absent", "older")];
     let works = works.map(|(name, value)| work(name, &config_map(name, value)));
     server.ok(&["apply", "-f", list(root.path(), "works.json", &works).to_str().expect("a path")]);
+    // As the Works have them: admission has completed the manifests.
+    let in_member = ["same", "changed"].map(|name| {
+        let work: Value =
+            serde_json::from_str(&server.ok(&["get", "work", name, "-n", "karmada-es-member1", "-o", "json"]))
+                .expect("JSON");
+        let mut manifest = work["spec"]["workload"]["manifests"][0].clone();
+        manifest["data"]["key"] = json!("newer");
+        manifest
+    });
+    let in_member = [&in_member[..], &[config_map("left", "newer")]].concat();
+    member.ok(&["apply", "-f", list(root.path(), "member.json", &in_member).to_str().expect("a path")]);
 
     let held = server.karmadactl_ok(&["resume"]);
     assert!(held.contains("member1") && held.contains("StoreOlderThanMember"), "{held}");

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Duration;
 
 use karmada::backups::schedule::{Plan, Retention};
 use karmada::engine::Kind;
 use serde_json::{Value, json};
+use world::World;
 
-use crate::plane::Plane;
+use crate::plane::options;
 use crate::process::Karmada;
 
 fn karmada(args: &[&str]) -> Output {
@@ -135,21 +137,13 @@ fn damage_is_named_and_ends_with_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_control_plane_takes_backups_at_intervals_and_keeps_some() {
+async fn a_server_takes_backups_at_intervals_and_keeps_some() {
     let root = tempfile::tempdir().expect("a directory");
     let directory = root.path().join("backups");
     std::fs::create_dir(&directory).expect("a directory");
-    let hour = Duration::from_secs(3600);
+    let interval = Duration::from_secs(6 * 3600);
     let retention = Retention { count: 3, age: None };
-    let plan = Plan { directory: directory.clone(), interval: 6 * hour, retention, with_keys: true };
-    let start = async |data: &Path| {
-        Plane::start_with(|options| {
-            options.server.data_dir = data.to_owned();
-            options.server.store = Kind::Embedded;
-            options.server.backups = Some(plan.clone());
-        })
-        .await
-    };
+    let plan = Plan { directory: directory.clone(), interval, retention, with_keys: true };
     let names = || {
         let mut names: Vec<String> = std::fs::read_dir(&directory)
             .expect("a directory")
@@ -158,16 +152,19 @@ async fn a_control_plane_takes_backups_at_intervals_and_keeps_some() {
         names.sort();
         names
     };
-    let plane = start(&root.path().join("data")).await;
+    let mut options = options(&root.path().join("data")).server;
+    (options.store, options.backups) = (Kind::Embedded, Some(plan));
+    let world = World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 7);
+    let server = karmada::apiserver::open(&options, Arc::new(|_| None), &world).await.expect("it starts");
     std::fs::write(directory.join("notes"), "not a backup").expect("a file");
     std::fs::write(directory.join("karmada-20200101T000000Z-r1.backup.partial"), "left by a crash").expect("a file");
-    tokio::time::sleep(hour).await;
+    tokio::time::sleep(interval / 6).await;
     let first = names();
     assert_eq!(first.len(), 2, "one soon after the start: {first:?}");
-    tokio::time::sleep(5 * 6 * hour).await;
+    tokio::time::sleep(5 * interval).await;
     let later = names();
     assert_eq!((later.len(), later.contains(&first[0])), (4, false), "three, and what is no backup: {later:?}");
-    let metrics = plane.client().request(http::Method::GET, "/metrics", None).await.expect("metrics");
+    let metrics = server.client("test").request(http::Method::GET, "/metrics", None).await.expect("metrics");
     let metrics = String::from_utf8_lossy(&metrics).into_owned();
     assert!(metrics.contains("karmada_store_backups_total{result=\"success\"} 6"), "{metrics}");
     assert!(metrics.contains("karmada_store_backup_last_size_bytes "), "{metrics}");
@@ -175,14 +172,14 @@ async fn a_control_plane_takes_backups_at_intervals_and_keeps_some() {
     // Where nothing can be written the earlier ones stay, and the failure is counted.
     let away = root.path().join("away");
     std::fs::rename(&directory, &away).expect("it moves");
-    tokio::time::sleep(12 * hour).await;
+    tokio::time::sleep(2 * interval).await;
     std::fs::rename(&away, &directory).expect("it moves back");
     assert_eq!(names(), later);
-    tokio::time::sleep(hour).await;
+    tokio::time::sleep(interval / 6).await;
     assert_ne!(names(), later, "it goes on");
-    let metrics = plane.client().request(http::Method::GET, "/metrics", None).await.expect("metrics");
+    let metrics = server.client("test").request(http::Method::GET, "/metrics", None).await.expect("metrics");
     assert!(String::from_utf8_lossy(&metrics).contains("karmada_store_backups_total{result=\"error\"}"));
-    plane.plane.stop().await.expect("it stops");
+    server.close().await.expect("it stops");
     let newest = names().into_iter().rfind(|name| name.starts_with("karmada-")).expect("a backup");
     let contents = storage::embedded::backup::verify_backup(&directory.join(newest), &mut |_, _| {});
     assert!(contents.expect("a sound backup").files.iter().any(|file| file.name == "pki/ca.key"));

@@ -125,7 +125,7 @@ enum Command {
     Cordon(Cordon),
     /// Mark a cluster as schedulable.
     Uncordon(Cordon),
-    /// Print what would change in members that are newer than the store, and let the control plane change it.
+    /// Print and confirm what changes in members that are newer than the store.
     Resume {
         #[command(flatten)]
         resume: Box<ResumeArgs>,

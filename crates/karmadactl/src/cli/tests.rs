@@ -274,7 +274,7 @@ fn help_has_kubectls_layout() {
             Cluster Management Commands:
               cordon              Mark a cluster as unschedulable
               uncordon            Mark a cluster as schedulable
-              resume              Print what would change in members that are newer than the store, and let the control plane change it
+              resume              Print and confirm what changes in members that are newer than the store
 
             Troubleshooting and Debugging Commands:
               explain-placement   Explain why a workload runs where it runs, cluster by cluster

@@ -164,7 +164,10 @@ impl Plan {
         match plan_update(manifest, observed, interpreter, cluster) {
             Ok(Update::Unchanged) => self.unchanged += 1,
             Ok(Update::Put(desired)) => {
-                let differences: Vec<Shown> = differences(observed, &desired).into_iter().map(Shown::from).collect();
+                let mut differences: Vec<Shown> =
+                    differences(observed, &desired).into_iter().map(Shown::from).collect();
+                // What people wrote comes first.
+                differences.sort_by_key(|it| it.path.starts_with("metadata"));
                 match differences.is_empty() {
                     true => self.unchanged += 1,
                     false => self.overwritten.push(Overwritten { id, differences }),

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use clap::Args;
 use client::Client;
+use client::kubeconfig::Places;
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use http_body_util::BodyExt as _;
 use storage::embedded::inspect::is_in_use;
@@ -29,6 +30,9 @@ pub(super) struct BackupArgs {
     /// The kubeconfig of a running server; without it the data directory is read, or its server if one runs
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+    /// The URL of the server, if it is not the one in the kubeconfig
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Leave out the keys and certificates of the data directory
     #[arg(long)]
     without_keys: bool,
@@ -55,7 +59,7 @@ pub(super) async fn run(args: &BackupArgs, world: &World) -> anyhow::Result<()> 
         }
     };
     let (pieces, open) = match &kubeconfig {
-        Some(file) => (from_server(file, !args.without_keys).await?, None),
+        Some(file) => (from_server(file, args.server.as_deref(), !args.without_keys).await?, None),
         None => {
             let open = Options { must_exist: true, ..Options::default() };
             let store = EmbeddedStore::open(DataDir::store(data_dir), open).await?;
@@ -98,8 +102,12 @@ async fn print(mut pieces: BoxStream<'_, anyhow::Result<Bytes>>) -> anyhow::Resu
 }
 
 /// The body of the server's answer.
-async fn from_server(kubeconfig: &Path, with_keys: bool) -> anyhow::Result<BoxStream<'static, anyhow::Result<Bytes>>> {
-    let client = Client::from_kubeconfig(kubeconfig, None).await?;
+async fn from_server(
+    kubeconfig: &Path,
+    server: Option<&str>,
+    with_keys: bool,
+) -> anyhow::Result<BoxStream<'static, anyhow::Result<Bytes>>> {
+    let client = Client::from_flags(&Places::file(kubeconfig), server).await?;
     let url = if with_keys { URL_WITH_KEYS } else { URL };
     let request = http::Request::get(url).header(http::header::ACCEPT, TYPE).body(transport::empty())?;
     let response = client.send(request).await.context("requesting a backup")?;
