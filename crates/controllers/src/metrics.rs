@@ -206,9 +206,9 @@ impl Metrics {
     /// A member that is gone is not shown any more.
     pub fn forget(&self, name: &str) {
         for gauge in &self.clusters {
-            gauge.remove(CLUSTER[0], name);
+            gauge.remove(&[(CLUSTER[0], name)]);
         }
-        self.sync_status.remove(CLUSTER[0], name);
+        self.sync_status.remove(&[(CLUSTER[0], name)]);
     }
 }
 

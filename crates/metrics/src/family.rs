@@ -100,11 +100,20 @@ impl Family {
         self.series.read().sorted.iter().for_each(&mut show);
     }
 
-    fn remove(&self, label: &str, value: &str) {
-        if let Some(at) = self.description.labels.iter().position(|name| *name == label) {
-            let mut known = self.series.write();
-            known.sorted.retain(|series| &*series.labels[at] != value);
-            known.hashed.retain(|_, series| &*series.labels[at] != value);
+    fn remove(&self, labels: &[(&str, &str)]) {
+        let place = |label: &str| self.description.labels.iter().position(|name| *name == label);
+        let Some(wanted) =
+            labels.iter().map(|(label, value)| Some((place(label)?, *value))).collect::<Option<Vec<_>>>()
+        else {
+            return;
+        };
+        let stays = |series: &Series| wanted.iter().any(|(at, value)| &*series.labels[*at] != *value);
+        let mut known = self.series.write();
+        known.sorted.retain(stays);
+        known.hashed.retain(|_, series| stays(series));
+        if known.sorted.len() < known.sorted.capacity() / 4 {
+            known.sorted.shrink_to_fit();
+            known.hashed.shrink_to_fit();
         }
     }
 
@@ -147,6 +156,11 @@ impl Counters {
     pub fn value(&self, values: &[&str]) -> u64 {
         self.0.series(values).map_or(0, |cells| cells.main.load(Ordering::Relaxed))
     }
+
+    /// Drops every series that has these values of these labels.
+    pub fn remove(&self, labels: &[(&str, &str)]) {
+        self.0.remove(labels);
+    }
 }
 
 /// Numbers that go up and down.
@@ -171,9 +185,9 @@ impl Gauges {
         self.0.series(values).map_or(0.0, |cells| f64::from_bits(cells.main.load(Ordering::Relaxed)))
     }
 
-    /// Forgets every series with this value of a label.
-    pub fn remove(&self, label: &str, value: &str) {
-        self.0.remove(label, value);
+    /// Drops every series that has these values of these labels.
+    pub fn remove(&self, labels: &[(&str, &str)]) {
+        self.0.remove(labels);
     }
 }
 
@@ -199,8 +213,8 @@ impl Histograms {
         cells.map_or(0, |cells| cells.buckets.iter().map(|count| count.load(Ordering::Relaxed)).sum())
     }
 
-    /// Forgets every series with this value of a label.
-    pub fn remove(&self, label: &str, value: &str) {
-        self.0.remove(label, value);
+    /// Drops every series that has these values of these labels.
+    pub fn remove(&self, labels: &[(&str, &str)]) {
+        self.0.remove(labels);
     }
 }

@@ -122,7 +122,7 @@ mod tests {
         requests.increment(&["a\"b\\c\nd", "500"]);
         registry.gauges(&READY).set(&["m1"], 1.0);
         registry.gauges(&READY).set(&["m2"], 0.5);
-        registry.gauges(&READY).remove("member", "m1");
+        registry.gauges(&READY).remove(&[("member", "m1")]);
         let took = registry.histograms(&TOOK);
         for milliseconds in [100, 500, 700, 9000] {
             took.took(&[], Duration::from_millis(milliseconds));
@@ -157,5 +157,20 @@ mod tests {
             }
         });
         assert!(registry.text().contains("took_seconds_sum 4000\ntook_seconds_count 4000\n"));
+    }
+
+    #[test]
+    fn series_are_dropped_by_the_values_of_several_labels() {
+        let registry = Registry::default();
+        let requests = registry.counters(&REQUESTS);
+        for verb in ["get", "put"] {
+            ["200", "404"].into_iter().for_each(|code| requests.increment(&[verb, code]));
+        }
+        requests.remove(&[("verb", "get"), ("code", "404")]);
+        requests.remove(&[("verb", "put"), ("no_such_label", "1")]);
+        assert_eq!(registry.text().lines().filter(|line| !line.starts_with('#')).count(), 3);
+        requests.remove(&[("verb", "put")]);
+        assert_eq!(registry.text().lines().filter(|line| !line.starts_with('#')).count(), 1);
+        assert_eq!((requests.value(&["get", "200"]), requests.value(&["get", "404"])), (1, 0));
     }
 }
