@@ -142,25 +142,31 @@ pub(super) struct Cursor {
 
 /// The watchers of a resource.
 #[derive(Default)]
-pub(super) struct Cursors(Vec<Arc<Cursor>>);
+pub(super) struct Cursors {
+    all: Vec<Arc<Cursor>>,
+    /// Nothing is delivered any more.
+    retired: bool,
+}
 
 impl Cursors {
     pub fn add(&mut self, at: u64) -> Arc<Cursor> {
         let cursor = Arc::new(Cursor {
             at: AtomicU64::new(at),
-            index: AtomicUsize::new(self.0.len()),
-            ended: AtomicBool::new(false),
+            index: AtomicUsize::new(self.all.len()),
+            ended: AtomicBool::new(self.retired),
             waker: AtomicWaker::new(),
         });
-        self.0.push(Arc::clone(&cursor));
+        if !self.retired {
+            self.all.push(Arc::clone(&cursor));
+        }
         cursor
     }
 
     fn remove(&mut self, cursor: &Arc<Cursor>) {
         let index = cursor.index.load(Relaxed);
-        if self.0.get(index).is_some_and(|found| Arc::ptr_eq(found, cursor)) {
-            self.0.swap_remove(index);
-            if let Some(moved) = self.0.get(index) {
+        if self.all.get(index).is_some_and(|found| Arc::ptr_eq(found, cursor)) {
+            self.all.swap_remove(index);
+            if let Some(moved) = self.all.get(index) {
                 moved.index.store(index, Relaxed);
             }
         }
@@ -168,16 +174,22 @@ impl Cursors {
 
     /// The position of the slowest.
     pub fn slowest(&self) -> u64 {
-        self.0.iter().map(|cursor| cursor.at.load(Relaxed)).min().unwrap_or(u64::MAX)
+        self.all.iter().map(|cursor| cursor.at.load(Relaxed)).min().unwrap_or(u64::MAX)
     }
 
     pub fn wake(&self) {
-        self.0.iter().for_each(|cursor| cursor.waker.wake());
+        self.all.iter().for_each(|cursor| cursor.waker.wake());
+    }
+
+    /// Ends every watcher, and those that are still added.
+    pub fn retire(&mut self) {
+        self.retired = true;
+        self.end();
     }
 
     /// Ends every watcher.
     pub fn end(&mut self) {
-        for cursor in self.0.drain(..) {
+        for cursor in self.all.drain(..) {
             cursor.ended.store(true, std::sync::atomic::Ordering::Release);
             cursor.waker.wake();
         }

@@ -157,6 +157,22 @@ impl Cache {
         Arc::clone(resources.entry(Arc::clone(&place)).or_insert_with(fresh))
     }
 
+    /// Drops the cache of a resource that is no longer served, with its history, unless the store still holds objects of it.
+    /// Its watches end.
+    pub fn retire(&self, place: &str) {
+        // No change is taken in meanwhile.
+        let _followers = self.followers.lock();
+        let mut resources = self.resources.write();
+        if resources.get(place).is_some_and(|resource| resource.retire()) {
+            resources.remove(place);
+        }
+    }
+
+    /// The resources that have a cache, in no order.
+    pub fn places(&self) -> Vec<Arc<str>> {
+        self.resources.read().keys().cloned().collect()
+    }
+
     /// The revision up to which everything has been absorbed.
     pub fn revision(&self) -> Revision {
         self.progress.get()
@@ -380,7 +396,7 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
-    use apimachinery::ObjectKey;
+    use apimachinery::{Object, ObjectKey};
     use storage::memory::MemoryStore;
     use storage::{Op, Txn};
 
@@ -410,5 +426,21 @@ mod tests {
         tokio::time::sleep(2 * SETTLED).await;
         assert_eq!(all().filter(|object| object.is_packed()).count(), 40);
         assert_eq!(all().map(|object| object.json()).collect::<Vec<_>>(), seen);
+    }
+
+    #[tokio::test]
+    async fn a_retired_cache_ends_its_watches_and_one_with_objects_stays() {
+        let (cache, _follower) = Cache::start(Arc::new(MemoryStore::new()), Vec::new()).await.expect("a cache");
+        let object = Object::parse(r#"{"metadata":{"name":"a"}}"#).expect("an object").shared();
+        cache.resource("g/full").load([(ObjectKey::cluster("a"), object)].into_iter(), 1);
+        let empty = cache.resource("g/empty");
+        let mut before = empty.subscribe(None, 1).expect("all can be read");
+        ["g/full", "g/empty", "g/never"].into_iter().for_each(|place| cache.retire(place));
+        assert_eq!(cache.places(), [Arc::from("g/full")]);
+        let mut late = empty.subscribe(None, 1).expect("all can be read");
+        for watch in [&mut before, &mut late] {
+            assert_eq!(watch.events.recv().await.map(|event| event.revision), None);
+        }
+        assert!(cache.resource("g/full").get(&ObjectKey::cluster("a")).expect("it can be read").is_some());
     }
 }

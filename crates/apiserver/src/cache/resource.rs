@@ -280,6 +280,28 @@ impl ResourceCache {
         Subscription { initial: Arc::default(), revision, events }
     }
 
+    /// Ends all watches of a resource without objects; false if it has some. Another cache takes the place of this one if
+    /// the resource is served again, so watches that still begin here end at once.
+    pub(super) fn retire(&self) -> bool {
+        let mut cursors = self.cursors.lock();
+        let state = self.state.read();
+        let retires = state.objects.is_empty() && state.unreadable.is_empty();
+        if retires {
+            cursors.retire();
+        }
+        retires
+    }
+
+    /// Ends all watches of a resource without objects; false if it has some.
+    pub(super) fn retire(&self) -> bool {
+        let mut state = self.state.write();
+        if state.objects.is_empty() && state.unreadable.is_empty() {
+            state.retired = true;
+            state.watchers.clear();
+        }
+        state.retired
+    }
+
     /// Every readable object, for what may miss some.
     pub(super) fn readable(&self) -> Vec<Arc<Object>> {
         self.state.read().objects.values().cloned().collect()

@@ -23,6 +23,10 @@ impl Unreadable {
         self.0.insert(key, why);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn remove(&mut self, key: &ObjectKey) {
         self.0.remove(key);
     }
