@@ -56,7 +56,8 @@ pub enum InstallError {
 struct Registered {
     group: String,
     plural: String,
-    spec: Value,
+    /// Of the spec and the accepted names: their tree takes ten times the bytes of the definition.
+    digest: [u8; 32],
 }
 
 /// Keeps the registry in step with the stored definitions.
@@ -166,9 +167,10 @@ impl Definitions {
             (None, Some(previous)) => {
                 if matches!(self.stored(previous.name()), Ok(None)) {
                     self.unregister(previous.name());
+                    self.forget(previous.name());
                 }
-                // Its names are free now; somebody may have waited for them.
-                for object in self.all() {
+                // Its names are free now; other definitions of its group may have waited for them.
+                for object in self.of_group(group_of(previous.name())) {
                     self.reconcile(&object).await;
                 }
             }
@@ -188,10 +190,13 @@ impl Definitions {
             .map_or_else(|_| Vec::new(), |(all, ..)| all)
     }
 
-    /// The names that definitions of a group hold. A definition's own name ends with its group, so others need not be read.
+    fn of_group(&self, group: &str) -> impl Iterator<Item = Arc<Object>> {
+        self.all().into_iter().filter(move |object| group_of(object.name()) == group)
+    }
+
+    /// The names that definitions of a group hold.
     fn claims(&self, group: &str) -> Vec<naming::Claim> {
-        let of_group = |object: &&Arc<Object>| object.name().split_once('.').is_some_and(|(_, own)| own == group);
-        self.all().iter().filter(of_group).filter_map(|object| naming::Claim::read(&object.json()).ok()).collect()
+        self.of_group(group).filter_map(|object| naming::Claim::read(&object.json()).ok()).collect()
     }
 
     fn forget_missing(&self, present: &[Arc<Object>]) {
@@ -200,7 +205,10 @@ impl Definitions {
             let missing = |name: &&String| !present.iter().any(|object| object.name() == name.as_str());
             registered.keys().filter(missing).cloned().collect()
         };
-        gone.iter().for_each(|name| self.unregister(name));
+        for name in gone {
+            self.unregister(&name);
+            self.forget(&name);
+        }
     }
 
     /// Brings one definition to where it should be. Failures are logged; the next event or start tries again.
@@ -238,9 +246,9 @@ impl Definitions {
             return;
         }
         let name = crd.metadata.name.clone();
-        let spec = serde_json::to_value((&crd.spec, &crd.status.accepted_names)).unwrap_or(Value::Null);
+        let digest = digest(crd);
         let mut registered = self.registered.lock();
-        if registered.get(&name).is_some_and(|known| known.spec == spec) {
+        if registered.get(&name).is_some_and(|known| known.digest == digest) {
             return;
         }
         let (group, plural) = (crd.spec.group.clone(), crd.spec.names.plural.clone());
@@ -258,13 +266,28 @@ impl Definitions {
         };
         let resources = apiextensions::resources(crd, &compilation);
         self.server.registry.replace(&group, &plural, resources);
-        registered.insert(name, Registered { group, plural, spec });
+        registered.insert(name, Registered { group, plural, digest });
     }
 
     fn unregister(&self, name: &str) {
         if let Some(gone) = self.registered.lock().remove(name) {
             self.server.registry.replace(&gone.group, &gone.plural, []);
         }
+    }
+
+    /// Drops what the server keeps of a resource whose definition is gone: its watch cache and its series in the metrics.
+    fn forget(&self, name: &str) {
+        let (Some((plural, group)), server) = (name.split_once('.'), &self.server) else { return };
+        // A built-in resource of the same name has its own.
+        let is_served = |resource: &Resource| {
+            let named = &resource.info.resource;
+            named.plural == plural && named.group == group
+        };
+        if server.registry.snapshot().iter().any(is_served) {
+            return;
+        }
+        server.cache.retire(&keys::group_resource(group, plural));
+        server.counted.forget(group, plural);
     }
 
     /// Writes a status decided on `object`. A lost race is no failure: the newer state brings its own event.
@@ -290,6 +313,20 @@ impl Definitions {
         let txn = Txn { guards: vec![Guard::ModRevision(key, revision)], ops: vec![op] };
         Ok(matches!(self.server.cache.store().txn(txn).await?, TxnOutcome::Committed { .. }))
     }
+}
+
+/// The group of a definition: its name is the plural and the group.
+fn group_of(definition: &str) -> &str {
+    definition.split_once('.').map_or("", |(_, group)| group)
+}
+
+/// Differs when what is served of a definition differs.
+fn digest(crd: &CustomResourceDefinition) -> [u8; 32] {
+    use sha2::Digest as _;
+    let mut hasher = sha2::Sha256::new();
+    // Strings, numbers and lists of them can be encoded, and a hash takes any bytes.
+    let _ = serde_json::to_writer(&mut hasher, &(&crd.spec, &crd.status.accepted_names));
+    hasher.finalize().into()
 }
 
 /// The type of `metadata`, from a built-in kind.

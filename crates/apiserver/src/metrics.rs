@@ -92,6 +92,13 @@ impl Counted {
         }
     }
 
+    /// Drops the series of a resource that is no longer served.
+    pub fn forget(&self, group: &str, plural: &str) {
+        let labels = [("group", group), ("resource", plural)];
+        self.requests.remove(&labels);
+        self.duration.remove(&labels);
+    }
+
     fn count(&self, labels: [&str; 8], code: StatusCode) {
         let [a, b, c, d, e, f, g, h] = labels;
         self.requests.increment(&[a, b, c, d, e, f, g, h, code.as_str()]);

@@ -63,6 +63,9 @@ impl Registry {
         served.resources.retain(|(g, _, p), _| g != group || p != plural);
         if let Some(others) = served.by_plural.get_mut(plural) {
             others.retain(|resource| resource.info.resource.group != group);
+            if others.is_empty() {
+                served.by_plural.remove(plural);
+            }
         }
         served.insert(resources);
         served.generation += 1;

@@ -102,7 +102,7 @@ pub struct Shared {
     pub health: Health,
     /// Served at `/metrics`; components of the same process count here too.
     pub metrics: metrics::Registry,
-    counted: Counted,
+    pub(crate) counted: Counted,
     budgets: Arc<Budgets>,
     requests: RequestLog,
     admission: Vec<Arc<dyn Admission>>,

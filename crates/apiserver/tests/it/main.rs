@@ -3,6 +3,7 @@
 mod authn;
 mod authz;
 mod crds;
+mod crds_leave;
 mod damaged;
 mod hostile;
 mod objects;
