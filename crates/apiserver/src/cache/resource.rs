@@ -292,16 +292,6 @@ impl ResourceCache {
         retires
     }
 
-    /// Ends all watches of a resource without objects; false if it has some.
-    pub(super) fn retire(&self) -> bool {
-        let mut state = self.state.write();
-        if state.objects.is_empty() && state.unreadable.is_empty() {
-            state.retired = true;
-            state.watchers.clear();
-        }
-        state.retired
-    }
-
     /// Every readable object, for what may miss some.
     pub(super) fn readable(&self) -> Vec<Arc<Object>> {
         self.state.read().objects.values().cloned().collect()
