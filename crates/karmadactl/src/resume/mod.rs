@@ -10,6 +10,8 @@ use apimachinery::ObjectKey;
 use clap::Args;
 use client::{Client, Patch, PatchOptions};
 use interpreter::Interpreter;
+use karmada_api::constants::annotations::RESUME_CONFIRMED;
+use karmada_api::constants::conditions::RESUME_PENDING;
 use karmada_api::names;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -19,11 +21,6 @@ use crate::error::Error;
 use crate::resources;
 use plan::Plan;
 use print::Form;
-
-/// Of a Cluster whose member is newer than the store.
-const CONDITION: &str = "ResumePending";
-/// Holds the time of the condition that a person has confirmed.
-const CONFIRMED: &str = "resume.karmada.io/confirmed";
 
 #[derive(Args)]
 pub struct ResumeArgs {
@@ -61,9 +58,9 @@ struct Held {
 fn held(cluster: &Value) -> Option<Held> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = cluster["status"]["conditions"].as_array()?;
-    let condition = conditions.iter().find(|it| it["type"] == CONDITION && it["status"] == "True")?;
+    let condition = conditions.iter().find(|it| it["type"] == RESUME_PENDING && it["status"] == "True")?;
     let since = text(&condition["lastTransitionTime"]);
-    let confirmed = cluster["metadata"]["annotations"][CONFIRMED] == condition["lastTransitionTime"];
+    let confirmed = cluster["metadata"]["annotations"][RESUME_CONFIRMED] == condition["lastTransitionTime"];
     Some(Held {
         cluster: text(&cluster["metadata"]["name"]),
         since,
@@ -175,7 +172,7 @@ fn agreed(context: &Context, question: &str) -> bool {
 
 /// Confirms the state that was shown: a member that is held again later has another time, and waits again.
 async fn confirm(control: &Client, held: &Held) -> Result<(), Error> {
-    let patch = json!({"metadata": {"annotations": {CONFIRMED: held.since}}});
+    let patch = json!({"metadata": {"annotations": {RESUME_CONFIRMED: held.since}}});
     let key = ObjectKey::cluster(held.cluster.as_str());
     let patched = control.patch(&resources::CLUSTER, &key, &Patch::Merge(patch), &PatchOptions::default()).await;
     patched.map(drop).map_err(Error::client(format!("confirm the resumption of cluster {}", held.cluster)))
@@ -188,9 +185,9 @@ mod tests {
     #[test]
     fn a_member_is_held_by_its_condition() {
         let cluster = |status: &str, confirmed: Option<&str>| {
-            json!({"metadata": {"name": "m1", "annotations": confirmed.map(|it| json!({CONFIRMED: it}))},
+            json!({"metadata": {"name": "m1", "annotations": confirmed.map(|it| json!({RESUME_CONFIRMED: it}))},
                 "status": {"conditions": [{"type": "Ready", "status": "True"},
-                    {"type": CONDITION, "status": status, "reason": "StoreOlderThanMember", "message": "why",
+                    {"type": RESUME_PENDING, "status": status, "reason": "StoreOlderThanMember", "message": "why",
                      "lastTransitionTime": "2026-11-23T00:00:00Z"}]}})
         };
         assert_eq!(held(&cluster("False", None)), None);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use interpreter::Interpreter;
 use karmada_api::constants::{annotations, labels};
 use propagation::compare::{Difference, covers, differences};
+use propagation::deletion::may_delete;
 use propagation::retain::{Update, is_managed, plan_update};
 use propagation::template::Template;
 use serde::Serialize;
@@ -128,7 +129,8 @@ pub fn plan(cluster: &str, namespace: &str, works: &[Value], member: &Member, in
             && metadata["deletionTimestamp"].is_null()
     };
     let left = member.objects.iter().filter(|(id, object)| !claimed.contains(*id) && ours(object));
-    plan.left = left.map(|(id, _)| id.clone()).collect();
+    plan.left.extend(left.map(|(id, _)| id.clone()));
+    plan.left.sort();
     plan.overwritten.sort_by(|a, b| a.id.cmp(&b.id));
     plan.blocked.sort_by(|a, b| a.id.cmp(&b.id));
     plan.recreated.sort();
@@ -141,10 +143,14 @@ impl Plan {
     fn end(&mut self, work: &Value, id: Id, member: &Member) {
         let Some(observed) = member.objects.get(&id) else { return };
         let is_deleting = observed["metadata"]["deletionTimestamp"].is_string();
+        let work_id = Template(work).label(labels::WORK_ID).unwrap_or_default();
         if work["spec"]["preserveResourcesOnDeletion"] == true || !is_managed(Template(observed)) || is_deleting {
             self.unchanged += 1;
-        } else {
+        } else if may_delete(Template(observed), work_id) {
             self.deleted.push(id);
+        } else {
+            // A later Work wrote it, which this store does not have.
+            self.left.push(id);
         }
     }
 
@@ -210,11 +216,18 @@ mod tests {
         foreign["metadata"]["labels"] = json!({});
         let mut of_another = observed("of-another", "1");
         of_another["metadata"]["annotations"]["work.karmada.io/namespace"] = json!("karmada-es-m2");
-        let going = json!({"deletionTimestamp": "2026-11-23T00:00:00Z"});
+        let going =
+            json!({"deletionTimestamp": "2026-11-23T00:00:00Z", "labels": {"work.karmada.io/permanent-id": "1"}});
+        let mut rewritten = observed("rewritten", "1");
+        rewritten["metadata"]["labels"]["work.karmada.io/permanent-id"] = json!("2");
         let works = [
             work(json!({}), json!({}), &[manifest("same", "1"), manifest("changed", "1")]),
             work(json!({}), json!({}), &[manifest("absent", "1"), manifest("foreign", "2")]),
-            work(json!({}), going.clone(), &[manifest("going", "1"), manifest("gone", "1")]),
+            work(
+                json!({}),
+                going.clone(),
+                &[manifest("going", "1"), manifest("gone", "1"), manifest("rewritten", "1")],
+            ),
             work(json!({"preserveResourcesOnDeletion": true}), going, &[manifest("preserved", "1")]),
             work(json!({"suspendDispatching": true}), json!({}), &[manifest("suspended", "1")]),
             work(json!({}), json!({}), &[json!({"apiVersion": "a.b/v1", "kind": "K", "metadata": {"name": "k"}})]),
@@ -228,6 +241,7 @@ mod tests {
             observed("suspended", "9"),
             observed("left", "1"),
             of_another,
+            rewritten,
         ];
         let member = Member {
             objects: objects.into_iter().map(|it| (Id::of(&it), it)).collect(),
@@ -241,7 +255,7 @@ mod tests {
         assert_eq!(plan.overwritten[0].differences, [expected]);
         assert_eq!(names(&plan.recreated), ["ConfigMap ns/absent"]);
         assert_eq!(names(&plan.deleted), ["ConfigMap ns/going"]);
-        assert_eq!(names(&plan.left), ["ConfigMap ns/left"]);
+        assert_eq!(names(&plan.left), ["ConfigMap ns/left", "ConfigMap ns/rewritten"]);
         let blocked: Vec<_> = plan.blocked.iter().map(|it| it.id.to_string()).collect();
         assert_eq!(blocked, ["ConfigMap ns/foreign", "K k"]);
         assert_eq!((plan.unchanged, plan.suspended), (2, 1));
