@@ -13,6 +13,7 @@ pub mod crds;
 pub mod discovery;
 pub mod documents;
 mod errors;
+pub mod fairness;
 mod finish;
 mod handlers;
 pub mod health;

@@ -8,6 +8,7 @@
 mod cork;
 mod metered;
 mod stalled;
+mod strangers;
 mod tls;
 mod unread;
 
@@ -40,6 +41,10 @@ use stalled::{Stall, Streams};
 
 pub use tls::{Certificate, TlsConfig, TlsError};
 
+use crate::fairness::{self, Place, Turns, in_turns};
+use crate::{negotiate, respond};
+use strangers::Strangers;
+
 /// The peer at the other end of the connection, an extension of each of its requests.
 #[derive(Clone, Debug)]
 pub struct Peer {
@@ -66,11 +71,22 @@ impl Peer {
     }
 }
 
+/// Connections closed at once when the process has no file descriptor left.
+const SHED: usize = 64;
+
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections beyond this wait in the kernel's accept queue. One costs about 50 KiB (TLS buffers, HTTP/2 window
     /// state), so 10,000 of them stay within half a gigabyte.
     pub connections: usize,
+    /// Of them, connections that have not authenticated a request; beyond this the oldest idle one is closed. A client
+    /// authenticates within a round trip of its handshake, so that these are a second of new clients.
+    pub strangers: usize,
+    /// Of those, connections from one address, which may be that of a proxy or gateway.
+    pub strangers_per_address: usize,
+    /// Requests of one user in flight, watches left out; beyond this they are answered 429. kube-apiserver's defaults allow
+    /// 600 of all users together.
+    pub requests_per_user: usize,
     /// kube-apiserver's default; Go clients put all their watches on one connection.
     pub streams_per_connection: u32,
     /// For the TLS handshake, and for the head of an HTTP/1.1 request.
@@ -91,6 +107,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            strangers: 2_000,
+            strangers_per_address: 1_000,
+            requests_per_user: 1_000,
             streams_per_connection: 1000,
             head_timeout: Duration::from_secs(30),
             ping_interval: Duration::from_secs(30),
@@ -114,11 +133,20 @@ pub fn serve(
     Box::pin(async move {
         let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
         let slots = Arc::new(Semaphore::new(limits.connections));
+        let strangers = Strangers::new(limits.strangers, limits.strangers_per_address);
+        let turns = turns(&limits);
         let (cut, cut_seen) = watch::channel(false);
         let limits = Arc::new(limits);
         let mut refuses = false;
         loop {
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
+            if slots.available_permits() == 0 {
+                strangers.shed(1);
+            }
+            let slot = tokio::select! {
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+                () = shutdown.cancelled() => break,
+            };
+            let Ok(slot) = slot else { break };
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
                 () = shutdown.cancelled() => break,
@@ -131,24 +159,33 @@ pub fn serve(
                     accepted
                 }
                 Err(error) => {
-                    // Out of file descriptors, usually: waiting a little lets some be closed.
+                    // Out of file descriptors, usually.
                     if !std::mem::replace(&mut refuses, true) {
                         tracing::warn!(err = %error, "Connections cannot be accepted; retrying");
                     }
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    // Those that are closed need a moment to give theirs back.
+                    let pause = if strangers.shed(SHED) { 1 } else { 50 };
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
                     continue;
                 }
             };
+            let place = Place::new(&turns, address.ip());
+            let close = CancellationToken::new();
+            let stranger = strangers.arrive(address.ip(), &place, &close);
             let connection = Connection {
                 service: service.clone(),
                 limits: Arc::clone(&limits),
                 shutdown: shutdown.clone(),
                 cut: cut_seen.clone(),
+                place: Arc::clone(&place),
             };
-            let acceptor = acceptor.clone();
+            let running = in_turns(place, connection.run(stream, address, acceptor.clone()));
             tokio::spawn(async move {
-                connection.run(stream, address, acceptor).await;
-                drop(slot);
+                tokio::select! {
+                    () = running => {}
+                    () = close.cancelled() => {}
+                }
+                drop((stranger, slot));
             });
         }
         drop(listener);
@@ -160,6 +197,11 @@ pub fn serve(
             let _closed = slots.acquire_many(all).await;
         }
     })
+}
+
+fn turns(limits: &Limits) -> Arc<Turns> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Turns::new(cores, limits.requests_per_user)
 }
 
 /// Serves one connection over a stream of the caller's, until it ends.
@@ -175,7 +217,8 @@ where
 {
     Box::pin(async move {
         let (_cut, cut) = watch::channel(false);
-        Connection { service, limits: Arc::new(limits), shutdown, cut }.speak(stream, peer).await;
+        let place = Place::new(&turns(&limits), peer.address.ip());
+        Connection { service, limits: Arc::new(limits), shutdown, cut, place }.speak(stream, peer).await;
     })
 }
 
@@ -184,6 +227,7 @@ struct Connection {
     limits: Arc<Limits>,
     shutdown: CancellationToken,
     cut: watch::Receiver<bool>,
+    place: Arc<Place>,
 }
 
 impl Connection {
@@ -214,16 +258,27 @@ impl Connection {
         let is_http1 = Arc::new(AtomicBool::new(false));
         let handler = {
             let (service, wire, is_http1) = (self.service.clone(), wire.clone(), Arc::clone(&is_http1));
+            let place = Arc::clone(&self.place);
             service_fn(move |request: http::Request<Incoming>| {
-                let (service, peer, wire) = (service.clone(), peer.clone(), wire.clone());
+                let (service, peer, wire, place) = (service.clone(), peer.clone(), wire.clone(), Arc::clone(&place));
                 let http2 = request.version() == http::Version::HTTP_2;
                 let only = (!http2).then(|| Arc::clone(&only));
                 is_http1.fetch_or(!http2, Relaxed);
                 let (request, left) = unread::watched(request);
-                let answer = service.oneshot(incoming(request, peer, wire.clone()));
+                let held = match fairness::admit(&place, &request) {
+                    Ok(held) => held,
+                    Err(status) => {
+                        let encoding = negotiate::error_encoding(request.headers());
+                        let refusal = respond::failure_as(&status, encoding);
+                        let refusal = metered::response(refusal, only.unwrap_or_default(), &wire, http2);
+                        return std::future::ready(Ok(refusal)).boxed();
+                    }
+                };
+                let answer = service.oneshot(incoming(request, peer, wire.clone(), place));
                 // Boxed, because the compiler cannot see through the body's trait object otherwise.
                 answer
                     .map_ok(move |mut response| {
+                        drop(held);
                         unread::close_after_refusal(left.as_deref(), &mut response);
                         metered::response(response, only.unwrap_or_else(stalled::stream), &wire, http2)
                     })
@@ -231,7 +286,8 @@ impl Connection {
             })
         };
         let mut stalls = [1, 2].map(|limits| Stall::new(self.limits.stall, limits));
-        let builder = self.builder(Streams { limit: self.limits.stall, wire: wire.clone() });
+        let streams = Streams { limit: self.limits.stall, wire: wire.clone(), place: Arc::clone(&self.place) };
+        let builder = self.builder(streams);
         let (stream, cork) = cork::corked(stream);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
         let mut connection = std::pin::pin!(connection);
@@ -283,10 +339,11 @@ impl Connection {
 }
 
 /// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
-fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire) -> Request {
+fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire, place: Arc<Place>) -> Request {
     let mut request = request.map(BodyExt::boxed_unsync);
     let extensions = request.extensions_mut();
     extensions.insert(peer);
     extensions.insert(wire);
+    extensions.insert(place);
     request
 }

@@ -21,6 +21,7 @@ use crate::budget::{Billed, Budgets, Wire};
 use crate::cache::Cache;
 use crate::crds::Definitions;
 use crate::documents::Documents;
+use crate::fairness::{self, writers::Writers};
 use crate::handlers;
 use crate::health::{Gate, Health};
 use crate::metrics::Counted;
@@ -113,6 +114,8 @@ pub struct Shared {
     pub(crate) ending: CancellationToken,
     /// For objects that end by themselves.
     pub(crate) leases: crate::leases::Leases,
+    /// The objects that are being written.
+    pub(crate) writers: Writers,
 }
 
 /// A running API server. Dropping it does not stop its task; [`ApiServer::shutdown`] does.
@@ -178,6 +181,7 @@ impl ApiServer {
                 stop: stop.clone(),
                 ending: CancellationToken::new(),
                 leases: crate::leases::Leases::default(),
+                writers: Writers::default(),
             });
             let definitions = Definitions::new(Arc::clone(&shared), service(&shared), config.converters);
             let events = definitions.prepare(config.crds).await.inspect_err(|_| stop.cancel())?;
@@ -289,6 +293,7 @@ async fn answer(
     let (mut parts, body) = request.into_parts();
     let now = server.world.now().as_second();
     let caller = server.authentication.authenticate(&parts, now).await?;
+    fairness::identify(&parts.extensions, &caller);
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
     let mut watched = server.requests.watch(info, &user, started);
     let billed = parts.extensions.get::<Wire>().map(|wire| Billed(wire.accounts(&user.user)));

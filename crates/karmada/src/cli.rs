@@ -128,10 +128,28 @@ fn karmadactl(program: &'static str, args: &[OsString]) -> ExitCode {
 fn run_logged(command: &str, running: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
     let build = version::Build::this();
     tracing::info!(command, version = build.version, commit = build.short_commit, "Starting");
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    allow_open_files();
+    // One thread more than cores: it serves those who use little while users who use much keep the others busy
+    // (`apiserver::fairness`).
+    let threads = std::thread::available_parallelism().map_or(1, usize::from) + 1;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(threads).enable_all().build().context("starting the runtime")?;
     runtime.block_on(running)?;
     tracing::info!(command, "Stopped");
     Ok(())
+}
+
+/// Lets this process open as many files and connections as its hard limit allows. A shell's soft limit of 1,024 is for
+/// programs that use `select`.
+fn allow_open_files() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let limit = getrlimit(Resource::Nofile);
+        if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
+            tracing::warn!(limit = ?limit.current, err = %error, "The limit of open files cannot be raised");
+        }
+    }
 }
 
 fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Result<()> {

@@ -96,6 +96,10 @@ impl Call<'_> {
         if named.group.is_empty() && named.plural == "namespaces" && IMMORTAL.contains(&key.name.as_str()) {
             return Err(Status::forbidden("", "namespaces", &key.name, "this namespace may not be deleted"));
         }
+        let _writing = match options.is_dry_run() {
+            true => None,
+            false => Some(self.follow_writers(key).await),
+        };
         let mut stored = self.cache().get(key)?.ok_or_else(|| self.not_found(&key.name))?;
         for _ in 0..TRIES {
             match self.try_delete(key, &stored, options).await? {

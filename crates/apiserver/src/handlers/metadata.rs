@@ -24,8 +24,9 @@ impl Call<'_> {
         if !self.shared || !self.info.subresource.is_empty() || !self.server.leaves_metadata_alone(info, &fields) {
             return Ok(None);
         }
-        self.server.cache.catch_up().await?;
         let key = self.key();
+        let _writing = self.follow_writers(&key).await;
+        self.server.cache.catch_up().await?;
         let Some(stored) = self.cache().get(&key)? else { return Ok(None) };
         if !self.resource.strategy.leaves_metadata_alone(&stored) {
             return Ok(None);

@@ -16,6 +16,7 @@ use storage::{KeyRange, RangeRequest};
 use transport::{ObjectList, Payload, Response};
 
 use super::Call;
+use crate::fairness::give_way;
 use crate::negotiate::{Encoding, Shape};
 use crate::request::Query;
 use crate::request::options::{self, ListOptions, VersionMatch};
@@ -26,6 +27,9 @@ use crate::{errors, keys, respond, shape};
 
 /// Go does not mind what the bits say that are left over at the end.
 const TOKENS: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
+/// Objects of the store that are decoded before others have a turn.
+const DECODED_AT_ONCE: usize = 64;
 
 /// What Go says of JSON that is no token.
 fn misfit(json: &[u8]) -> Option<String> {
@@ -135,12 +139,19 @@ impl Filter {
     pub(super) fn is_everything(&self) -> bool {
         self.everything
     }
+
+    /// How many objects are looked at before others have a turn: some 100 µs of work, with labels and names at hand and
+    /// fields in a tree that has to be decoded.
+    fn piece(&self) -> usize {
+        let at_hand = |path: &str| matches!(path, "metadata.name" | "metadata.namespace");
+        if self.fields.requirements().iter().all(|(path, ..)| at_hand(path.as_str())) { 512 } else { 16 }
+    }
 }
 
 /// A part of a list.
 pub(super) struct Page {
     pub items: Arc<Snapshot>,
-    /// How many come after it.
+    /// How many come after it; with selectors, at least one if there are any.
     pub remaining: usize,
     pub revision: u64,
 }
@@ -218,9 +229,37 @@ impl Call<'_> {
             let (items, newest) = self.cache().all(self.namespace())?;
             return Ok(Page { items, remaining: 0, revision: at.max(newest) });
         }
-        let (items, remaining, newest) =
-            self.cache().list(self.namespace(), None, limit, |object| filter.accepts(object))?;
+        let (items, remaining, newest) = self.scan(None, limit, filter).await?;
         Ok(Page { items: own(items), remaining, revision: at.max(newest) })
+    }
+
+    /// Up to `limit` (0: all) objects of the cache after a key, how many remain, and the newest change among all objects. A
+    /// long scan lets others have a turn now and then; what it looks at is the state at its beginning.
+    async fn scan(
+        &self,
+        after: Option<&ObjectKey>,
+        limit: usize,
+        filter: &Filter,
+    ) -> Result<(Vec<Arc<Object>>, usize, u64), Status> {
+        if filter.is_everything() {
+            return self.cache().list(self.namespace(), after, limit, |_| true);
+        }
+        let (all, newest) = self.cache().all(self.namespace())?;
+        let first = after.map_or(0, |after| all.partition_point(|object| object.key() <= *after));
+        let most = if limit == 0 { usize::MAX } else { limit };
+        let mut kept = Vec::new();
+        for (n, piece) in all[first..].chunks(filter.piece()).enumerate() {
+            if kept.len() > most {
+                break;
+            }
+            if n > 0 {
+                give_way().await;
+            }
+            kept.extend(piece.iter().filter(|object| filter.accepts(object)).cloned());
+        }
+        let remaining = kept.len().saturating_sub(most);
+        kept.truncate(most);
+        Ok((kept, remaining, newest))
     }
 
     /// The next page. While nothing has been written since the first page the cache still is its snapshot; otherwise
@@ -234,13 +273,11 @@ impl Call<'_> {
         let after = self.key_before(&from.start);
         let Ok(revision) = u64::try_from(from.rv) else {
             let at = self.server.cache.catch_up().await?;
-            let (items, remaining, newest) =
-                self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object))?;
+            let (items, remaining, newest) = self.scan(Some(&after), limit, filter).await?;
             return Ok(Page { items: own(items), remaining, revision: at.max(newest) });
         };
         self.server.cache.not_older_than(revision).await?;
-        let (items, remaining, newest) =
-            self.cache().list(self.namespace(), Some(&after), limit, |object| filter.accepts(object))?;
+        let (items, remaining, newest) = self.scan(Some(&after), limit, filter).await?;
         if newest <= revision {
             return Ok(Page { items: own(items), remaining, revision });
         }
@@ -301,7 +338,10 @@ impl Call<'_> {
             let read = self.server.cache.store().range(request).await.map_err(errors::store)?;
             let remaining = read.count.saturating_sub(read.items.len());
             let last = read.items.last().map(|stored| next_key(&stored.key));
-            for stored in read.items {
+            for (n, stored) in read.items.into_iter().enumerate() {
+                if n % DECODED_AT_ONCE == DECODED_AT_ONCE - 1 {
+                    give_way().await;
+                }
                 let object = keys::with_revision(&stored.value, stored.mod_revision).map_err(errors::document)?;
                 if filter.accepts(&object) {
                     items.push(object.shared());

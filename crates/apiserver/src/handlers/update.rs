@@ -13,6 +13,7 @@ use transport::{Body, Response};
 use super::Call;
 use super::ownership::{Live, Proposal, odd_finalizers, unique_owners};
 use crate::admission::Operation;
+use crate::fairness::writers::Writing;
 use crate::request::options::Write;
 use crate::{certificates, errors, keys, namespaces, respond};
 
@@ -114,6 +115,11 @@ impl Call<'_> {
         dry_run: bool,
         change: impl Fn(&Live<'_>) -> Result<Proposal, Status>,
     ) -> Result<Changed, Status> {
+        // One of a crowd of writers would be in time; the others would do their work in vain.
+        let _writing = match dry_run {
+            true => None,
+            false => Some(self.follow_writers(key).await),
+        };
         // A write that was acknowledged a moment ago may not be in the cache yet. Taken from there, its predecessor would
         // make a change look like none, and the newest resourceVersion like a conflict.
         self.server.cache.catch_up().await?;
@@ -132,6 +138,12 @@ impl Call<'_> {
             }
         }
         Err(self.conflict(key))
+    }
+
+    /// Waits for the other writers of an object.
+    pub(super) async fn follow_writers(&self, key: &ObjectKey) -> Writing<'_> {
+        let named = &self.resource.info.resource;
+        self.server.writers.follow((&named.group, &named.plural), key, &self.user.user).await
     }
 
     pub(super) fn conflict(&self, key: &ObjectKey) -> Status {

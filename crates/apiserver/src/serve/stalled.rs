@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 use crate::budget::{Stream, Wire};
+use crate::fairness::{Place, in_turns};
 
 /// Looks at what a client has taken for each time limit.
 const LOOKS: u32 = 4;
@@ -76,18 +77,19 @@ impl Stall {
     }
 }
 
-/// Runs the streams of one connection, and ends those that stall.
+/// Runs the streams of one connection in turns of its user, and ends those that stall.
 #[derive(Clone)]
 pub(super) struct Streams {
     pub limit: Duration,
     pub wire: Wire,
+    pub place: Arc<Place>,
 }
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, work: F) {
         let (stream, wire) = (Arc::new(Stream::default()), self.wire.clone());
         let mut stall = Stall::new(self.limit, 1);
-        tokio::spawn(async move {
+        let answering = async move {
             let mut work = std::pin::pin!(STREAM.scope(Arc::clone(&stream), work));
             std::future::poll_fn(|context| {
                 if work.as_mut().poll(context).is_ready() {
@@ -102,6 +104,7 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams
                 Poll::Ready(())
             })
             .await;
-        });
+        };
+        tokio::spawn(in_turns(Arc::clone(&self.place), answering));
     }
 }

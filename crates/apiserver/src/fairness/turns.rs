@@ -1,0 +1,347 @@
+//! Turns: the shell around [`Schedule`]. A task polls its future when it has one.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::task::{Context, Poll};
+
+use arc_swap::ArcSwap;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::flow::{Flow, Key};
+use super::schedule::{Order, Rank, Schedule};
+
+/// Nanoseconds since some moment; the processor time of a turn is the difference of two readings.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// What a turn costs besides the time it takes: being woken and queued.
+const OVERHEAD: u64 = 500;
+/// For so long after another user was served a user who uses much leaves a core free.
+const COMPANY: u64 = 10_000_000_000;
+/// Requests in flight on a connection whose user is not known yet: what a client begins with.
+const UNKNOWN: usize = 256;
+/// Flows that are kept before those without connections and debts are dropped.
+const KEPT: usize = 1024;
+
+/// The turns of one server.
+pub struct Turns {
+    clock: Clock,
+    /// Turns at once for users who use much: alone, and beside others.
+    seats: (usize, usize),
+    schedule: Mutex<Schedule<u64, Arc<Slot>>>,
+    flows: Mutex<Flows>,
+    next_id: AtomicU64,
+    /// The user served last, and until when there is another one.
+    last: AtomicU64,
+    company_until: AtomicU64,
+    /// Requests of one user in flight.
+    most_in_flight: usize,
+}
+
+/// The flows by name.
+#[derive(Debug)]
+struct Flows {
+    by_key: HashMap<Key, Arc<Flow>>,
+    /// How many there may be before they are looked through.
+    kept: usize,
+}
+
+impl Debug for Turns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Turns(..)")
+    }
+}
+
+/// A task that waits.
+#[derive(Debug, Default)]
+struct Slot {
+    state: AtomicU8,
+    waker: AtomicWaker,
+}
+
+const WAITING: u8 = 0;
+const GRANTED: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+type Granted = SmallVec<[Arc<Slot>; 4]>;
+
+impl Turns {
+    /// For a machine of so many cores. The runtime needs one thread more than cores: it serves those who use little while
+    /// the others run turns.
+    pub fn new(cores: usize, most_in_flight: usize) -> Arc<Self> {
+        let origin = tokio::time::Instant::now();
+        Self::with_clock(cores, most_in_flight, Arc::new(move || origin.elapsed().as_nanos() as u64))
+    }
+
+    /// With a clock of the caller's.
+    pub fn with_clock(cores: usize, most_in_flight: usize, clock: Clock) -> Arc<Self> {
+        Arc::new(Self {
+            clock,
+            seats: (cores.max(1), cores.saturating_sub(1).max(1)),
+            schedule: Mutex::default(),
+            flows: Mutex::new(Flows { by_key: HashMap::new(), kept: KEPT }),
+            next_id: AtomicU64::new(1),
+            last: AtomicU64::new(0),
+            company_until: AtomicU64::new(0),
+            most_in_flight,
+        })
+    }
+
+    /// The flow of a user or address: the same one while it has a connection or a debt.
+    pub fn flow(&self, key: Key) -> Arc<Flow> {
+        let now = (self.clock)();
+        let mut flows = self.flows.lock();
+        if let Some(known) = flows.by_key.get(&key) {
+            return Arc::clone(known);
+        }
+        if flows.by_key.len() >= flows.kept {
+            flows.by_key.retain(|_, flow| Arc::strong_count(flow) > 1 || !flow.is_light(now));
+            flows.kept = KEPT.max(2 * flows.by_key.len());
+        }
+        let flow = Arc::new(Flow::new(self.next_id.fetch_add(1, Relaxed), key.clone()));
+        flows.by_key.insert(key, Arc::clone(&flow));
+        flow
+    }
+
+    fn has_company(&self, now: u64) -> bool {
+        self.company_until.load(Relaxed) > now
+    }
+
+    /// Notes what a turn has cost.
+    fn charge(&self, flow: &Flow, now: u64, spent: u64) {
+        flow.charge(now, spent);
+        if matches!(flow.key, Key::User(_)) && self.last.load(Relaxed) != flow.id {
+            let first = self.last.swap(flow.id, Relaxed) == 0;
+            if !first {
+                self.company_until.store(now + COMPANY, Relaxed);
+            }
+        }
+    }
+
+    /// Gives the free seats to who is next.
+    fn grant(&self, schedule: &mut Schedule<u64, Arc<Slot>>, now: u64) -> Granted {
+        let seats = if self.has_company(now) { self.seats.1 } else { self.seats.0 };
+        let mut granted = Granted::new();
+        while schedule.underway() < seats {
+            let claims = |slot: &Arc<Slot>| slot.state.compare_exchange(WAITING, GRANTED, AcqRel, Acquire).is_ok();
+            let Some((_, slot)) = schedule.pick(claims) else { break };
+            granted.push(slot);
+        }
+        granted
+    }
+
+    /// Ends a turn that had a seat; `again` waits for the next one.
+    fn end(&self, flow: &Flow, spent: u64, now: u64, again: Option<Arc<Slot>>) {
+        let granted = {
+            let mut schedule = self.schedule.lock();
+            schedule.end(flow.id, spent);
+            if let Some(slot) = again {
+                schedule.push(flow.id, flow.order(), Rank::Underway, slot);
+            }
+            self.grant(&mut schedule, now)
+        };
+        granted.iter().for_each(|slot| slot.waker.wake());
+    }
+}
+
+/// One connection: whose it is, and what it has in flight.
+pub struct Place {
+    turns: Arc<Turns>,
+    flow: ArcSwap<Flow>,
+    requests: AtomicUsize,
+    /// Called once, when its user is known.
+    acquainted: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Place").field("flow", &self.flow).finish_non_exhaustive()
+    }
+}
+
+impl Place {
+    pub fn new(turns: &Arc<Turns>, address: IpAddr) -> Arc<Self> {
+        let flow = ArcSwap::new(turns.flow(Key::Address(address)));
+        Arc::new(Self { turns: Arc::clone(turns), flow, requests: AtomicUsize::new(0), acquainted: Mutex::default() })
+    }
+
+    /// `then` is called when a request on the connection was authenticated.
+    pub(crate) fn when_acquainted(&self, then: impl FnOnce() + Send + 'static) {
+        *self.acquainted.lock() = Some(Box::new(then));
+    }
+
+    /// Whether no request is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.requests.load(Relaxed) == 0
+    }
+
+    pub fn flow(&self) -> Arc<Flow> {
+        self.flow.load_full()
+    }
+
+    /// From now on the connection counts for this user.
+    pub fn identify(&self, user: &str) {
+        if self.flow.load().is_of(user) {
+            return;
+        }
+        self.flow.store(self.turns.flow(Key::User(user.into())));
+        let then = self.acquainted.lock().take();
+        if let Some(then) = then {
+            then();
+        }
+    }
+}
+
+/// A request that counts as in flight.
+#[derive(Debug)]
+pub struct InFlight {
+    place: Arc<Place>,
+    flow: Arc<Flow>,
+}
+
+impl InFlight {
+    /// # Errors
+    /// The number its user, or its connection, may have, if there are that many.
+    pub(super) fn begin(place: &Arc<Place>) -> Result<Self, usize> {
+        let flow = place.flow();
+        let most = place.turns.most_in_flight;
+        let (count, most) = match flow.key {
+            Key::User(_) => (&flow.in_flight, most),
+            // Newcomers from one address do not take each other's place.
+            Key::Address(_) => (&place.requests, most.min(UNKNOWN)),
+        };
+        if count.load(Relaxed) >= most {
+            return Err(most);
+        }
+        place.requests.fetch_add(1, Relaxed);
+        flow.in_flight.fetch_add(1, Relaxed);
+        Ok(Self { place: Arc::clone(place), flow })
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.place.requests.fetch_sub(1, Relaxed);
+        self.flow.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+thread_local! {
+    /// Whether the future that is being polled has given way.
+    static GAVE_WAY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets others have a turn in the middle of long work.
+pub async fn give_way() {
+    GAVE_WAY.set(true);
+    tokio::task::yield_now().await;
+}
+
+/// Runs a future in turns of the connection's user.
+pub async fn in_turns<F: Future>(place: Arc<Place>, future: F) -> F::Output {
+    let mut task = Task { place, waits: None, slot: None, begun: false };
+    let mut future = pin!(future);
+    std::future::poll_fn(move |context| task.poll(context, future.as_mut())).await
+}
+
+/// One task that takes turns.
+struct Task {
+    place: Arc<Place>,
+    /// The flow in whose queue it waits.
+    waits: Option<Arc<Flow>>,
+    slot: Option<Arc<Slot>>,
+    /// It was polled before.
+    begun: bool,
+}
+
+impl Task {
+    fn poll<F: Future>(&mut self, context: &mut Context<'_>, future: Pin<&mut F>) -> Poll<F::Output> {
+        let begun = (self.place.turns.clock)();
+        let Some((flow, seated)) = self.turn(context, begun) else { return Poll::Pending };
+        self.begun = true;
+        let mut turn = Turn { turns: &self.place.turns, flow, seated, begun, again: None };
+        GAVE_WAY.set(false);
+        let polled = future.poll(context);
+        if GAVE_WAY.replace(false) && seated && polled.is_pending() {
+            // It has more to do: back into the queue before anybody else is chosen.
+            let slot = self.slot.get_or_insert_default();
+            slot.waker.register(context.waker());
+            slot.state.store(WAITING, Release);
+            turn.again = Some(Arc::clone(slot));
+            self.waits = Some(Arc::clone(&turn.flow));
+        }
+        drop(turn);
+        polled
+    }
+
+    /// Whose turn it is, and whether it has a seat; `None` while it waits.
+    fn turn(&mut self, context: &Context<'_>, now: u64) -> Option<(Arc<Flow>, bool)> {
+        let turns = &self.place.turns;
+        if let Some(slot) = self.slot.as_ref().filter(|_| self.waits.is_some()) {
+            slot.waker.register(context.waker());
+            if slot.state.load(Acquire) != GRANTED {
+                return None;
+            }
+            return self.waits.take().map(|flow| (flow, true));
+        }
+        let flow = self.place.flow.load_full();
+        if flow.is_light(now) {
+            return Some((flow, false));
+        }
+        let mut schedule = turns.schedule.lock();
+        // Alone, a user need not step aside for anybody.
+        let is_alone = !turns.has_company(now) && flow.order() == Order::OldestFirst;
+        if is_alone && schedule.waiting() == 0 && schedule.underway() < turns.seats.0 {
+            schedule.begin(flow.id);
+            return Some((flow, true));
+        }
+        let slot = self.slot.get_or_insert_default();
+        slot.waker.register(context.waker());
+        slot.state.store(WAITING, Release);
+        let rank = if self.begun { Rank::Begun } else { Rank::New };
+        schedule.push(flow.id, flow.order(), rank, Arc::clone(slot));
+        let granted = turns.grant(&mut schedule, now);
+        drop(schedule);
+        self.waits = Some(flow);
+        granted.iter().for_each(|slot| slot.waker.wake());
+        None
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        let (Some(flow), Some(slot)) = (self.waits.take(), &self.slot) else { return };
+        if slot.state.swap(GIVEN_UP, AcqRel) == GRANTED {
+            let turns = &self.place.turns;
+            turns.end(&flow, 0, (turns.clock)(), None);
+        }
+    }
+}
+
+/// A turn that is taken; dropped when it is over, even by a panic.
+struct Turn<'a> {
+    turns: &'a Turns,
+    flow: Arc<Flow>,
+    seated: bool,
+    begun: u64,
+    /// Waits for the next turn at once.
+    again: Option<Arc<Slot>>,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let now = (self.turns.clock)();
+        let spent = now.saturating_sub(self.begun) + OVERHEAD;
+        self.turns.charge(&self.flow, now, spent);
+        if self.seated {
+            self.turns.end(&self.flow, spent, now, self.again.take());
+        }
+    }
+}
