@@ -14,7 +14,7 @@ use storage::memory::MemoryStore;
 use transport::{Identity, WatchEvent};
 use world::World;
 
-fn definitions() -> ApiResource {
+pub(crate) fn definitions() -> ApiResource {
     ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
 }
 
@@ -68,7 +68,7 @@ fn widget(name: &str, spec: &Value) -> Value {
 }
 
 /// Watches a definition until `wanted`; `None` stands for its deletion.
-async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
+pub(crate) async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&Value>) -> bool) {
     let list = client.list(&definitions(), None, &ListOptions::default()).await.expect("list");
     let present = list.items.iter().find(|object| object.name() == name).map(|object| object.to_value().expect("JSON"));
     if wanted(present.as_ref()) {
@@ -95,7 +95,7 @@ async fn until(client: &Client, name: &str, wanted: impl Fn(Option<&Value>) -> b
     tokio::time::timeout(std::time::Duration::from_secs(10), reached).await.expect("the definition gets there");
 }
 
-fn is(type_: &str, status: &str) -> impl Fn(Option<&Value>) -> bool {
+pub(crate) fn is(type_: &str, status: &str) -> impl Fn(Option<&Value>) -> bool {
     move |crd| {
         let conditions = crd.and_then(|crd| crd["status"]["conditions"].as_array()).into_iter().flatten();
         conditions.into_iter().any(|condition| condition["type"] == type_ && condition["status"] == status)

@@ -9,11 +9,7 @@ use futures::StreamExt;
 use serde_json::json;
 use transport::WatchEvent;
 
-use crate::crds::server;
-
-fn definitions() -> ApiResource {
-    ApiResource::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
-}
+use crate::crds::{definitions, is, server, until};
 
 fn things(n: usize) -> ApiResource {
     ApiResource::namespaced(&format!("g{n}.example"), "v1", "Thing", &format!("things{n}"))
@@ -27,18 +23,17 @@ async fn come_and_go(client: &Client, n: usize) {
     let definition = json!({"metadata": {"name": name}, "spec": {"group": things.group, "scope": "Namespaced",
         "names": {"plural": things.plural, "kind": "Thing"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
-    let created = client.create(&definitions(), &definition).await.expect("a definition");
-    let from = |version: &str| WatchOptions { resource_version: Some(version.to_owned()), ..WatchOptions::default() };
-    let mut changes = client.watch(&definitions(), None, &from(created.resource_version())).await.expect("a watch");
-    let object = json!({"metadata": {"name": "a", "namespace": "default"}, "spec": {"text": "x".repeat(1000)}});
-    while client.create(&things, &object).await.is_err() {
-        changes.next().await.expect("an event, as the definition is not established yet");
-    }
+    client.create(&definitions(), &definition).await.expect("a definition");
+    until(client, &name, is("Established", "True")).await;
+    let object = json!({"apiVersion": things.api_version(), "kind": "Thing",
+        "metadata": {"name": "a", "namespace": "default"}, "spec": {"text": "x".repeat(1000)}});
+    client.create(&things, &object).await.expect("an object");
     let list = client.list(&things, None, &ListOptions::default()).await.expect("a list");
-    let mut objects = client.watch(&things, None, &from(&list.resource_version.to_string())).await.expect("a watch");
-    client.delete(&definitions(), &ObjectKey::cluster(name), &DeleteOptions::default()).await.expect("a deletion");
-    while !matches!(changes.next().await.expect("an event, as the definition is still there"), WatchEvent::Deleted(_)) {
-    }
+    let from = WatchOptions { resource_version: Some(list.resource_version.to_string()), ..WatchOptions::default() };
+    let mut objects = client.watch(&things, None, &from).await.expect("a watch");
+    let options = DeleteOptions::default();
+    client.delete(&definitions(), &ObjectKey::cluster(name.as_str()), &options).await.expect("a deletion");
+    until(client, &name, |definition| definition.is_none()).await;
     // The watch of a resource that is gone ends, after the deletion of its objects.
     assert!(matches!(objects.next().await, Some(WatchEvent::Deleted(_))));
     assert!(objects.next().await.is_none());
