@@ -115,6 +115,11 @@ impl Incarnations {
         self.incarnations.iter().any(|entry| entry.id == id)
     }
 
+    /// Of the newest entry, be it a start or a break.
+    pub fn last_number(&self) -> u64 {
+        self.incarnations.last().map_or(0, |last| last.number)
+    }
+
     /// The number of an incarnation that the list has.
     pub fn number_of(&self, id: &str) -> Option<u64> {
         self.incarnations.iter().find(|entry| entry.id == id).map(|entry| entry.number)
@@ -180,8 +185,9 @@ impl Incarnations {
 /// A confirmation: what was lost until then is accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acceptance {
-    /// The incarnation that was current.
+    /// The newest entry of the list.
     pub number: u64,
+    /// The incarnation that was current.
     pub id: String,
     pub at: Time,
 }

@@ -34,8 +34,8 @@ pub(crate) struct Ledger {
 
 #[derive(Clone)]
 struct Read {
-    /// The incarnation under which it was read: after another start of the control plane it is read again.
-    under: String,
+    /// The state of the list when it was read: it is read again when the list has another entry.
+    under: (String, u64),
     mark: Option<Mark>,
     accepted: Option<Acceptance>,
     ended: Vec<String>,
@@ -44,8 +44,9 @@ struct Read {
 }
 
 impl Ledger {
-    fn read(&self, own: &str) -> Option<Read> {
-        self.read.lock().as_ref().filter(|read| read.under == own).cloned()
+    fn read(&self, known: &Known) -> Option<Read> {
+        let state = known.state();
+        self.read.lock().as_ref().filter(|read| read.under == state).cloned()
     }
 }
 
@@ -72,11 +73,11 @@ pub(super) async fn learn(
     member: &Member,
     known: &Known,
 ) -> std::result::Result<Option<Acceptance>, MemberError> {
-    if let Some(read) = member.ledger.read(&known.own) {
+    if let Some(read) = member.ledger.read(known) {
         return Ok(read.accepted);
     }
     let _one_at_a_time = member.ledger.busy.lock().await;
-    if let Some(read) = member.ledger.read(&known.own) {
+    if let Some(read) = member.ledger.read(known) {
         return Ok(read.accepted);
     }
     let key = key(known);
@@ -104,7 +105,7 @@ pub(super) async fn learn(
             (None, Vec::new())
         }
     };
-    let read = Read { under: known.own.clone(), mark: None, accepted: accepted.clone(), ended, is_refused: false };
+    let read = Read { under: known.state(), mark: None, accepted: accepted.clone(), ended, is_refused: false };
     *member.ledger.read.lock() = Some(read);
     Ok(accepted)
 }
@@ -127,12 +128,12 @@ pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Per
     let is_covered = |read: &Read| {
         read.is_refused || (is_named(read) && read.mark.as_ref().is_some_and(|it| it.revision >= permit.revision))
     };
-    if member.ledger.read(&known.own).is_some_and(|read| is_covered(&read)) {
+    if member.ledger.read(known).is_some_and(|read| is_covered(&read)) {
         return Ok(());
     }
     member.ledger.ending.lock().extend(Some(permit.work_id.clone()).filter(|id| !id.is_empty()));
     let _one_at_a_time = member.ledger.busy.lock().await;
-    let read = member.ledger.read(&known.own);
+    let read = member.ledger.read(known);
     if read.as_ref().is_some_and(is_covered) {
         return Ok(());
     }
@@ -152,8 +153,7 @@ pub(crate) async fn write_ahead(context: &Context, member: &Member, permit: &Per
 /// # Errors
 /// The marker was not written.
 pub(super) async fn accept(context: &Context, member: &Arc<Member>, known: &Known) -> Result<()> {
-    let number = known.list.newest().map_or(0, |newest| newest.number);
-    let accepted = Acceptance { number, id: known.own.clone(), at: context.now() };
+    let accepted = Acceptance { number: known.list.last_number(), id: known.own.clone(), at: context.now() };
     let _one_at_a_time = member.ledger.busy.lock().await;
     let seen = context.resume.highest.load(Ordering::Relaxed);
     let seen = if context.agent_of.is_some() { seen.min(known.read_at) } else { seen };
@@ -182,7 +182,7 @@ async fn write(member: &Member, known: &Known, marker: Marker) -> Result<()> {
         Err(error) => return Err(error).during(attempt),
     };
     let Marker { mark, accepted, ended } = marker;
-    let under = known.own.clone();
+    let under = known.state();
     *member.ledger.read.lock() = Some(Read { under, mark: Some(mark), accepted, ended, is_refused });
     Ok(())
 }

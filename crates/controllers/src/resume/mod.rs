@@ -54,6 +54,11 @@ struct Known {
 }
 
 impl Known {
+    /// Another one whenever the list has another entry: markers are compared with it again.
+    fn state(&self) -> (String, u64) {
+        (self.own.clone(), self.list.last_number())
+    }
+
     fn mark(&self, revision: u64) -> Mark {
         Mark { plane: Mark::plane_of(&self.plane), incarnation: self.own.clone(), revision }
     }

@@ -82,6 +82,10 @@ impl Untouched {
             | Action::CreateInMember { member, kind, n } => {
                 drop(self.0.get_mut(member).and_then(|copies| copies.remove(&(*kind, template(*n)))));
             }
+            // A user who deletes a namespace deletes all that is in it.
+            Action::DropNamespace => {
+                MEMBERS.into_iter().for_each(|member| self.keep(member, |kind| !kind.is_namespaced()))
+            }
             Action::DropNamespaceIn(member) => self.keep(member, |kind| !kind.is_namespaced()),
             Action::DropDefinition(Some(member)) => self.keep(member, |kind| kind != Kind::Widget),
             _ => {}
