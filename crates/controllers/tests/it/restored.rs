@@ -204,8 +204,12 @@ async fn a_store_that_is_put_back_beneath_running_controllers() {
         assert_eq!(value(&plane, "m1", "thing").await.as_deref(), Some("2"), "raised: {raised}");
         assert_eq!(value(&plane, "m1", "gone").await, None, "raised: {raised}");
         resume(&plane, "m1").await;
-        for name in ["thing", "gone"] {
-            assert_eq!(value(&plane, "m1", name).await.as_deref(), Some("1"), "raised: {raised}");
+        assert_eq!(applied(&plane, "m1").await["status"], "True", "raised: {raised}");
+        // Other controllers that ran on may have rendered the Work from what they knew of the former store.
+        if !raised {
+            for name in ["thing", "gone"] {
+                assert_eq!(value(&plane, "m1", name).await.as_deref(), Some("1"));
+            }
         }
         plane.shutdown().await;
     }
