@@ -137,14 +137,15 @@ impl Incarnations {
 
     /// Adds the breaks that the list does not have yet. True when there was one.
     pub fn note(&mut self, breaks: &[Break], started: Time) -> bool {
-        let before = self.incarnations.len();
+        let mut is_new = false;
         for found in breaks {
             if self.incarnations.iter().all(|entry| entry.restored != Some(*found)) {
                 let id = format!("{}-restored-{}", incarnation_id(started, found.before), found.after);
                 self.add(id, found.after, started, Some(*found));
+                is_new = true;
             }
         }
-        self.incarnations.len() > before
+        is_new
     }
 
     fn add(&mut self, id: String, after: u64, started: Time, restored: Option<Break>) {

@@ -86,6 +86,8 @@ impl Untouched {
             Action::DropNamespace => {
                 MEMBERS.into_iter().for_each(|member| self.keep(member, |kind| !kind.is_namespaced()))
             }
+            // So does one who removes a cluster that is not known to be newer yet: the Work of the namespace ends.
+            Action::Unjoin(member) | Action::Rejoin(member) => self.keep(member, |kind| !kind.is_namespaced()),
             Action::DropNamespaceIn(member) => self.keep(member, |kind| !kind.is_namespaced()),
             Action::DropDefinition(Some(member)) => self.keep(member, |kind| kind != Kind::Widget),
             _ => {}
