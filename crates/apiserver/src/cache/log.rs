@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::task::{Context, Poll};
 
 use futures::task::AtomicWaker;
@@ -109,8 +109,9 @@ impl Log {
         let Some(start) = at.checked_sub(self.first).and_then(|start| usize::try_from(start).ok()) else {
             return false;
         };
+        let left = usize::try_from(cursor.ends_at.load(Acquire).saturating_sub(at)).unwrap_or(usize::MAX);
         let mut bytes = 0;
-        for event in self.events.range(start.min(self.events.len())..) {
+        for event in self.events.range(start.min(self.events.len())..).take(left) {
             if out.len() == TOGETHER || bytes > TOGETHER_BYTES {
                 break;
             }
@@ -136,8 +137,15 @@ pub(super) struct Cursor {
     at: AtomicU64,
     /// Where it is in [`Cursors`].
     index: AtomicUsize,
-    ended: AtomicBool,
+    /// The position at which it ends.
+    ends_at: AtomicU64,
     waker: AtomicWaker,
+}
+
+impl Cursor {
+    fn has_ended(&self) -> bool {
+        self.at.load(Relaxed) >= self.ends_at.load(Acquire)
+    }
 }
 
 /// The watchers of a resource.
@@ -153,7 +161,7 @@ impl Cursors {
         let cursor = Arc::new(Cursor {
             at: AtomicU64::new(at),
             index: AtomicUsize::new(self.all.len()),
-            ended: AtomicBool::new(self.retired),
+            ends_at: AtomicU64::new(if self.retired { 0 } else { u64::MAX }),
             waker: AtomicWaker::new(),
         });
         if !self.retired {
@@ -181,16 +189,16 @@ impl Cursors {
         self.all.iter().for_each(|cursor| cursor.waker.wake());
     }
 
-    /// Ends every watcher, and those that are still added.
-    pub fn retire(&mut self) {
+    /// Ends every watcher at this position, and at once those that are still added.
+    pub fn retire(&mut self, position: u64) {
         self.retired = true;
-        self.end();
+        self.end(position);
     }
 
-    /// Ends every watcher.
-    pub fn end(&mut self) {
+    /// Ends every watcher at this position: it still receives what comes before.
+    pub fn end(&mut self, position: u64) {
         for cursor in self.all.drain(..) {
-            cursor.ended.store(true, std::sync::atomic::Ordering::Release);
+            cursor.ends_at.store(position, Release);
             cursor.waker.wake();
         }
     }
@@ -226,8 +234,8 @@ impl Events {
     /// The next change, if there is one; `Some(None)` at the end.
     pub fn now(&mut self) -> Option<Option<Arc<Event>>> {
         if self.taken.is_empty() {
-            let ended = self.cursor.ended.load(std::sync::atomic::Ordering::Acquire);
-            if ended || !self.resource.log().read(&self.cursor, &mut self.taken) {
+            let has_all = self.resource.log().read(&self.cursor, &mut self.taken);
+            if !has_all || (self.taken.is_empty() && self.cursor.has_ended()) {
                 return Some(None);
             }
         }

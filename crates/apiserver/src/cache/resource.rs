@@ -170,7 +170,9 @@ impl ResourceCache {
             state.changes += 1;
             state.unreadable.insert(key, why);
         }
-        self.cursors.lock().end();
+        let mut cursors = self.cursors.lock();
+        let position = self.log.read().end();
+        cursors.end(position);
     }
 
     /// The object; `None` if there is none.
@@ -287,7 +289,7 @@ impl ResourceCache {
         let state = self.state.read();
         let retires = state.objects.is_empty() && state.unreadable.is_empty();
         if retires {
-            cursors.retire();
+            cursors.retire(self.log.read().end());
         }
         retires
     }
