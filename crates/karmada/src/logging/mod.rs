@@ -34,6 +34,7 @@ const OWN: &[&str] = &[
     "controller_runtime",
     "controllers",
     "estimator",
+    "faults",
     "interpreter",
     "karmada",
     "karmada_api",
