@@ -73,6 +73,8 @@ pub(super) struct Metered {
     endless: bool,
     http2: bool,
     produced: bool,
+    /// The body has ended; it must not be polled again.
+    ended: bool,
     ticket: Option<Ticket>,
     sent: usize,
 }
@@ -97,6 +99,7 @@ impl Metered {
             endless: produced.is_none() && length.is_none(),
             http2,
             produced: false,
+            ended: false,
             ticket: None,
             sent: 0,
         }
@@ -159,23 +162,25 @@ impl hyper::body::Body for Metered {
         if !this.rest.is_empty() {
             return Poll::Ready(Some(Ok(this.next())));
         }
-        if !this.body.is_end_stream() {
+        if !this.ended && !this.body.is_end_stream() {
             ready!(this.poll_room(context));
             match ready!(Pin::new(&mut this.body).poll_frame(context)?) {
                 Some(frame) => match frame.into_data() {
                     Ok(data) => return Poll::Ready(Some(Ok(this.piece(data)))),
                     Err(frame) => return Poll::Ready(frame.into_trailers().ok().map(|it| Ok(Frame::trailers(it)))),
                 },
-                None if !this.waits_to_end() => return Poll::Ready(None),
-                None => {}
+                None => this.ended = true,
             }
+        }
+        if !this.waits_to_end() {
+            return Poll::Ready(None);
         }
         this.stream.waker.register(context.waker());
         if this.stream.in_flight() == 0 { Poll::Ready(None) } else { Poll::Pending }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty() && self.body.is_end_stream() && !self.waits_to_end()
+        self.rest.is_empty() && (self.ended || self.body.is_end_stream()) && !self.waits_to_end()
     }
 
     fn size_hint(&self) -> SizeHint {
@@ -199,5 +204,33 @@ impl Drop for Metered {
         if !self.rest.is_empty() {
             self.accounts.sent(self.rest.len(), self.shared);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt as _, StreamBody};
+
+    use super::*;
+    use crate::budget::Budgets;
+
+    #[test]
+    fn a_body_that_has_ended_is_not_polled_while_its_client_takes_the_rest() {
+        // This stream panics when it is polled after its end.
+        let frames = futures::stream::unfold(0, |n| async move {
+            (n < 2).then(|| (Ok::<_, BoxError>(Frame::data(Bytes::from(vec![0; PIECE]))), n + 1))
+        });
+        let wire = Wire::new(Arc::new(Budgets::default()));
+        let stream = Arc::new(Stream::default());
+        let body = StreamBody::new(frames).boxed_unsync();
+        let mut metered = Metered::new(body, Arc::clone(&stream), wire.accounts("a"), None, true);
+        let mut poll = || Pin::new(&mut metered).poll_frame(&mut Context::from_waker(std::task::Waker::noop()));
+        let taken: Vec<_> = (0..2).map(|_| poll()).collect();
+        assert!(taken.iter().all(|frame| matches!(frame, Poll::Ready(Some(Ok(frame))) if frame.is_data())));
+        for _ in 0..3 {
+            assert!(poll().is_pending(), "it can still be cut");
+        }
+        drop(taken);
+        assert!(matches!(poll(), Poll::Ready(None)));
     }
 }
