@@ -254,7 +254,7 @@ pub static WARNINGS: &[Row] = &[
     of_our_server(whole(
         "flowcontrol.apiserver.k8s.io",
         &["FlowSchema", "PriorityLevelConfiguration"],
-        "this API server does not limit requests by priority and fairness",
+        "the API server shares the processor fairly among users, and these objects do not configure it",
     )),
 ];
 
