@@ -242,6 +242,8 @@ async fn settle(context: &Context) -> Result<(), Failure> {
     loop {
         let doubts = resume.doubts.load(Ordering::Relaxed);
         let own = resume.own.lock().clone();
+        // Before the list is read: a Work that is seen meanwhile may be newer than what was read.
+        let highest = resume.highest.load(Ordering::Relaxed);
         let found = match read(&context.client).await {
             Err(Failure::Api(error)) if error.reason() == Some(StatusReason::Forbidden) => {
                 resume.warn_once(|| {
@@ -252,8 +254,7 @@ async fn settle(context: &Context) -> Result<(), Failure> {
             }
             other => other?,
         };
-        let goes_on = own.as_ref().is_some_and(|own| found.list.knows(own))
-            && resume.highest.load(Ordering::Relaxed) <= found.revision;
+        let goes_on = own.as_ref().is_some_and(|own| found.list.knows(own)) && highest <= found.revision;
         let gate = match (&context.agent_of, goes_on) {
             (Some(_), _) => read_by_agent(own.as_deref(), goes_on, plane, found, context),
             (None, true) => gate_of(own.unwrap_or_default(), plane, found),
