@@ -45,6 +45,6 @@ pub use member_tokens::{TokenError, check_destination};
 pub use members::{Connector, Member, MemberError, Members, endpoint_of};
 pub use propagation::cluster_status::Graces;
 pub use propagation::resume::Break;
-pub use resume::record_breaks;
+pub use resume::record_opening;
 pub use skip::{Skip, SkipError};
 pub use table::{CONTROLLERS, Controller, Place, SelectionError, check, start};

@@ -92,6 +92,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     more.extend(crate::bootstrap::user_roles());
     more.push(crate::bootstrap::system_namespace());
     let own = crate::bootstrap::Server { front, services: &options.services, client_ca, world, more };
+    let opened_at = engine.store().revision().await.context("reading the store")?;
     let begun = async {
         let server = ApiServer::start(config).await.context("reading the store")?;
         proxy.serve(server.service());
@@ -100,7 +101,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         crate::metrics::of_process(&server.shared().metrics);
         rules.connect(client_of(&server, "karmada-webhook"));
         crate::bootstrap::run(&client_of(&server, "apiserver"), &own).await?;
-        record_breaks(&client_of(&server, "apiserver"), engine.breaks(), world).await?;
+        record_opening(&client_of(&server, "apiserver"), opened_at, engine.breaks(), world).await?;
         Ok(server)
     };
     // Nobody listens yet.
@@ -124,14 +125,17 @@ fn scheduled(
     Some((stop, task))
 }
 
-/// What the store lost is recorded before controllers and agents reach it: they compare it with what members have.
-async fn record_breaks(client: &Client, breaks: &[storage::embedded::Break], world: &World) -> anyhow::Result<()> {
-    if breaks.is_empty() {
-        return Ok(());
-    }
+/// How far the store was, and what it lost, is recorded before anybody reaches it: controllers and agents compare it with
+/// what members have.
+async fn record_opening(
+    client: &Client,
+    revision: u64,
+    breaks: &[storage::embedded::Break],
+    world: &World,
+) -> anyhow::Result<()> {
     let lost: Vec<_> = breaks.iter().map(|it| controllers::Break { before: it.before, after: it.after }).collect();
-    let recorded = controllers::record_breaks(client, world, &lost).await;
-    recorded.map_err(anyhow::Error::msg).context("recording what the store lost")
+    let recorded = controllers::record_opening(client, world, revision, &lost).await;
+    recorded.map_err(anyhow::Error::msg).context("recording that the store was opened")
 }
 
 async fn open_data(options: &Options, world: &World) -> anyhow::Result<DataDir> {

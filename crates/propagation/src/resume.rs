@@ -63,7 +63,7 @@ fn began(id: &str) -> Option<i64> {
     i64::from_str_radix(id.split('-').next()?, 16).ok()
 }
 
-/// One start of the controllers, or a break of the history.
+/// One start of the controllers, an opening of the store before it, or a break of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Incarnation {
@@ -74,6 +74,10 @@ pub struct Incarnation {
     pub started: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Break>,
+    /// The API server recorded it when it opened the store, before it served anybody. Agents write in its name; controllers
+    /// begin an incarnation of their own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub opened: bool,
 }
 
 /// The store was restored to `before` and goes on from `after`: what was written between the two is lost.
@@ -132,25 +136,29 @@ impl Incarnations {
 
     /// Adds a start.
     pub fn begin(&mut self, id: String, after: u64, started: Time) {
-        self.add(id, after, started, None);
+        self.add(id, after, started, None, false);
     }
 
-    /// Adds the breaks that the list does not have yet. True when there was one.
-    pub fn note(&mut self, breaks: &[Break], started: Time) -> bool {
-        let mut is_new = false;
+    /// Adds that the store was opened when it had come to `after`, unless there is nothing to compare that with.
+    pub fn open(&mut self, id: String, after: u64, started: Time) {
+        if !self.incarnations.is_empty() {
+            self.add(id, after, started, None, true);
+        }
+    }
+
+    /// Adds the breaks that the list does not have yet.
+    pub fn note(&mut self, breaks: &[Break], started: Time) {
         for found in breaks {
             if self.incarnations.iter().all(|entry| entry.restored != Some(*found)) {
                 let id = format!("{}-restored-{}", incarnation_id(started, found.before), found.after);
-                self.add(id, found.after, started, Some(*found));
-                is_new = true;
+                self.add(id, found.after, started, Some(*found), false);
             }
         }
-        is_new
     }
 
-    fn add(&mut self, id: String, after: u64, started: Time, restored: Option<Break>) {
+    fn add(&mut self, id: String, after: u64, started: Time, restored: Option<Break>, opened: bool) {
         let number = self.incarnations.last().map_or(1, |last| last.number + 1);
-        self.incarnations.push(Incarnation { number, id, after, started, restored });
+        self.incarnations.push(Incarnation { number, id, after, started, restored, opened });
         let surplus = self.incarnations.len().saturating_sub(KEPT);
         self.incarnations.drain(..surplus);
     }
@@ -375,7 +383,7 @@ mod tests {
                 }
                 None => (rest.parse().unwrap(), None),
             };
-            Incarnation { number, id: incarnation_id(started, number), after, started, restored }
+            Incarnation { number, id: incarnation_id(started, number), after, started, restored, opened: false }
         });
         Incarnations { incarnations: entries.collect() }
     }
@@ -439,10 +447,18 @@ mod tests {
         let read = Incarnations::read(&list.to_text().unwrap()).unwrap();
         assert_eq!(read.newest().map(|entry| (entry.number, entry.after)), Some((1_200, 1_199)));
         let gap = Break { before: 7, after: 9_000 };
-        assert!(list.note(&[gap], time(2_000)) && !list.note(&[gap], time(3_000)));
+        list.note(&[gap], time(2_000));
+        list.note(&[gap], time(3_000));
         let read = Incarnations::read(&list.to_text().unwrap()).unwrap();
         assert_eq!(read.incarnations.last().and_then(|entry| entry.restored), Some(gap));
+        assert_eq!(read.last_number(), 1_201, "a break is recorded once");
         assert_eq!(read.newest().map(|entry| entry.number), Some(1_200), "a break is no start");
+        list.open("x".into(), 9_007, time(4_000));
+        let read = Incarnations::read(&list.to_text().unwrap()).unwrap();
+        assert_eq!(read.newest().map(|entry| (entry.number, entry.opened)), Some((1_202, true)));
+        let mut empty = Incarnations::default();
+        empty.open("x".into(), 7, time(1));
+        assert_eq!(empty, Incarnations::default(), "there is nothing to compare with");
         let ended = (0..200).fold(Vec::new(), |ended, n| Marker::with_ended(ended, [n.to_string()]));
         assert_eq!((ended.len(), ended[0].as_str(), ended[ENDED - 1].as_str()), (ENDED, "72", "199"));
     }

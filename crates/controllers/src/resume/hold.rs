@@ -104,6 +104,12 @@ pub(super) fn begin(context: &Context, cluster: &str, known: &Known, mark: Strin
     count(context);
 }
 
+/// At every member that is held.
+pub(super) fn look_again(context: &Context) {
+    let held: Vec<String> = context.resume.holds.held.lock().keys().cloned().collect();
+    held.into_iter().for_each(|name| context.resume.holds.queue().add(name));
+}
+
 pub(super) async fn run(context: Context) {
     let queue = context.resume.holds.queue().clone();
     let (keys, forgetting) = (queue.clone(), context.clone());

@@ -26,6 +26,11 @@ const FIELD: &str = "incarnations.json";
 /// As the informers' pauses.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(30));
 
+/// How long a process that was superseded waits for its own end. Two that start at once may both have read the list before
+/// either wrote, and the one that loses the lease may have written last: after the duration of a lease (15 s) the one that is
+/// left begins another incarnation. It doubles, for those who run two without leases.
+const SUPERSEDED: (Duration, Duration) = (Duration::from_secs(15), Duration::from_mins(10));
+
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
@@ -107,16 +112,21 @@ async fn create(client: &Client, document: &serde_json::Value) -> client::Result
     }
 }
 
-/// Adds the breaks of a store that was restored, or opened with a loss, to the list. Must be done before agents and
-/// controllers of other processes reach the store.
+/// Adds to the list that the store was opened when it had come to `revision`, and the breaks of one that was restored or
+/// opened with a loss. Must be done before users, agents and controllers reach the store: what they write may take it past
+/// what an older copy of it lacks.
 ///
 /// # Errors
 /// The list cannot be read or written.
-pub async fn record_breaks(client: &Client, world: &World, breaks: &[Break]) -> Result<(), String> {
+pub async fn record_opening(client: &Client, world: &World, revision: u64, breaks: &[Break]) -> Result<(), String> {
     let started = apimachinery::meta::Time::new(world.now());
     loop {
         let mut found = read(client).await.map_err(|error| error.to_string())?;
-        if !found.list.note(breaks, started) || write(client, &found).await.map_err(|error| error.to_string())? {
+        let before = found.list.last_number();
+        found.list.note(breaks, started);
+        found.list.open(incarnation_id(started, world.random_u64()), revision, started);
+        let is_same = found.list.last_number() == before;
+        if is_same || write(client, &found).await.map_err(|error| error.to_string())? {
             return Ok(());
         }
     }
@@ -128,6 +138,8 @@ pub(crate) async fn run(context: Context) {
     let doubting = context.clone();
     context.works.on_reconnect(move || doubting.resume.doubt());
     let (failures, mut backoff) = (Failures::lasting(Duration::ZERO), Backoff::new(PAUSES.0, PAUSES.1));
+    let mut patience = Backoff::new(SUPERSEDED.0, SUPERSEDED.1);
+    let mut was_superseded = false;
     let mut follows = false;
     let holding = context.clone();
     tokio::spawn(hold::run(holding));
@@ -155,8 +167,31 @@ pub(crate) async fn run(context: Context) {
             follow(&context);
             follows = true;
         }
+        match context.resume.gate.get() {
+            Gate::Superseded => {
+                was_superseded = true;
+                tokio::select! {
+                    () = context.resume.again.notified() => {}
+                    () = tokio::time::sleep(patience.next(&context.world)) => *context.resume.own.lock() = None,
+                }
+                continue;
+            }
+            Gate::Open(_) if std::mem::take(&mut was_superseded) => {
+                tracing::info!("This process writes to the members again");
+                take_up(&context);
+            }
+            _ => {}
+        }
         context.resume.again.notified().await;
     }
+}
+
+/// What was left while another process wrote to the members.
+fn take_up(context: &Context) {
+    for cluster in context.clusters.all() {
+        crate::execution::dispatch_all(context, &cluster.metadata.name);
+    }
+    hold::look_again(context);
 }
 
 /// Changes of the list by others.
@@ -181,8 +216,10 @@ fn note(context: &Context, event: &Event) {
         },
     };
     let Some(own) = resume.own.lock().clone() else { return };
+    let is_opened = list.newest().is_some_and(|newest| newest.opened);
     let newest = list.newest().map(|entry| entry.id.clone());
-    if !list.knows(&own) || (context.agent_of.is_some() && newest.as_ref() != Some(&own)) {
+    let is_followed = context.agent_of.is_some() || is_opened;
+    if !list.knows(&own) || (is_followed && newest.as_ref() != Some(&own)) {
         // An event that is older than the entry of this process says nothing.
         let is_old = matches!(resume.gate.get(), Gate::Open(known) if known.read_at > object.revision());
         if !is_old || matches!(event, Event::Deleted(_)) {
@@ -201,6 +238,7 @@ fn note(context: &Context, event: &Event) {
         (Gate::Open(_), _) => {
             superseded();
             *gate = Gate::Superseded;
+            resume.again.notify_one();
             true
         }
         _ => false,
@@ -208,7 +246,7 @@ fn note(context: &Context, event: &Event) {
 }
 
 fn superseded() {
-    tracing::warn!("Another process writes to the members now; this one does not any more until it is restarted");
+    tracing::warn!("Another process writes to the members now; this one waits for the other to end");
 }
 
 /// The list, read at `revision` of the store or later. What an agent marks with an incarnation must not come after the next.
@@ -255,7 +293,8 @@ async fn settle(context: &Context) -> Result<(), Failure> {
             other => other?,
         };
         let goes_on = own.as_ref().is_some_and(|own| found.list.knows(own)) && highest <= found.revision;
-        let gate = match (&context.agent_of, goes_on) {
+        let is_opened = found.list.newest().is_some_and(|newest| newest.opened);
+        let gate = match (&context.agent_of, goes_on && !is_opened) {
             (Some(_), _) => read_by_agent(own.as_deref(), goes_on, plane, found, context),
             (None, true) => gate_of(own.unwrap_or_default(), plane, found),
             (None, false) => {

@@ -25,7 +25,7 @@ use world::Level;
 use crate::members::Member;
 use crate::{Context, MemberError};
 
-pub use incarnations::record_breaks;
+pub use incarnations::record_opening;
 pub(crate) use incarnations::run;
 pub(crate) use marker::{Ledger, write_ahead};
 

@@ -307,10 +307,10 @@ impl Plane {
         self.servers[0] = control_plane(&self.world, &self.store, self.serves).await;
         let service = self.servers[0].service();
         self.client = Client::in_process(service.clone(), Identity::system("test"));
-        if raised {
-            let breaks = [Break { before, after }];
-            controllers::record_breaks(&self.client, &self.world, &breaks).await.expect("the break is recorded");
-        }
+        let breaks: Vec<Break> = raised.then_some(Break { before, after }).into_iter().collect();
+        let opened = if raised { after } else { before };
+        let recorded = controllers::record_opening(&self.client, &self.world, opened, &breaks).await;
+        recorded.expect("the opening is recorded");
         self.network.serve(CONTROL_PLANE, service.clone());
         self.network.serve(CONTROL, service);
         tokio::time::sleep(Duration::from_secs(1)).await;

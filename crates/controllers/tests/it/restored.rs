@@ -9,6 +9,7 @@ use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::work::v1alpha1::Work;
 use serde_json::{Value, json};
+use storage::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::by_hand::{bindings, config_maps, demo, work_in};
@@ -309,5 +310,58 @@ async fn the_marker_of_a_member() {
     plane.network.set_weather(None);
     assert!(get(&plane.member("m1"), &namespaces(), &ObjectKey::cluster("karmada-cluster")).await.is_some());
 
+    plane.shutdown().await;
+}
+
+/// A user writes to an older copy before controllers look at it, so that it comes further than what it lacks.
+#[tokio::test(start_paused = true)]
+async fn what_users_write_before_controllers_start_hides_nothing() {
+    let mut plane = Plane::start().await;
+    propagate(&plane).await;
+    create(&plane, "thing", "1").await;
+    let backup = plane.backup();
+    change(&plane, "thing", "2").await;
+    plane.stop_controllers().await;
+    plane.restore_beneath(&backup, false).await;
+    for value in 0..50 {
+        let patch = json!({"metadata": {"labels": {"value": value.to_string()}}});
+        plane.merge(&namespaces(), &ObjectKey::cluster("demo"), patch, PatchOptions::default()).await;
+    }
+    let patch = json!({"metadata": {"labels": {"touched": "1"}}});
+    plane.merge(&config_maps(), &demo("thing"), patch, PatchOptions::default()).await;
+    plane.restart_controllers().await;
+    wait().await;
+    for member in MEMBERS {
+        assert_eq!(value(&plane, member, "thing").await.as_deref(), Some("2"), "{member}");
+        assert_eq!(condition(&plane, member).await.expect("the condition")["status"], "True", "{member}");
+    }
+    plane.shutdown().await;
+}
+
+/// Two processes that start at once: the one that ends recorded its incarnation last.
+#[tokio::test(start_paused = true)]
+async fn the_process_that_is_left_writes_again() {
+    let plane = Plane::start().await;
+    propagate(&plane).await;
+    create(&plane, "thing", "1").await;
+    let key = ObjectKey::namespaced("karmada-system", "karmada-incarnations");
+    let listed = plane.get(&config_maps(), &key).await.expect("the list");
+    let text = listed["data"]["incarnations.json"].as_str().expect("a text");
+    let mut list: Value = serde_json::from_str(text).expect("a list");
+    let entries = list["incarnations"].as_array_mut().expect("the entries");
+    let mut other = entries.last().expect("an entry").clone();
+    let number = other["number"].as_u64().expect("a number") + 1;
+    (other["number"], other["id"]) = (json!(number), json!("68000000-abcdef"));
+    other["after"] = json!(plane.backup().revision().await.expect("a revision"));
+    entries.push(other);
+    plane
+        .merge(&config_maps(), &key, json!({"data": {"incarnations.json": list.to_string()}}), PatchOptions::default())
+        .await;
+    plane.settle().await;
+    plane.merge(&config_maps(), &demo("thing"), json!({"data": {"k": "2"}}), PatchOptions::default()).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(value(&plane, "m1", "thing").await.as_deref(), Some("1"), "the other process may still write");
+    everywhere(&plane, "thing", Some("2")).await;
+    assert_eq!(condition(&plane, "m1").await.map(|it| it["status"].clone()), None, "no member is held");
     plane.shutdown().await;
 }
