@@ -54,6 +54,8 @@ pub enum MemberError {
     Unmarked { cluster: String, source: client::Error },
     #[error("the list of incarnations cannot be read: {0}")]
     NoIncarnation(String),
+    #[error("cluster {0} has the mark of an unknown incarnation; the list of incarnations is read again")]
+    Unlisted(String),
     #[error("another process writes to cluster {0}")]
     Superseded(String),
     /// Nothing may be written to it.

@@ -74,8 +74,9 @@ pub struct Incarnation {
     pub started: Time,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<Break>,
-    /// The API server recorded it when it opened the store, before it served anybody. Agents write in its name; controllers
-    /// begin an incarnation of their own.
+    /// The API server recorded it when it opened the store, before it served any request. Agents write in its name;
+    /// controllers begin an incarnation of their own. From the first of these entries on, a start of the controllers alone is
+    /// no reason to compare: another copy of the store cannot be put in place without an opening.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub opened: bool,
 }
@@ -139,11 +140,14 @@ impl Incarnations {
         self.add(id, after, started, None, false);
     }
 
-    /// Adds that the store was opened when it had come to `after`, unless there is nothing to compare that with.
+    /// Adds that the store was opened when it had come to `after`.
     pub fn open(&mut self, id: String, after: u64, started: Time) {
-        if !self.incarnations.is_empty() {
-            self.add(id, after, started, None, true);
-        }
+        self.add(id, after, started, None, true);
+    }
+
+    /// Whether the store's API server records each opening.
+    pub fn records_openings(&self) -> bool {
+        self.incarnations.iter().any(|entry| entry.opened)
     }
 
     /// Adds the breaks that the list does not have yet.
@@ -171,12 +175,20 @@ impl Incarnations {
                 && began(&mark.incarnation).is_some_and(|began| began < oldest.started.timestamp().as_second());
             return (!is_forgotten).then_some(Lost::Unknown);
         };
+        let opened = self.incarnations.iter().find(|entry| entry.opened).map(|entry| entry.number);
         let later = &self.incarnations[place + 1..];
         let lost = later.iter().find(|entry| match entry.restored {
             Some(gap) => gap.before < mark.revision && mark.revision <= gap.after,
+            // The process before it may have written until it noticed.
+            None if !entry.opened && opened.is_some_and(|first| first < entry.number) => false,
             None => entry.after < mark.revision,
         });
         lost.map(|entry| Lost::Before(entry.number))
+    }
+
+    /// Whether no entry of the list is the mark's incarnation, nor one that was dropped from it.
+    pub fn lacks(&self, mark: &Mark) -> bool {
+        self.lost(mark) == Some(Lost::Unknown)
     }
 
     /// Whether the store is older than the mark, and no person has accepted that. `accepted` is from a marker that the
@@ -337,6 +349,12 @@ pub fn pending_since(cluster: &Cluster) -> Option<Time> {
     (condition.status == "True").then_some(condition.last_transition_time).flatten()
 }
 
+/// Whether a Cluster reports that a hold of that time is over.
+pub fn is_ended(cluster: &Cluster, since: Time) -> bool {
+    let condition = cluster.condition(conditions::RESUME_PENDING).filter(|it| it.status == "False");
+    condition.and_then(|it| it.last_transition_time).is_some_and(|ended| ended > since)
+}
+
 /// Whether a person confirmed this very hold.
 pub fn is_confirmed(cluster: &Cluster, since: Time) -> bool {
     let confirmed = cluster.metadata.annotations.get(annotations::RESUME_CONFIRMED);
@@ -370,12 +388,14 @@ mod tests {
         Time::new(jiff::Timestamp::from_second(second).unwrap())
     }
 
-    /// `NUMBER:AFTER` for a start at that second, `NUMBER:BEFORE..AFTER` for a break.
+    /// `NUMBER:AFTER` for a start at that second, `NUMBER:AFTERo` for an opening, `NUMBER:BEFORE..AFTER` for a break.
     fn list(text: &str) -> Incarnations {
         let entries = text.split_whitespace().map(|entry| {
             let (number, rest) = entry.split_once(':').unwrap();
             let number: u64 = number.parse().unwrap();
             let started = time(number as i64 * 100);
+            let opened = rest.ends_with('o');
+            let rest = rest.trim_end_matches('o');
             let (after, restored) = match rest.split_once("..") {
                 Some((before, after)) => {
                     let after = after.parse().unwrap();
@@ -383,7 +403,7 @@ mod tests {
                 }
                 None => (rest.parse().unwrap(), None),
             };
-            Incarnation { number, id: incarnation_id(started, number), after, started, restored, opened: false }
+            Incarnation { number, id: incarnation_id(started, number), after, started, restored, opened }
         });
         Incarnations { incarnations: entries.collect() }
     }
@@ -414,6 +434,11 @@ mod tests {
             ),
             ("two breaks, before the second", "1:0 2:100..1000 3:1005 4:1200..3000 5:3001", (3, 1_100), None),
             ("restarted since", "1:0 2:50 3:90", (1, 70), Some(Lost::Before(2))),
+            ("an older copy was opened", "1:0o 2:0 3:50o 4:55", (2, 70), Some(Lost::Before(3))),
+            ("the same copy was opened", "1:0o 2:0 3:70o 4:75", (2, 70), None),
+            ("the process before wrote until it noticed", "1:0o 2:0 3:50", (2, 70), None),
+            ("before openings were recorded", "1:0 2:50 3:90o", (1, 70), Some(Lost::Before(2))),
+            ("a break after an opening", "1:0o 2:0 3:50..900 4:900o 5:900", (2, 70), Some(Lost::Before(3))),
         ] {
             assert_eq!(list(entries).lost(&mark(incarnation, revision)), expected, "{what}");
         }
@@ -456,9 +481,6 @@ mod tests {
         list.open("x".into(), 9_007, time(4_000));
         let read = Incarnations::read(&list.to_text().unwrap()).unwrap();
         assert_eq!(read.newest().map(|entry| (entry.number, entry.opened)), Some((1_202, true)));
-        let mut empty = Incarnations::default();
-        empty.open("x".into(), 7, time(1));
-        assert_eq!(empty, Incarnations::default(), "there is nothing to compare with");
         let ended = (0..200).fold(Vec::new(), |ended, n| Marker::with_ended(ended, [n.to_string()]));
         assert_eq!((ended.len(), ended[0].as_str(), ended[ENDED - 1].as_str()), (ENDED, "72", "199"));
     }

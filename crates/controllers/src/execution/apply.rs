@@ -93,9 +93,7 @@ pub(super) async fn apply(
         if had && is_covered {
             return Ok(Applied::new(observed, false));
         }
-        if !permit.allows(context, member, &observed) {
-            return Err(Error::Held);
-        }
+        permit.allows(context, member, &observed)?;
         // A new mark alone is no reason for a write: what differs by defaults keeps the mark that it has.
         let mut desired = desired;
         if !is_covered {

@@ -84,9 +84,7 @@ async fn delete(context: &Context, member: &Arc<Member>, manifest: Manifest, per
     if !deletion::may_delete(Template(&tree), permit.work_id()) || observed.is_deleting() {
         return Ok(());
     }
-    if !permit.allows(context, member, &observed) {
-        return Err(Error::Held);
-    }
+    permit.allows(context, member, &observed)?;
     resume::write_ahead(context, member, permit).await?;
     let options = DeleteOptions::background().only_version(observed.uid(), observed.resource_version());
     let deleted = member.client.delete(&resource, &key, &options).await;
@@ -124,9 +122,7 @@ async fn release(context: &Context, member: &Arc<Member>, manifest: Manifest, pe
     if !deletion::may_delete(Template(&current), permit.work_id()) {
         return Ok(());
     }
-    if !permit.allows(context, member, &observed) {
-        return Err(Error::Held);
-    }
+    permit.allows(context, member, &observed)?;
     // It bears no mark from here on, as a deleted one.
     resume::write_ahead(context, member, permit).await?;
     let mut tree = manifest.tree()?;

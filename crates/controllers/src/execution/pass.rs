@@ -146,7 +146,7 @@ impl Pass<'_> {
                 self.failed(record.misses);
                 // What the member has is unknown until it answers; the Work keeps the state it reported.
                 let silent = matches!(&error, MemberError::Unidentified { .. } | MemberError::Unmarked { .. });
-                if (silent && had) || matches!(&error, MemberError::Unrecorded(_) | MemberError::NoIncarnation(_)) {
+                if (silent && had) || is_brief(&error) {
                     return Err(error.into());
                 }
                 let total = self.work.spec.workload.manifests.len();
@@ -222,6 +222,10 @@ impl Pass<'_> {
                     versions.insert(applied.object.uid().to_owned(), applied.object.resource_version().to_owned());
                     wrote |= applied.wrote;
                     yielded.extend(applied.yielded);
+                }
+                Err(Error::Member(error)) if is_brief(&error) => {
+                    self.failed(record.misses);
+                    return Err(error.into());
                 }
                 Err(error) => {
                     namespace_missing |= matches!(&error, Error::Api { source, .. } if source.is_not_found());
@@ -430,6 +434,11 @@ impl Pass<'_> {
             other => other.map(|_| ()).during(|| format!("removing the finalizer of work {}", self.key)),
         }
     }
+}
+
+/// Whether it is over in a moment, so that no condition reports it.
+fn is_brief(error: &MemberError) -> bool {
+    matches!(error, MemberError::Unrecorded(_) | MemberError::NoIncarnation(_) | MemberError::Unlisted(_))
 }
 
 fn replace(list: &mut Vec<ManifestStatus>, status: ManifestStatus) {

@@ -50,9 +50,7 @@ pub(super) async fn apply(
         if Template(tree).label(labels::RETAIN_REPLICAS) == Some("true") {
             leave_replicas(&mut desired);
         }
-        if !permit.allows(context, member, observed) {
-            return Err(Error::Held);
-        }
+        permit.allows(context, member, observed)?;
         match observed.annotation(annotations::MARK).filter(|_| covers(&current, &desired)) {
             Some(mark) => {
                 drop(metadata_map(&mut desired, "annotations").insert(annotations::MARK.to_owned(), json!(mark)))

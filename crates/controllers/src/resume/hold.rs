@@ -52,6 +52,13 @@ pub(super) fn since(context: &Context, cluster: &Cluster) -> Option<Time> {
     let holds = &context.resume.holds;
     let reported = resume::pending_since(cluster).filter(|since| holds.ended.lock().get(name) != Some(since));
     let mut held = holds.held.lock();
+    // Another process has ended it.
+    if held.get(name).is_some_and(|hold| resume::is_ended(cluster, hold.since)) {
+        held.remove(name);
+        drop(held);
+        count(context);
+        return None;
+    }
     match (held.get_mut(name), reported) {
         (Some(hold), reported) => {
             hold.since = reported.unwrap_or(hold.since);

@@ -93,6 +93,9 @@ pub(super) async fn learn(
     let (accepted, ended) = match marker {
         None => (None, Vec::new()),
         Some(Ok(marker)) => {
+            if context.resume.reads_again(known, &marker.mark.to_string()) {
+                return Err(MemberError::Unlisted(member.name.clone()));
+            }
             let is_older = known.is_older_than(&marker.mark.to_string(), marker.accepted.as_ref());
             if is_older || has_alive(context, &member.name, &marker.ended) {
                 hold::begin(context, &member.name, known, marker.mark.to_string(), carrier());

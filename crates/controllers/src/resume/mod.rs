@@ -8,6 +8,7 @@ mod hold;
 mod incarnations;
 mod marker;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -22,12 +23,16 @@ use propagation::resume::{self, Acceptance, Decision, Found, Incarnations, Mark}
 use serde_json::{Value, json};
 use world::Level;
 
+use crate::error::{Error, Result};
 use crate::members::Member;
 use crate::{Context, MemberError};
 
 pub use incarnations::record_opening;
 pub(crate) use incarnations::run;
 pub(crate) use marker::{Ledger, write_ahead};
+
+/// How many unknown incarnations are remembered. The list is not read again for more.
+const UNKNOWN: usize = 1_000;
 
 /// Whether members may be written to.
 #[derive(Clone, Default)]
@@ -85,6 +90,8 @@ pub(crate) struct Resume {
     /// The newest revision of a Work that was seen.
     highest: AtomicU64,
     holds: hold::Holds,
+    /// Incarnations that the list lacks although it was read again since they were seen.
+    unknown: parking_lot::Mutex<BTreeSet<String>>,
     warned: AtomicBool,
 }
 
@@ -92,6 +99,22 @@ impl Resume {
     /// A Work of this revision was seen.
     pub(crate) fn saw(&self, revision: u64) {
         self.highest.fetch_max(revision, Ordering::Relaxed);
+    }
+
+    /// Whether the list must be read again before the mark is compared with it: a process that has lost its leadership and
+    /// does not know it yet finds the marks of its successor.
+    fn reads_again(&self, known: &Known, text: &str) -> bool {
+        let Ok(mark) = text.parse::<Mark>() else { return false };
+        if mark.plane != Mark::plane_of(&known.plane) || !known.list.lacks(&mark) {
+            return false;
+        }
+        let mut unknown = self.unknown.lock();
+        let is_first = unknown.len() < UNKNOWN && unknown.insert(mark.incarnation);
+        drop(unknown);
+        if is_first {
+            self.doubt();
+        }
+        is_first
     }
 
     fn warn_once(&self, warn: impl FnOnce()) {
@@ -129,7 +152,7 @@ pub(crate) async fn permit(
     cluster: &Cluster,
     object: &Object,
     work: &Work,
-) -> Result<Permit, MemberError> {
+) -> std::result::Result<Permit, MemberError> {
     let revision = object.revision();
     let known = match context.resume.gate.wait_for(|gate| !matches!(gate, Gate::Closed)).await {
         Gate::Open(known) => Some(incarnations::covering(context, known, revision).await?),
@@ -183,11 +206,17 @@ impl Permit {
         self.is_held && !self.is_new
     }
 
-    /// Whether what is there may be changed or deleted. A member that turns out to be newer than the store is held from here
-    /// on.
-    pub(crate) fn allows(&self, context: &Context, member: &Member, observed: &Object) -> bool {
-        let Some(known) = &self.known else { return true };
+    /// Succeeds if what is there may be changed or deleted. A member that turns out to be newer than the store is held from
+    /// here on.
+    ///
+    /// # Errors
+    /// [`Error::Held`], or the list of incarnations is read again first.
+    pub(crate) fn allows(&self, context: &Context, member: &Member, observed: &Object) -> Result<()> {
+        let Some(known) = &self.known else { return Ok(()) };
         let mark = observed.annotation(annotations::MARK);
+        if mark.as_ref().is_some_and(|mark| context.resume.reads_again(known, mark)) {
+            return Err(MemberError::Unlisted(member.name.clone()).into());
+        }
         let is_own = observed.label(labels::WORK_ID).is_some_and(|id| id == self.work_id);
         let is_ahead = |mark: &String| {
             known.is_older_than(mark, self.accepted.as_ref()) || (is_own && self.is_behind(known, mark))
@@ -198,13 +227,17 @@ impl Permit {
             let carrier = format!("{} {}", observed.kind(), observed.key());
             hold::begin(context, &member.name, known, mark.unwrap_or_default(), carrier);
         }
-        decision == Decision::Act
+        if decision == Decision::Act { Ok(()) } else { Err(Error::Held) }
     }
 
     /// Whether the Work itself is older than the object that it wrote: so the store is, also where its revision has passed
     /// that of the mark since. What was lost before a confirmation is accepted.
     fn is_behind(&self, known: &Known, mark: &str) -> bool {
         let Ok(mark) = mark.parse::<Mark>() else { return false };
+        // Then an older copy shows by its opening, and it is only the cache that lags.
+        if known.list.records_openings() {
+            return false;
+        }
         let accepted = self.accepted.as_ref().and_then(|accepted| known.list.number_of(&accepted.id));
         let is_accepted =
             accepted.is_some_and(|until| known.list.number_of(&mark.incarnation).is_none_or(|it| it <= until));

@@ -216,6 +216,7 @@ impl Plane {
         // Its UID is the control plane's, which marks in members bear.
         let system = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}});
         client.create(&namespaces(), &system).await.expect("the namespace");
+        controllers::record_opening(&client, &world, 0, &[]).await.expect("the opening is recorded");
         let (context, running) = controllers(&controlled, &world, &members, &network, &settings, &stop);
         let former = Vec::new();
         let plane = Self {

@@ -365,3 +365,20 @@ async fn the_process_that_is_left_writes_again() {
     assert_eq!(condition(&plane, "m1").await.map(|it| it["status"].clone()), None, "no member is held");
     plane.shutdown().await;
 }
+
+/// A process that has lost its leadership and does not know it yet meets the marks of its successor.
+#[tokio::test(start_paused = true)]
+async fn two_processes_at_once_hold_no_member() {
+    let mut plane = Plane::start().await;
+    propagate(&plane).await;
+    create(&plane, "thing", "1").await;
+    plane.overlap_controllers(Duration::from_secs(20));
+    change(&plane, "thing", "2").await;
+    create(&plane, "other", "1").await;
+    wait().await;
+    change(&plane, "thing", "3").await;
+    for member in MEMBERS {
+        assert_eq!(condition(&plane, member).await, None, "{member}");
+    }
+    plane.shutdown().await;
+}

@@ -228,8 +228,6 @@ impl Simulation {
             let Some(since) = restored::pending(&self.plane, member).await else { continue };
             match &mut self.untouched {
                 Some(untouched) => wrong.extend(untouched.release(&self.plane, member).await),
-                // A process that others run beside may not know of them yet.
-                None if self.left_behind => {}
                 None => wrong.push(format!("{member} is held, and no backup was put back")),
             }
             restored::confirm(&self.plane, member, &since).await;
