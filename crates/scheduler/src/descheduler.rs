@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::pass;
-use crate::triggers::DEFAULT_SCHEDULER;
 
 const COMPONENT: &str = "karmada-descheduler";
 
@@ -142,8 +141,7 @@ fn concerned(bindings: &Informer) -> Vec<(Arc<Object>, Binding)> {
         let binding = Binding::decode(&object).ok()?;
         Some((object, binding))
     });
-    let may =
-        |binding: &Binding| descheduling::concerns(binding) && descheduling::is_settled(binding, DEFAULT_SCHEDULER);
+    let may = |binding: &Binding| descheduling::concerns(binding) && descheduling::is_settled(binding);
     decoded.filter(|(_, binding)| may(binding)).collect()
 }
 

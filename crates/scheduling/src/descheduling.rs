@@ -30,13 +30,12 @@ fn divides_by_room(placement: &Placement) -> bool {
         }
 }
 
-/// Whether now is the time: the scheduler has seen the newest spec, nothing is being evicted, and nobody asked to leave
-/// the binding alone. Upstream does not ask, and takes from results that are already being changed.
-pub fn is_settled(binding: &Binding, scheduler: &str) -> bool {
+/// Whether a binding is at rest: its scheduler has observed the newest spec, no eviction is in flight and scheduling is not
+/// suspended. Which scheduler places it does not matter. Upstream checks none of this, and takes from results that are
+/// already being changed.
+pub fn is_settled(binding: &Binding) -> bool {
     let suspended = binding.spec.suspension.as_ref().and_then(|it| it.scheduling) == Some(true);
-    let name = Some(binding.spec.scheduler_name.as_str()).filter(|name| !name.is_empty());
     !suspended
-        && name.is_none_or(|name| name == scheduler)
         && binding.spec.graceful_eviction_tasks.is_empty()
         && binding.status.scheduler_observed_generation == binding.metadata.generation
 }
