@@ -10,7 +10,7 @@ use karmada_api::constants::events;
 use karmada_api::scope::{Binding, Scope};
 use scheduling::outcome::{self, WriteError};
 use scheduling::record::Record;
-use scheduling::{Class, Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
+use scheduling::{Decision, Estimates, Gates, Problem, ScheduleError, ScheduleType, Snapshot};
 use serde_json::Value;
 
 use crate::assumptions::{OnTheWay, Others};
@@ -361,14 +361,13 @@ fn write_error(error: &client::Error) -> WriteError {
     WriteError { message: error.to_string(), quota_exceeded }
 }
 
-/// Only writes that failed are simply repeated. A decision comes out the same until what it was made from changes, so
-/// that a binding without a place waits for that; those that look for room also look again after a while.
+/// Only writes that failed are simply repeated. A decision comes out the same until its inputs change, so a binding without
+/// a place waits for such a change, and is decided again after five minutes in case one was missed.
 fn next(error: Option<&ScheduleError>, refused: bool) -> (Outcome, Option<Lack>) {
     match error {
         _ if refused => (Outcome::Retry, None),
         None => (Outcome::Done, None),
         Some(error) if error.waits_for_capacity() => (Outcome::Unschedulable, Some(Lack::Room)),
-        Some(error) if error.class() == Class::NoFit => (Outcome::Parked, Some(Lack::Clusters)),
         Some(_) => (Outcome::Unschedulable, Some(Lack::Clusters)),
     }
 }

@@ -1,7 +1,7 @@
 //! The order in which bindings are scheduled, as a state machine that is told the time; [`waiting`] makes it wait.
 //!
-//! A key is in one place: active (ready), backing off after a failure, parked (nothing to do until something changes),
-//! or being processed. Higher priority goes first, then who has waited longest. The places, the 1 s to 10 s of back-off
+//! A key is in one place: active (ready), backing off after a failure, waiting (until something changes, five minutes at
+//! most), or being processed. Higher priority goes first, then who has waited longest. The places, the 1 s to 10 s of back-off
 //! and the five minutes are upstream's scheduling queue; unlike there a changed priority counts at once, back-off
 //! starts at the failure, and what a pass has already dealt with does not bring its key back.
 //!
@@ -28,8 +28,6 @@ pub enum Outcome {
     Retry,
     /// Wait for a wake-up, or five minutes.
     Unschedulable,
-    /// Wait for a wake-up.
-    Parked,
 }
 
 /// A key handed out for processing.
@@ -65,7 +63,7 @@ pub enum Standing {
     },
     /// It is tried again when something changes, at the latest at this time.
     Waiting {
-        until: Option<Moment>,
+        until: Moment,
     },
 }
 
@@ -92,7 +90,7 @@ struct Item {
 enum Place {
     Active { arrival: u64, since: Moment },
     Backoff { until: Moment },
-    Parked { until: Option<Moment>, backoff: Moment },
+    Waiting { until: Moment, backoff: Moment },
     Processing { again: Option<Again>, woken: bool, gone: bool },
 }
 
@@ -146,11 +144,9 @@ impl<K: Ord + Clone> Queue<K> {
         let Some(item) = self.items.get_mut(key) else { return };
         match &mut item.place {
             Place::Processing { woken, .. } => *woken = true,
-            Place::Parked { until, backoff } => {
+            Place::Waiting { until, backoff } => {
                 let (until, backoff, priority, attempts) = (*until, *backoff, item.priority, item.attempts);
-                if let Some(until) = until {
-                    self.due.remove(&(until, key.clone()));
-                }
+                self.due.remove(&(until, key.clone()));
                 if backoff <= now {
                     self.activate(key.clone(), priority, attempts, now);
                 } else {
@@ -189,7 +185,7 @@ impl<K: Ord + Clone> Queue<K> {
         }
         let backoff = now + self.pacing.pause(item.attempts);
         let outcome = match outcome {
-            Outcome::Unschedulable | Outcome::Parked if woken => Outcome::Retry,
+            Outcome::Unschedulable if woken => Outcome::Retry,
             other => other,
         };
         let (place, due) = match outcome {
@@ -199,16 +195,15 @@ impl<K: Ord + Clone> Queue<K> {
             }
             Outcome::Retry => {
                 let until = now + self.pacing.retry(item.attempts, now);
-                (Place::Backoff { until }, Some(until))
+                (Place::Backoff { until }, until)
             }
             Outcome::Unschedulable => {
-                let until = Some(now + UNSCHEDULABLE);
-                (Place::Parked { until, backoff }, until)
+                let until = now + UNSCHEDULABLE;
+                (Place::Waiting { until, backoff }, until)
             }
-            Outcome::Parked => (Place::Parked { until: None, backoff }, None),
         };
         item.place = place;
-        self.due.extend(due.map(|at| (at, key.clone())));
+        self.due.insert((due, key.clone()));
     }
 
     /// The binding is gone. A pass that is running ends as it will, and does not bring the key back.
@@ -233,7 +228,7 @@ impl<K: Ord + Clone> Queue<K> {
             Some(Place::Active { .. }) => Standing::Active,
             Some(Place::Processing { .. }) => Standing::Processing,
             Some(Place::Backoff { until }) => Standing::Backoff { until: *until },
-            Some(Place::Parked { until, .. }) => Standing::Waiting { until: *until },
+            Some(Place::Waiting { until, .. }) => Standing::Waiting { until: *until },
         }
     }
 
@@ -243,7 +238,7 @@ impl<K: Ord + Clone> Queue<K> {
             match item.place {
                 Place::Active { .. } => {}
                 Place::Backoff { .. } => depths.backoff += 1,
-                Place::Parked { .. } => depths.unschedulable += 1,
+                Place::Waiting { .. } => depths.unschedulable += 1,
                 Place::Processing { .. } => depths.processing += 1,
             }
         }
@@ -281,10 +276,10 @@ impl<K: Ord + Clone> Queue<K> {
             Place::Active { arrival, .. } => {
                 self.active.remove(&(Reverse(item.priority), arrival, key.clone()));
             }
-            Place::Backoff { until } | Place::Parked { until: Some(until), .. } => {
+            Place::Backoff { until } | Place::Waiting { until, .. } => {
                 self.due.remove(&(until, key.clone()));
             }
-            Place::Parked { until: None, .. } | Place::Processing { .. } => {}
+            Place::Processing { .. } => {}
         }
     }
 }
@@ -312,7 +307,6 @@ mod tests {
                     "done" => Outcome::Done,
                     "retry" => Outcome::Retry,
                     "unschedulable" => Outcome::Unschedulable,
-                    "parked" => Outcome::Parked,
                     other => panic!("{other}"),
                 };
                 queue.done(&words[1].into(), outcome, u64::try_from(number(2)).expect("a version"), now);
@@ -390,18 +384,22 @@ mod tests {
             "0: push a 0, pop, unschedulable a 0\n299999: pop\n300000: pop",
             "a#1 - a#2",
         );
-        check("parked does not", "0: push a 0, pop, parked a 0\n86400000: pop\n86400001: push a 0 2, pop", "a#1 - a#1");
+        check(
+            "something that happens to the key ends the wait",
+            "0: push a 0, pop, unschedulable a 0\n10: push a 0 2, pop\n300000: pop",
+            "a#1 a#1 -",
+        );
     }
 
     #[test]
     fn waking() {
         check(
             "a wake-up within the pause waits for its end",
-            "0: push a 0, pop, parked a 0\n10: wake a, pop\n1000: pop",
+            "0: push a 0, pop, unschedulable a 0\n10: wake a, pop\n1000: pop",
             "a#1 - a#2",
         );
         check("one after it counts at once", "0: push a 0, pop, unschedulable a 0\n5000: wake a, pop", "a#1 a#2");
-        check("one during the pass too", "0: push a 0, pop, wake a, parked a 0, pop\n1000: pop", "a#1 - a#2");
+        check("one during the pass too", "0: push a 0, pop, wake a, unschedulable a 0, pop\n1000: pop", "a#1 - a#2");
         check(
             "who did not fail sleeps on",
             "0: wake a, pop, push a 0, pop, wake a, done a 0, pop\n5000: pop",
@@ -424,7 +422,7 @@ mod tests {
         assert_eq!(queue.depths(), Depths { active: 1, backoff: 1, unschedulable: 1, processing: 1 });
         assert_eq!(queue.next_due(), Some(Duration::from_secs(1)));
         let standings = ["a", "b", "c", "d", "e"].map(|key| queue.standing(&key));
-        let waiting = Standing::Waiting { until: Some(Duration::from_secs(300)) };
+        let waiting = Standing::Waiting { until: Duration::from_secs(300) };
         let backoff = Standing::Backoff { until: Duration::from_secs(1) };
         assert_eq!(standings, [backoff, waiting, Standing::Processing, Standing::Active, Standing::Settled]);
     }

@@ -56,7 +56,7 @@ impl<K: Ord + Clone> WaitingQueue<K> {
         let left = |until: Moment| until.saturating_sub(now);
         match self.state.lock().standing(key) {
             Standing::Backoff { until } => Standing::Backoff { until: left(until) },
-            Standing::Waiting { until } => Standing::Waiting { until: until.map(left) },
+            Standing::Waiting { until } => Standing::Waiting { until: left(until) },
             other => other,
         }
     }

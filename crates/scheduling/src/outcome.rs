@@ -60,7 +60,7 @@ pub fn outcome(error: Option<&ScheduleError>) -> Outcome {
     let message = error.to_string();
     match error.class() {
         Class::Unschedulable => Outcome::failure(reasons::UNSCHEDULABLE, message, Queue::Unschedulable),
-        Class::NoFit => Outcome::failure(reasons::NO_CLUSTER_FIT, message, Queue::Forget),
+        Class::NoFit => Outcome::failure(reasons::NO_CLUSTER_FIT, message, Queue::Unschedulable),
         Class::Other => Outcome::failure(reasons::SCHEDULER_ERROR, message, Queue::Backoff),
     }
 }

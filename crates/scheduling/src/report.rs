@@ -4,7 +4,6 @@ use karmada_api::scope::Binding;
 use serde_json::{Value, json};
 
 use crate::decide::{Decision, demand};
-use crate::error::Class;
 use crate::estimate::{Demand, UNLIMITED};
 use crate::explain::{Numbers, Verdict, explain};
 use crate::needed::{ScheduleType, needed};
@@ -83,7 +82,6 @@ impl Report {
             Some(error) if error.waits_for_capacity() => {
                 "again when a cluster has more room, after 5 minutes in any case"
             }
-            Some(error) if error.class() == Class::NoFit => "again when a cluster changes that may fit",
             Some(_) => "again when a cluster changes, after 5 minutes in any case",
         }
     }

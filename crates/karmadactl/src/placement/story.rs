@@ -187,7 +187,6 @@ fn scheduled(binding: &Binding, scheduling: &Scheduling) -> String {
 fn retry(scheduling: &Scheduling) -> Option<&'static str> {
     let Scheduling::Failed { reason, .. } = scheduling else { return None };
     Some(match reason.as_str() {
-        reasons::NO_CLUSTER_FIT => "when a cluster changes that may fit",
         reasons::UNSCHEDULABLE => "when a cluster has more room, at the latest after 5 minutes",
         _ => "when a cluster changes, at the latest after 5 minutes",
     })

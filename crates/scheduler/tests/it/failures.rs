@@ -34,6 +34,27 @@ async fn without_clusters_it_waits_for_one_that_joins() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_place_it_is_decided_again_after_five_minutes() {
+    let plane = Plane::start().await;
+    let web = key("web");
+    plane.bind(&web, json!({})).await;
+    plane.settle().await;
+    let left = || match plane.scheduler.explain(&web).expect("it exists").standing {
+        Standing::Waiting { until } => until,
+        other => panic!("{other:?}"),
+    };
+    let first = left();
+    assert!(first <= Duration::from_secs(300), "{first:?}");
+    let before = plane.requests();
+    tokio::time::sleep(first - Duration::from_secs(1)).await;
+    assert!(left() <= Duration::from_secs(1), "{:?}", left());
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(left() > Duration::from_secs(290), "a pass ended in between: {:?}", left());
+    assert_eq!(plane.requests(), before, "the same decision writes nothing");
+    plane.shutdown();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_cluster_newly_serves_wakes_only_who_waits_for_it() {
     let plane = Plane::start().await;
     plane.join("m1", json!({"status": {"apiEnablements": [enablement("v1", "ConfigMap")]}})).await;
@@ -175,7 +196,7 @@ async fn explanations_say_what_would_have_to_change() {
                cluster(s) had untolerated taint {k=v:NoSchedule}.";
     plane.expect(&web, why).await;
     let explanation = plane.scheduler.explain(&web).expect("it exists");
-    assert_eq!(explanation.standing, Standing::Waiting { until: None });
+    assert!(matches!(explanation.standing, Standing::Waiting { .. }), "{:?}", explanation.standing);
     let findings = explanation.findings.expect("it is ours");
     let rejected =
         findings.clusters.iter().map(|it| it.rejected_by.as_ref().map(|by| (it.cluster.as_str(), by.plugin)));

@@ -135,6 +135,6 @@ fn what_is_missing_is_said() {
     }
     let settled = "Then:      nothing more, until something changes";
     assert_eq!(told(json!({})), (settled.to_owned(), Value::Null));
-    let nowhere = "Then:      again when a cluster changes that may fit";
+    let nowhere = "Then:      again when a cluster changes, after 5 minutes in any case";
     assert_eq!(told(json!({"clusterAffinity": {"clusterNames": ["m9"]}})), (nowhere.to_owned(), Value::Null));
 }

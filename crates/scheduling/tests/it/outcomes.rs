@@ -18,7 +18,7 @@ fn table() {
     let write = |message: &str, quota_exceeded: bool| WriteError { message: message.to_owned(), quota_exceeded };
     for (error, refused, expected) in [
         (None, vec![], format!("True Success Forget: {SUCCESS}")),
-        (Some(&no_fit), vec![], "False NoClusterFit Forget: 0/2 clusters are available: 2 x.".to_owned()),
+        (Some(&no_fit), vec![], "False NoClusterFit Unschedulable: 0/2 clusters are available: 2 x.".to_owned()),
         (
             Some(&shortage),
             vec![],
