@@ -1,15 +1,18 @@
 //! Admission: what may still be said about a write after authorization. In-process plugins run in the order of their
 //! registration, first all mutations, then, on the final object, all validations.
 
+use std::sync::Arc;
+
 use apimachinery::meta::Time;
 use apimachinery::resource::ResourceInfo;
-use apimachinery::{ObjectKey, Status};
+use apimachinery::{Object, ObjectKey, Status};
 use futures::future::BoxFuture;
 use serde_json::Value;
 use transport::Identity;
 
 use crate::authz::{Attributes, ResourceAttributes};
 use crate::cache::Event;
+use crate::keys;
 use crate::server::Shared;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +66,39 @@ impl AdmissionRequest<'_> {
     }
 }
 
+/// One object's change, right before it is committed. Both states are in the stored version, which need not be the version
+/// of the request.
+pub struct Change<'a> {
+    pub(crate) server: &'a Shared,
+    pub info: &'a ResourceInfo,
+    pub key: &'a ObjectKey,
+    /// `None` on create.
+    pub old: Option<&'a Object>,
+    /// `None` if the object is removed.
+    pub new: Option<&'a Object>,
+}
+
+impl Change<'_> {
+    /// The stored objects of another resource in a namespace.
+    ///
+    /// # Errors
+    /// If one of them cannot be read.
+    pub fn others(&self, group: &str, plural: &str, namespace: &str) -> Result<Vec<Arc<Object>>, Status> {
+        let place = keys::group_resource(group, plural);
+        let (objects, ..) = self.server.cache.resource(&place).list(Some(namespace), None, 0, |_| true)?;
+        Ok(objects)
+    }
+}
+
+/// A new state of another object, committed in the transaction of a [`Change`] or not at all.
+pub struct JointWrite {
+    pub group: &'static str,
+    pub plural: &'static str,
+    /// The state that the new one was computed from. The transaction fails if it is no longer the newest.
+    pub based_on: Arc<Object>,
+    pub object: Value,
+}
+
 pub trait Admission: Send + Sync + 'static {
     /// Whether it has anything to say about this resource; it is not asked about others.
     fn concerns(&self, _group: &str, _plural: &str) -> bool {
@@ -100,6 +136,17 @@ pub trait Admission: Send + Sync + 'static {
     /// Texts for `Warning` headers about an object that was validated.
     fn warnings(&self, _request: &AdmissionRequest<'_>) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether it changes other objects together with objects of this resource, see [`Self::joint_writes`].
+    fn has_joint_writes(&self, _group: &str, _plural: &str) -> bool {
+        false
+    }
+
+    /// The writes that are committed together with a change. Called again if one of those objects has changed meanwhile, and
+    /// for dry runs. May refuse the change.
+    fn joint_writes(&self, _change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
+        Ok(Vec::new())
     }
 
     /// What it validated was not stored after all: another plugin refused, or somebody else was first. Takes back what

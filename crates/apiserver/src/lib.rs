@@ -41,6 +41,6 @@ mod splice;
 pub mod tokens;
 pub mod version;
 
-pub use admission::{Admission, AdmissionRequest, Operation};
+pub use admission::{Admission, AdmissionRequest, Change, JointWrite, Operation};
 pub use request::RequestInfo;
 pub use server::{ApiServer, Authorization, Route, ServerConfig, Shared, StartError};

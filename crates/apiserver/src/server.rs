@@ -378,6 +378,10 @@ impl Shared {
         Ok(())
     }
 
+    pub(crate) fn admission(&self) -> &[Arc<dyn Admission>] {
+        &self.admission
+    }
+
     /// Those that have something to say about the resource.
     fn plugins<'s>(&'s self, request: &AdmissionRequest<'s>) -> impl Iterator<Item = &'s Arc<dyn Admission>> + use<'s> {
         let named = &request.info.resource;

@@ -7,7 +7,7 @@ use apimachinery::status::StatusDetails;
 use apimachinery::{Object, ObjectKey, Status, StatusReason, names, strict};
 use http::StatusCode;
 use serde_json::{Value, json};
-use storage::{Guard, Op, Txn, TxnOutcome};
+use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Payload, Response};
 
 use super::Call;
@@ -137,6 +137,7 @@ impl Call<'_> {
             if self.cache().get(&key)?.is_some() {
                 return Err(self.exists(&key));
             }
+            self.check_joint(&key, None, &encoded)?;
             let object = Object::parse(encoded).map_err(errors::document)?;
             return Ok((self.served(object.shared())?, warnings));
         }
@@ -175,8 +176,8 @@ impl Call<'_> {
         for _ in 0..NAMESPACE_TRIES {
             let mut guards = vec![Guard::Absent(place.clone())];
             guards.extend(namespaces::open(self.server, &self.resource.info, key).await?);
-            let ops = vec![Op::Put { key: place.clone(), value: encoded.clone(), lease }];
-            match self.server.cache.store().txn(Txn { guards, ops }).await.map_err(errors::store)? {
+            let op = Op::Put { key: place.clone(), value: encoded.clone(), lease };
+            match self.commit(key, guards, op, None).await? {
                 TxnOutcome::Committed { revision } => {
                     return keys::with_revision(encoded, revision).map_err(errors::document);
                 }

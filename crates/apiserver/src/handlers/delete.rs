@@ -7,7 +7,7 @@ use apimachinery::{Object, ObjectKey, Status};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use http::StatusCode;
 use serde_json::{Value, json};
-use storage::{Guard, Op, Txn, TxnOutcome};
+use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
@@ -140,8 +140,8 @@ impl Call<'_> {
         let revision = if options.is_dry_run() {
             stored.revision()
         } else {
-            let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
-            match self.server.cache.store().txn(txn).await.map_err(errors::store)? {
+            let guards = vec![Guard::ModRevision(place, stored.revision())];
+            match self.commit(key, guards, op, Some(stored)).await? {
                 TxnOutcome::Committed { revision } => revision,
                 TxnOutcome::Failed { current, .. } => return Ok(Err(raced(current)?)),
             }

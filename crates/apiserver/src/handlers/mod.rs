@@ -5,6 +5,7 @@ mod create;
 mod delete;
 mod elements;
 mod frames;
+mod joint;
 mod metadata;
 mod options;
 mod ownership;

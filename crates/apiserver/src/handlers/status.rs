@@ -41,7 +41,11 @@ impl Call<'_> {
         is_finished: bool,
         is_version_named: bool,
     ) -> Result<Option<Arc<Object>>, Status> {
-        match self.replace(key, stored, encoded, is_finished).await? {
+        let outcome = match is_finished {
+            true => self.replace(key, stored, encoded, true).await?,
+            false => self.replace_around_spec(key, stored, encoded).await?,
+        };
+        match outcome {
             TxnOutcome::Committed { revision } => {
                 let object = keys::with_revision(encoded, revision).map_err(errors::document)?;
                 Ok(Some(object.shared()))

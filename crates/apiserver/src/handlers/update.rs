@@ -7,7 +7,7 @@ use apimachinery::{Object, ObjectKey, Status, names};
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
-use storage::{Guard, Op, Txn, TxnOutcome};
+use storage::{Guard, Op, TxnOutcome};
 use transport::{Body, Response};
 
 use super::Call;
@@ -248,18 +248,25 @@ impl Call<'_> {
         strategy.to_stored(&mut new)?;
         let encoded = keys::encode_with(&new, &owners).map_err(Status::internal)?;
         if dry_run {
+            self.check_joint(key, Some(stored), &encoded)?;
             let object = keys::with_revision(&encoded, stored.revision()).map_err(errors::document)?;
             return Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }));
         }
-        match self.replace(key, stored, &encoded, self.is_finished(&new)).await? {
+        let outcome = self.replace(key, stored, &encoded, self.is_finished(&new)).await;
+        // Whether a store that fails has stored it is not known.
+        let is_refused = match &outcome {
+            Ok(outcome) => matches!(outcome, TxnOutcome::Failed { .. }),
+            Err(status) => status.code < 500,
+        };
+        if is_refused {
+            self.server.undo(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await;
+        }
+        match outcome? {
             TxnOutcome::Committed { revision } => {
                 let object = keys::with_revision(&encoded, revision).map_err(errors::document)?;
                 Ok(Written::Done(Changed { object: self.served(object.shared())?, warnings }))
             }
-            TxnOutcome::Failed { current, .. } => {
-                self.server.undo(&self.admission(operation, key, Some(old), Some(&mut new), dry_run)).await;
-                Ok(Written::Raced(raced(current)?))
-            }
+            TxnOutcome::Failed { current, .. } => Ok(Written::Raced(raced(current)?)),
         }
     }
 
@@ -272,14 +279,35 @@ impl Call<'_> {
         encoded: &Bytes,
         is_finished: bool,
     ) -> Result<TxnOutcome, Status> {
+        let (guard, op) = self.replacement(key, stored, encoded, is_finished).await?;
+        self.commit(key, vec![guard], op, Some(stored)).await
+    }
+
+    /// [`Self::replace`] for a change of the status or the metadata only, which no joint write depends on.
+    pub(super) async fn replace_around_spec(
+        &self,
+        key: &ObjectKey,
+        stored: &Object,
+        encoded: &Bytes,
+    ) -> Result<TxnOutcome, Status> {
+        let (guard, op) = self.replacement(key, stored, encoded, false).await?;
+        self.transact(vec![guard], vec![op]).await
+    }
+
+    async fn replacement(
+        &self,
+        key: &ObjectKey,
+        stored: &Object,
+        encoded: &Bytes,
+        is_finished: bool,
+    ) -> Result<(Guard, Op), Status> {
         let place = keys::object_key(&self.resource.info.resource, key);
         let op = if is_finished {
             Op::Delete { key: place.clone() }
         } else {
             Op::Put { key: place.clone(), value: encoded.clone(), lease: self.lease().await? }
         };
-        let txn = Txn { guards: vec![Guard::ModRevision(place, stored.revision())], ops: vec![op] };
-        self.server.cache.store().txn(txn).await.map_err(errors::store)
+        Ok((Guard::ModRevision(place, stored.revision()), op))
     }
 
     /// What is wrong with the metadata of an updated object, as often as upstream looks at it.

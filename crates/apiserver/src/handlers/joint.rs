@@ -1,0 +1,114 @@
+//! Commits a write in one transaction with the writes of other objects that plugins join to it.
+
+use apimachinery::resource::ResourceInfo;
+use apimachinery::{Object, ObjectKey, Status};
+use bytes::Bytes;
+use storage::{Guard, KeyValue, Op, Txn, TxnOutcome};
+
+use super::Call;
+use crate::admission::{Admission, Change, JointWrite};
+use crate::fairness::writers::Writing;
+use crate::server::Shared;
+use crate::{errors, keys};
+
+/// Writers of a joined object that get in between. Those of this process follow each other, so these are other processes.
+const TRIES: usize = 16;
+
+impl Shared {
+    fn joining<'s>(&'s self, info: &ResourceInfo) -> impl Iterator<Item = &'s dyn Admission> + use<'s> {
+        let named = info.resource.clone();
+        let plugins = self.admission().iter().map(|plugin| &**plugin);
+        plugins.filter(move |plugin| plugin.has_joint_writes(&named.group, &named.plural))
+    }
+
+    fn joint_writes(&self, change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
+        let mut writes = Vec::new();
+        for plugin in self.joining(change.info) {
+            writes.extend(plugin.joint_writes(change)?);
+        }
+        Ok(writes)
+    }
+}
+
+impl Call<'_> {
+    /// Commits one operation on the object `key`. If one of `guards` fails, [`TxnOutcome::Failed`] lists their keys first.
+    pub(super) async fn commit(
+        &self,
+        key: &ObjectKey,
+        guards: Vec<Guard>,
+        op: Op,
+        old: Option<&Object>,
+    ) -> Result<TxnOutcome, Status> {
+        if self.server.joining(&self.resource.info).next().is_none() {
+            return self.transact(guards, vec![op]).await;
+        }
+        let new = match &op {
+            Op::Put { value, .. } => Some(parsed(value)?),
+            Op::Delete { .. } => None,
+        };
+        let change = Change { server: self.server, info: &self.resource.info, key, old, new: new.as_ref() };
+        let mut joint = self.server.joint_writes(&change)?;
+        if joint.is_empty() {
+            return self.transact(guards, vec![op]).await;
+        }
+        let _turns = self.follow_joint_writers(&joint).await;
+        for _ in 0..TRIES {
+            self.server.cache.catch_up().await?;
+            joint = self.server.joint_writes(&change)?;
+            let (mut all_guards, mut ops) = (guards.clone(), vec![op.clone()]);
+            for write in &joint {
+                let place = keys::group_resource(write.group, write.plural);
+                let place = keys::place_key(&place, &write.based_on.key());
+                all_guards.push(Guard::ModRevision(place.clone(), write.based_on.revision()));
+                let value = keys::encode(&write.object).map_err(Status::internal)?;
+                ops.push(Op::Put { key: place, value, lease: None });
+            }
+            match self.transact(all_guards, ops).await? {
+                TxnOutcome::Failed { current, .. } if guards.iter().zip(&current).all(holds) => {}
+                outcome => return Ok(outcome),
+            }
+        }
+        let named = &self.resource.info.resource;
+        let others: Vec<String> = joint.iter().map(|it| format!("{} {}", it.plural, it.based_on.key())).collect();
+        let why = format!("{} changed during each of {TRIES} attempts; try again", others.join(", "));
+        Err(Status::conflict(&named.group, &named.plural, &key.name, &why))
+    }
+
+    /// Whether plugins would let a dry run be committed.
+    pub(super) fn check_joint(&self, key: &ObjectKey, old: Option<&Object>, new: &Bytes) -> Result<(), Status> {
+        if self.server.joining(&self.resource.info).next().is_none() {
+            return Ok(());
+        }
+        let new = parsed(new)?;
+        let change = Change { server: self.server, info: &self.resource.info, key, old, new: Some(&new) };
+        self.server.joint_writes(&change).map(drop)
+    }
+
+    pub(super) async fn transact(&self, guards: Vec<Guard>, ops: Vec<Op>) -> Result<TxnOutcome, Status> {
+        self.server.cache.store().txn(Txn { guards, ops }).await.map_err(errors::store)
+    }
+
+    /// Waits for the other writers of joined objects, in the order of their keys, so that two writes never wait for each
+    /// other.
+    async fn follow_joint_writers(&self, joint: &[JointWrite]) -> Vec<Writing<'_>> {
+        let mut places: Vec<_> = joint.iter().map(|it| (it.group, it.plural, it.based_on.key())).collect();
+        places.sort();
+        places.dedup();
+        let mut turns = Vec::with_capacity(places.len());
+        for (group, plural, key) in &places {
+            turns.push(self.server.writers.follow((group, plural), key, &self.user.user).await);
+        }
+        turns
+    }
+}
+
+fn parsed(stored: &Bytes) -> Result<Object, Status> {
+    Object::parse(stored.clone()).map_err(errors::document)
+}
+
+fn holds((guard, current): (&Guard, &Option<KeyValue>)) -> bool {
+    match guard {
+        Guard::Absent(_) => current.is_none(),
+        Guard::ModRevision(_, revision) => current.as_ref().is_some_and(|it| it.mod_revision == *revision),
+    }
+}
