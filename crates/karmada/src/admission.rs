@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use apiextensions::defaulting;
 use apimachinery::Status;
-use apiserver::{Admission, AdmissionRequest, Operation};
+use apiserver::{Admission, AdmissionRequest, Change, JointWrite, Operation};
 use futures::future::BoxFuture;
 use karmada_api::admission::secrets::{self, SecretUse};
 use karmada_api::admission::webhooks::Webhook;
@@ -13,6 +13,12 @@ use serde_json::Value;
 
 use crate::rights;
 use crate::rules::{Asked, Rules};
+
+/// Group and plural.
+const BINDINGS: (&str, &str) = ("work.karmada.io", "resourcebindings");
+const QUOTAS: (&str, &str) = ("policy.karmada.io", "federatedresourcequotas");
+/// The webhook whose refusals clients know.
+const BINDING_WEBHOOK: &str = "resourcebinding.karmada.io";
 
 pub struct KarmadaAdmission(pub Arc<Rules>);
 
@@ -93,7 +99,32 @@ impl Admission for KarmadaAdmission {
             let Some((asked, webhook)) = asked(false, request) else { return Ok(()) };
             let gone = Value::Null;
             let object = request.object.as_deref().or(request.old).unwrap_or(&gone);
-            self.0.validate(asked, object).await.map(drop).map_err(|it| it.denied().to_status(webhook.name))
+            self.0.validate(asked, object).await.map_err(|it| it.denied().to_status(webhook.name))
         })
+    }
+
+    fn has_joint_writes(&self, group: &str, plural: &str) -> bool {
+        self.0.options.quota_enforcement && (group, plural) == BINDINGS
+    }
+
+    /// The quotas of a namespace change in the transaction of the binding: their `overallUsed` is the sum over the stored
+    /// bindings at every revision, and of two bindings in flight only one gets the last share.
+    fn joint_writes(&self, change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
+        let Some(namespace) = change.key.namespace() else { return Ok(Vec::new()) };
+        let quotas = match change.others(QUOTAS.0, QUOTAS.1, namespace) {
+            Ok(quotas) if quotas.is_empty() => return Ok(Vec::new()),
+            Ok(quotas) => quotas,
+            // What is removed needs no quota. The next count of a quota that can be read again corrects it.
+            Err(status) if change.new.is_none() => {
+                tracing::warn!(binding = %change.key, err = status.message, "A removed binding is not given back to its quotas");
+                return Ok(Vec::new());
+            }
+            Err(status) => return Err(status),
+        };
+        let bindings = || change.others(BINDINGS.0, BINDINGS.1, namespace);
+        let changed = Rules::joint_quotas(quotas, change.old, change.new, bindings);
+        let changed = changed.map_err(|denied| denied.to_status(BINDING_WEBHOOK))?;
+        let write = |(based_on, object)| JointWrite { group: QUOTAS.0, plural: QUOTAS.1, based_on, object };
+        Ok(changed.into_iter().map(write).collect())
     }
 }

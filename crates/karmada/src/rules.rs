@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object};
+use apimachinery::{ApiResource, Object, Status};
 use client::{Client, ListOptions, WriteOptions};
 use karmada_api::ApiType;
 use karmada_api::admission::quota_usage::{self, Charge};
@@ -12,7 +12,7 @@ use karmada_api::admission::secrets::{self, SecretUse};
 use karmada_api::admission::{self, Denied, Options, Request};
 use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
 use karmada_api::policy::v1alpha1::FederatedResourceQuota;
-use serde_json::Value;
+use serde_json::{Value, json};
 use world::World;
 
 use crate::rights;
@@ -99,8 +99,8 @@ impl Rules {
         Ok(admission::mutate(&self.request(asked, &uuid, &[]), object)?)
     }
 
-    /// On delete `object` is the stored one. Answers with what is to be said of it, which is nothing for most kinds.
-    pub async fn validate(&self, asked: Asked<'_>, object: &Value) -> Result<String, Refusal> {
+    /// On delete `object` is the stored one.
+    pub async fn validate(&self, asked: Asked<'_>, object: &Value) -> Result<(), Refusal> {
         asked.check_version()?;
         let writes = asked.operation != admission::Operation::Delete;
         let customizations = match (asked.group, asked.kind) {
@@ -110,7 +110,14 @@ impl Rules {
             _ => Vec::new(),
         };
         let request = self.request(asked, "", &customizations);
-        admission::validate(&request, object)?;
+        Ok(admission::validate(&request, object)?)
+    }
+
+    /// Charges the quotas of the namespace for a binding that is about to be stored elsewhere. Returns the message for the
+    /// audit log, which is empty for other kinds. Our own API server uses [`Self::joint_quotas`] instead.
+    pub async fn charge_quotas(&self, asked: Asked<'_>, object: &Value) -> Result<String, Refusal> {
+        let writes = asked.operation != admission::Operation::Delete;
+        let request = self.request(asked, "", &[]);
         let binding = (asked.group, asked.kind) == ("work.karmada.io", "ResourceBinding") && writes;
         if !binding || !self.options.quota_enforcement {
             return Ok(String::new());
@@ -119,6 +126,31 @@ impl Rules {
             Some(why) => Ok(why.to_owned()),
             None => self.charge(&request, object, asked.dry_run).await,
         }
+    }
+
+    /// The quotas of a namespace after a binding in it changed, each with the state it was computed from. `quotas` and
+    /// `bindings` are the stored objects; the latter are read for a quota that has not been counted yet.
+    pub fn joint_quotas(
+        quotas: Vec<Arc<Object>>,
+        old: Option<&Object>,
+        new: Option<&Object>,
+        bindings: impl Fn() -> Result<Vec<Arc<Object>>, Status>,
+    ) -> Result<Vec<(Arc<Object>, Value)>, Denied> {
+        let outline = |object: &Object| outline(object).map_err(Denied::Failed);
+        let (old, new) = (old.map(outline).transpose()?, new.map(outline).transpose()?);
+        let all = || {
+            let bindings = bindings().map_err(|status| Denied::Failed(status.message))?;
+            let bindings = bindings.iter().map(|it| outline(it)).collect::<Result<Vec<_>, _>>()?;
+            Ok(quota_usage::total(&bindings))
+        };
+        let mut changed = Vec::new();
+        for quota in quotas {
+            let tree = quota.to_value().map_err(|error| unreadable_object(&quota, &error)).map_err(Denied::Failed)?;
+            if let Some(tree) = quota_usage::balance(&tree, old.as_ref(), new.as_ref(), all)? {
+                changed.push((quota, tree));
+            }
+        }
+        Ok(changed)
     }
 
     /// The ways in which a policy copies Secrets that `user` may not read, of which it is warned. A right that cannot be
@@ -149,7 +181,8 @@ impl Rules {
         list.items.iter().map(|it| it.to_value().map_err(|error| unreadable(&resource, &error))).collect()
     }
 
-    /// Writes what a binding uses into the quotas of its namespace, all over again when somebody else wrote them.
+    /// Writes the growth of a binding into the quotas of its namespace. The resourceVersion guards each write, so that of two
+    /// bindings in flight the second one sees the charge of the first.
     async fn charge(&self, request: &Request<'_>, binding: &Value, dry_run: bool) -> Result<String, Refusal> {
         let name = binding["metadata"]["name"].as_str().unwrap_or_default();
         let failed = |what: &str, error: &client::Error| {
@@ -183,6 +216,18 @@ impl Rules {
         }
         Ok(())
     }
+}
+
+/// The name and the specification of a binding: its status may be large, and no quota depends on it.
+fn outline(binding: &Object) -> Result<Value, String> {
+    let spec = binding.member("spec").map(|spec| serde_json::from_slice::<Value>(&spec));
+    let spec = spec.transpose().map_err(|error| unreadable_object(binding, &error))?;
+    let metadata = json!({"namespace": binding.namespace(), "name": binding.name()});
+    Ok(json!({"metadata": metadata, "spec": spec}))
+}
+
+fn unreadable_object(object: &Object, error: &serde_json::Error) -> String {
+    format!("{} {} cannot be read: {error}", object.kind(), object.key())
 }
 
 /// A quota with its new usage.

@@ -1,5 +1,9 @@
-//! What a binding uses of the quotas of its namespace, and whether they allow it (feature gate
-//! FederatedQuotaEnforcement). The caller reads the quotas and writes the charges.
+//! The usage of bindings, and whether the FederatedResourceQuotas of their namespace allow it (feature gate
+//! FederatedQuotaEnforcement).
+//!
+//! Our API server writes a quota in the transaction of the binding ([`balance`]), so that `status.overallUsed` is the sum
+//! over the stored bindings at every revision. A webhook cannot: it charges growth before the binding is stored
+//! ([`charge`]), and a controller gives back what was freed or never stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +13,7 @@ use serde_json::{Map, Value};
 use super::autoscaling::{is_extended, list, quantity, text};
 use super::{Denied, Request};
 
-type Amounts = BTreeMap<String, Quantity>;
+pub type Amounts = BTreeMap<String, Quantity>;
 
 /// A quota's new `status.overallUsed`.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +21,92 @@ pub struct Charge {
     pub namespace: String,
     pub name: String,
     pub overall_used: Value,
+}
+
+/// The usage of stored bindings, by resource.
+pub fn total<'a>(bindings: impl IntoIterator<Item = &'a Value>) -> Amounts {
+    let mut sum = Amounts::new();
+    for (name, amount) in bindings.into_iter().flat_map(usage) {
+        add(&mut sum, &name, amount);
+    }
+    sum
+}
+
+/// The part of `total` that a quota limits, as its `status.overallUsed`.
+pub fn overall_used(quota: &Value, total: &Amounts) -> Value {
+    let overall = amounts(&quota["spec"]["overall"]);
+    let limited = |(name, amount): &(&String, &Quantity)| {
+        overall.contains_key(*name) && is_counted(name) && **amount > Quantity::ZERO
+    };
+    let entries = total.iter().filter(limited).map(|(name, amount)| (name.clone(), amount.to_string().into()));
+    Value::Object(entries.collect())
+}
+
+/// Whether one `status.overallUsed` names less of any resource than another.
+pub fn is_less(used: &Value, than: &Value) -> bool {
+    let used = amounts(used);
+    amounts(than).iter().any(|(name, amount)| used.get(name).copied().unwrap_or(Quantity::ZERO) < *amount)
+}
+
+/// Whether the usage of every limited resource has been counted: `status.overall` lists the limits that `overallUsed`
+/// belongs to.
+pub fn is_counted_fully(quota: &Value) -> bool {
+    let known = amounts(&quota["status"]["overall"]);
+    amounts(&quota["spec"]["overall"]).keys().all(|name| !is_counted(name) || known.contains_key(name))
+}
+
+/// A quota after a binding of its namespace changed from `old` to `new` (`None`: no binding); `None` if it stays as it is.
+/// `all` is the usage of all bindings before the change; it is read for a quota that has not been counted.
+///
+/// # Errors
+/// [`Denied::QuotaExceeded`] if the binding uses more of a resource than before, and more than is left;
+/// [`Denied::Failed`] for a binding that would use less than nothing; the error of `all`.
+pub fn balance(
+    quota: &Value,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    all: impl FnOnce() -> Result<Amounts, Denied>,
+) -> Result<Option<Value>, Denied> {
+    if let Some(why) = new.and_then(negative) {
+        return Err(Denied::Failed(why));
+    }
+    let overall = amounts(&quota["spec"]["overall"]);
+    let mut delta = new.map(usage).unwrap_or_default();
+    for (name, amount) in old.map(usage).unwrap_or_default() {
+        add(&mut delta, &name, Quantity::ZERO - amount);
+    }
+    delta.retain(|name, amount| !amount.is_zero() && overall.contains_key(name));
+    if delta.is_empty() {
+        return Ok(None);
+    }
+    let is_counted_fully = is_counted_fully(quota);
+    let mut used = if is_counted_fully { amounts(&quota["status"]["overallUsed"]) } else { all()? };
+    for (name, amount) in &delta {
+        add(&mut used, name, *amount);
+    }
+    check(quota, &overall, &delta, &used)?;
+    let mut quota = quota.clone();
+    quota["status"]["overallUsed"] = overall_used(&quota, &used);
+    if !is_counted_fully {
+        quota["status"]["overall"] = quota["spec"]["overall"].clone();
+    }
+    Ok(Some(quota))
+}
+
+/// The first resource of which more is used than before, and more than the limit.
+fn check(quota: &Value, overall: &Amounts, delta: &Amounts, used: &Amounts) -> Result<(), Denied> {
+    let (namespace, name) = (text(&quota["metadata"], "namespace"), text(&quota["metadata"], "name"));
+    for (resource, _) in delta.iter().filter(|(name, amount)| **amount > Quantity::ZERO && is_counted(name)) {
+        if let (Some(sum), Some(limit)) = (used.get(resource), overall.get(resource))
+            && sum > limit
+        {
+            return Err(Denied::QuotaExceeded(format!(
+                "FederatedResourceQuota({namespace}/{name}) exceeded for resource {resource}: requested sum {sum}, \
+                 limit {limit}."
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Why no quota has to be read for a request, in upstream's words; `None` if it changes what the binding uses.
@@ -70,14 +160,15 @@ pub fn allowed(namespace: &str, name: &str, charges: &[Charge]) -> String {
     parts.join(" ")
 }
 
-/// What the quotas of the namespace, in their order, are charged for the new state of a binding; or the first limit
-/// that would be exceeded. A resource of which the binding takes no more than before never makes it fail.
+/// The charges for the growth of a binding, one for each quota of the namespace that limits it, in their order; or the first
+/// limit that would be exceeded. What the binding frees is given back once its new state is stored, by the controller.
 pub fn charge(request: &Request<'_>, binding: &Value, quotas: &[Value]) -> Result<Vec<Charge>, Denied> {
-    let delta = delta(request.old, binding);
+    let growth: Amounts =
+        delta(request.old, binding).into_iter().filter(|(_, amount)| *amount > Quantity::ZERO).collect();
     let mut charges = Vec::new();
     for quota in quotas {
         let overall = amounts(&quota["spec"]["overall"]);
-        let relevant: Amounts = delta
+        let relevant: Amounts = growth
             .iter()
             .filter(|(name, _)| overall.contains_key(*name))
             .map(|(name, it)| (name.clone(), *it))
@@ -89,24 +180,11 @@ pub fn charge(request: &Request<'_>, binding: &Value, quotas: &[Value]) -> Resul
         for (name, amount) in &relevant {
             add(&mut used, name, *amount);
         }
-        used.retain(|name, amount| is_counted(name) && *amount > Quantity::ZERO);
-        let (namespace, name) = (text(&quota["metadata"], "namespace"), text(&quota["metadata"], "name"));
-        let growing = relevant.iter().filter(|(_, amount)| **amount > Quantity::ZERO);
-        for (resource, _) in growing {
-            if let (Some(sum), Some(limit)) = (used.get(resource), overall.get(resource))
-                && sum > limit
-            {
-                return Err(Denied::QuotaExceeded(format!(
-                    "FederatedResourceQuota({namespace}/{name}) exceeded for resource {resource}: requested sum {sum}, \
-                     limit {limit}."
-                )));
-            }
-        }
-        let overall_used = used.into_iter().map(|(name, amount)| (name, amount.to_string().into()));
+        check(quota, &overall, &relevant, &used)?;
         charges.push(Charge {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            overall_used: Value::Object(overall_used.collect::<Map<_, _>>()),
+            namespace: text(&quota["metadata"], "namespace").to_owned(),
+            name: text(&quota["metadata"], "name").to_owned(),
+            overall_used: overall_used(quota, &used),
         });
     }
     Ok(charges)
@@ -175,8 +253,12 @@ fn replicas(binding: &Value) -> i64 {
     each.fold(0, i64::saturating_add)
 }
 
+/// A binding that would use less than nothing, which only a server without the gate stores, counts as one without a result.
 fn usage(binding: &Value) -> Amounts {
     let mut sum = Amounts::new();
+    if negative(binding).is_some() {
+        return sum;
+    }
     let components = list(&binding["spec"]["components"]);
     if components.is_empty() {
         let count = replicas(binding);
@@ -275,19 +357,76 @@ mod tests {
             ("too much", None, binding("1", &[3]), quota("5", "3"), Err(exceeded)),
             ("moved", Some(binding("1", &[3, 0])), binding("1", &[0, 3]), quota("1", "3"), Ok(None)),
             (
-                "fewer, while the limit is exceeded",
+                "fewer, while the limit is exceeded: given back once stored",
                 Some(binding("1", &[4])),
                 binding("1", &[3]),
                 quota("2", "4"),
-                Ok(Some("3")),
+                Ok(None),
             ),
-            ("back to nothing", Some(binding("1", &[4])), binding("1", &[0]), quota("2", "4"), Ok(Some(""))),
+            ("back to nothing", Some(binding("1", &[4])), binding("1", &[0]), quota("2", "4"), Ok(None)),
         ] {
             let request = request(old.as_ref());
             let found = charge(&request, &new, &[quota]);
             let found = found.map(|charges| charges.first().map(|it| text(&it.overall_used, "cpu").to_owned()));
             let found = found.map_err(|denied| denied.to_string());
             assert_eq!(found, expected.map(|it| it.map(str::to_owned)).map_err(str::to_owned), "{what}");
+        }
+    }
+    #[test]
+    fn balances() {
+        let counted = |limit: &str, used: &str| {
+            json!({"metadata": {"namespace": "ns", "name": "q"}, "spec": {"overall": {"cpu": limit}},
+                   "status": {"overall": {"cpu": limit}, "overallUsed": {"cpu": used}}})
+        };
+        let uncounted = |limit: &str| quota(limit, "77");
+        let exceeded = "FederatedResourceQuota(ns/q) exceeded for resource cpu: requested sum 6, limit 5.";
+        let one = |replicas: i64| Some(binding("1", &[replicas]));
+        for (what, old, new, quota, expected) in [
+            ("created", None, one(2), counted("5", "1"), Ok(Some("3"))),
+            ("created without a result", None, Some(binding("1", &[])), counted("5", "1"), Ok(None)),
+            ("the last share", None, one(2), counted("5", "3"), Ok(Some("5"))),
+            ("too much", None, one(3), counted("5", "3"), Err(exceeded)),
+            ("grown", one(1), one(3), counted("5", "3"), Ok(Some("5"))),
+            ("shrunk", one(3), one(1), counted("5", "5"), Ok(Some("3"))),
+            ("shrunk over the limit", one(9), one(8), counted("5", "9"), Ok(Some("8"))),
+            ("moved", Some(binding("1", &[3, 0])), Some(binding("1", &[0, 3])), counted("1", "3"), Ok(None)),
+            ("unscheduled", one(3), Some(binding("1", &[])), counted("5", "3"), Ok(Some(""))),
+            ("removed", one(3), None, counted("5", "5"), Ok(Some("2"))),
+            ("removed, the last one", one(3), None, counted("5", "3"), Ok(Some(""))),
+            ("never counted: all bindings are", None, one(2), uncounted("9"), Ok(Some("6"))),
+            ("never counted, too much", None, one(2), uncounted("5"), Err(exceeded)),
+            ("never counted, removed", one(3), None, uncounted("5"), Ok(Some("1"))),
+        ] {
+            let all = || Ok(total([&binding("2", &[1, 1])]));
+            let found = balance(&quota, old.as_ref(), new.as_ref(), all);
+            let used = |quota: Value| {
+                assert!(is_counted_fully(&quota), "{what}");
+                text(&quota["status"]["overallUsed"], "cpu").to_owned()
+            };
+            let found = found.map(|quota| quota.map(used)).map_err(|denied| denied.to_string());
+            assert_eq!(found, expected.map(|it| it.map(str::to_owned)).map_err(str::to_owned), "{what}");
+        }
+        let less = binding("-1", &[2]);
+        let refused = balance(&counted("5", "0"), None, Some(&less), || Ok(Amounts::new()));
+        assert!(matches!(refused, Err(Denied::Failed(_))));
+        assert_eq!(total([&less, &binding("1", &[2]), &binding("500m", &[1])])["cpu"].to_string(), "2500m");
+    }
+
+    #[test]
+    fn recounts() {
+        let quota = json!({"spec": {"overall": {"cpu": "5", "limits.cpu": "1"}}, "status": {"overall": {"cpu": "5"}}});
+        assert!(is_counted_fully(&quota));
+        assert!(!is_counted_fully(&json!({"spec": {"overall": {"cpu": "5"}}})));
+        let total = total([&binding("1", &[2])]);
+        assert_eq!(overall_used(&quota, &total), json!({"cpu": "2"}));
+        for (used, than, expected) in [
+            (json!({"cpu": "1"}), json!({"cpu": "2"}), true),
+            (json!({}), json!({"cpu": "2"}), true),
+            (json!({"cpu": "2", "memory": "1"}), json!({"cpu": "2"}), false),
+            (json!({"cpu": "2000m"}), json!({"cpu": "2"}), false),
+            (json!({"cpu": "3"}), json!({"cpu": "2", "memory": "1"}), true),
+        ] {
+            assert_eq!(is_less(&used, &than), expected, "{used} {than}");
         }
     }
 }

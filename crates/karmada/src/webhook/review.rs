@@ -100,7 +100,8 @@ async fn judge(rules: &Rules, webhook: &Webhook, request: &Value) -> Result<Verd
     if !webhook.mutating {
         // Nothing was checked against a schema here, other than where the rules run within the API server.
         admission::decodes(webhook.group, webhook.kind, object)?;
-        let message = rules.validate(asked, object).await?;
+        rules.validate(asked, object).await?;
+        let message = rules.charge_quotas(asked, object).await?;
         let warnings = match operation {
             Operation::Delete => Vec::new(),
             _ => {

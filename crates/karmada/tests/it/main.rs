@@ -31,6 +31,7 @@ mod nothing_left;
 mod plane;
 mod process;
 mod python;
+mod quotas;
 mod reach;
 mod reference;
 mod resume;
