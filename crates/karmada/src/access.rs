@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::Route;
-use apiserver::authn::{Authentication, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens};
+use apiserver::authn::{Authentication, BootstrapTokens, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens};
 use apiserver::documents::Documents;
 use apiserver::routes::{Reviews, Tokens};
 use apiserver::serve::{self, Limits, TlsConfig};
@@ -27,7 +27,7 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// Makes a server's authentication out of its way to look up objects.
 pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>;
 
-/// Client certificates of the directory's authority, tokens of its service accounts, static tokens, and everybody else
+/// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens, and everybody else
 /// as `system:anonymous`.
 pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow::Result<Authenticate> {
     let verifier = verifier(data)?;
@@ -39,6 +39,7 @@ pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow:
         front_proxy: None,
         client_authority: Some(client_authority),
         static_tokens,
+        bootstrap_tokens: Some(BootstrapTokens::new(Arc::clone(&lookup))),
         service_accounts: Some(ServiceAccountTokens::new(verifier, audiences.clone(), audiences, lookup)),
         anonymous: true,
     }))

@@ -1,8 +1,71 @@
-//! The signature under `cluster-info` by which a newcomer that knows a bootstrap token recognises its control plane.
+//! Bootstrap tokens `ID.SECRET`: their form, the signature that they put under `cluster-info`, and the pins by which a new
+//! cluster recognizes the certificate of its control plane.
 
-use aws_lc_rs::hmac;
+use aws_lc_rs::{constant_time, hmac, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+use x509_parser::prelude::{FromDer as _, X509Certificate};
+
+use crate::{Error, holder};
+
+const ID_LENGTH: usize = 6;
+const SECRET_LENGTH: usize = 16;
+/// 32 of 36 characters: each takes five bits of a random byte, and all are equally likely.
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// The id and the secret of a token; `None` when the text is no token.
+pub fn split(token: &str) -> Option<(&str, &str)> {
+    token.split_once('.').filter(|(id, secret)| is_id(id) && is_part(secret, SECRET_LENGTH))
+}
+
+/// Whether the text is the id of a token.
+pub fn is_id(text: &str) -> bool {
+    is_part(text, ID_LENGTH)
+}
+
+fn is_part(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}
+
+/// A new token, from the random numbers of the cryptographic library.
+///
+/// # Errors
+/// There are no random numbers.
+pub fn generate() -> Result<String, Error> {
+    let mut bytes = [0; ID_LENGTH + SECRET_LENGTH];
+    rand::fill(&mut bytes).map_err(|_| Error::Random)?;
+    let mut text: String = bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)])).collect();
+    text.insert(ID_LENGTH, '.');
+    Ok(text)
+}
+
+/// Compares secrets in a time that does not depend on where they differ.
+pub fn is_same(one: &str, other: &str) -> bool {
+    constant_time::verify_slices_are_equal(one.as_bytes(), other.as_bytes()).is_ok()
+}
+
+/// Whether `signature` is the [`detached_signature`] of the content by this token.
+pub fn is_signed(token_id: &str, token_secret: &str, content: &[u8], signature: &str) -> bool {
+    is_same(&detached_signature(token_id, token_secret, content), signature)
+}
+
+/// The pin of a certificate (PEM): `sha256:` and the hash of its public key.
+///
+/// # Errors
+/// The certificate cannot be parsed.
+pub fn pin(certificate: &str) -> Result<String, Error> {
+    let der = holder::pem_to_der(certificate)?;
+    let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| Error::ParseCertificate(error.to_string()))?;
+    Ok(format!("sha256:{}", hex::encode(Sha256::digest(parsed.public_key().raw))))
+}
+
+/// Each certificate of a bundle (PEM), as PEM of its own.
+pub fn certificates(bundle: &str) -> Vec<String> {
+    const END: &str = "-----END CERTIFICATE-----";
+    let begins = |part: &&str| part.contains("-----BEGIN CERTIFICATE-----");
+    bundle.split_inclusive(END).filter(begins).map(|part| format!("{}\n", part.trim())).collect()
+}
 
 /// A compact JWS (RFC 7515, HS256) without its payload. The key is the token's secret, its id the token's.
 pub fn detached_signature(token_id: &str, token_secret: &str, content: &[u8]) -> String {
@@ -16,6 +79,47 @@ pub fn detached_signature(token_id: &str, token_secret: &str, content: &[u8]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tokens_have_a_form() {
+        for (text, expected) in [
+            ("abcdef.0123456789abcdef", Some(("abcdef", "0123456789abcdef"))),
+            ("abcdef", None),
+            ("abcde.0123456789abcdef", None),
+            ("abcdef.0123456789abcde", None),
+            ("ABCDEF.0123456789abcdef", None),
+            ("abcdef.0123456789abcdef.", None),
+            ("abcd\u{e9}.0123456789abcdef", None),
+        ] {
+            assert_eq!(split(text), expected, "{text}");
+        }
+        let token = generate().expect("random numbers");
+        assert!(split(&token).is_some(), "{token}");
+        assert_ne!(token, generate().expect("random numbers"));
+    }
+
+    #[test]
+    fn signatures_of_others_are_refused() {
+        let (id, secret, content) = ("abcdef", "0123456789abcdef", b"kubeconfig".as_slice());
+        let signature = detached_signature(id, secret, content);
+        assert!(is_signed(id, secret, content, &signature));
+        assert!(!is_signed(id, "0123456789abcdeX", content, &signature));
+        assert!(!is_signed("ghijkl", secret, content, &signature));
+        assert!(!is_signed(id, secret, b"another", &signature));
+        assert!(!is_signed(id, secret, content, ""));
+    }
+
+    #[test]
+    fn the_pin_is_that_of_the_public_key() {
+        let world = world::World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), 1);
+        let (authority, _) = crate::Authority::generate("karmada", &world).expect("an authority");
+        let (other, _) = crate::Authority::generate("karmada", &world).expect("an authority");
+        let bundle = format!("# mine\n{}{}", authority.certificate(), other.certificate());
+        let pins: Vec<String> = certificates(&bundle).iter().map(|pem| pin(pem).expect("a pin")).collect();
+        assert_eq!(pins[0], pin(authority.certificate()).expect("a pin"));
+        assert!(pins.len() == 2 && pins[0] != pins[1]);
+        assert!(pins.iter().all(|pin| pin.len() == 7 + 64 && pin.starts_with("sha256:")), "{pins:?}");
+    }
 
     #[test]
     fn the_signature_is_that_of_the_whole_token() {

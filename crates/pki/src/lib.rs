@@ -27,6 +27,8 @@ pub use token::{Claims, Signer, Verifier};
 pub enum Error {
     #[error("cannot generate a private key")]
     GenerateKey(#[source] rcgen::Error),
+    #[error("cannot generate random numbers")]
+    Random,
     #[error("cannot read the private key")]
     ParseKey(#[source] rcgen::Error),
     #[error("cannot read the certificate of the authority")]

@@ -1,8 +1,10 @@
-//! Authentication: who is asking? Client certificates, bearer tokens (static, service account), anonymous.
+//! Authentication: who is asking? Client certificates, bearer tokens (static, bootstrap, service account),
+//! anonymous.
 //!
 //! Any method that succeeds decides; a credential that nobody accepts is a 401; no credential at all is the anonymous
 //! user, if that is allowed. The answer says nothing about what the user may do.
 
+mod bootstrap_tokens;
 mod front_proxy;
 mod impersonation;
 mod recent;
@@ -18,6 +20,7 @@ use futures::future::BoxFuture;
 use http::header::AUTHORIZATION;
 use transport::Identity;
 
+pub use bootstrap_tokens::BootstrapTokens;
 pub use front_proxy::FrontProxy;
 pub use impersonation::impersonate;
 pub use service_account::{ServiceAccountTokens, account_groups, account_of};
@@ -46,6 +49,7 @@ pub struct Authentication {
     pub front_proxy: Option<FrontProxy>,
     pub client_authority: Option<ClientAuthority>,
     pub static_tokens: Option<StaticTokens>,
+    pub bootstrap_tokens: Option<BootstrapTokens>,
     pub service_accounts: Option<ServiceAccountTokens>,
     /// Whether a request without credentials is `system:anonymous`; otherwise it is a 401.
     pub anonymous: bool,
@@ -106,6 +110,11 @@ impl Authentication {
     ) -> Result<Option<(Identity, Vec<String>)>, Status> {
         if let Some(identity) = self.static_tokens.as_ref().and_then(|tokens| tokens.get(token)) {
             return Ok(Some((authenticated(identity.clone()), audiences.unwrap_or_default().to_vec())));
+        }
+        if let Some(tokens) = &self.bootstrap_tokens
+            && let Some(identity) = tokens.authenticate(token, seconds).await?
+        {
+            return Ok(Some((authenticated(identity), audiences.unwrap_or_default().to_vec())));
         }
         let Some(accounts) = &self.service_accounts else { return Ok(None) };
         let found = accounts.authenticate(token, audiences, seconds).await?;

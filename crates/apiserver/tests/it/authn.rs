@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use apimachinery::{Object, ObjectKey, Status};
-use apiserver::authn::{Authentication, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens, impersonate};
+use apiserver::authn::{
+    Authentication, BootstrapTokens, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens, impersonate,
+};
 use apiserver::authz::{Rbac, Table};
 use apiserver::serve::Peer;
 use base64::Engine as _;
@@ -89,13 +91,27 @@ async fn credentials_name_their_holder_or_are_refused() {
         "secrets",
         &json!({"kind": "Secret", "metadata": {"name": "robot-token", "namespace": "ns"}, "data": {"token": encoded}}),
     );
+    let text = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    for (id, more) in [("abcdef", json!({})), ("leaves", json!({"deletionTimestamp": NOW})), ("passed", json!({}))] {
+        let mut metadata = json!({"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"});
+        metadata.as_object_mut().expect("a map").extend(more.as_object().cloned().unwrap_or_default());
+        let expiration = if id == "passed" { NOW } else { "2026-11-21T00:01:00Z" };
+        objects.add(
+            "secrets",
+            &json!({"kind": "Secret", "metadata": metadata, "type": "bootstrap.kubernetes.io/token", "data": {
+                "token-id": text(id), "token-secret": text("0123456789abcdef"), "expiration": text(expiration),
+                "usage-bootstrap-authentication": text("true"), "auth-extra-groups": text("system:bootstrappers:k")}}),
+        );
+    }
+    let objects: Arc<Objects> = Arc::new(objects);
     let verifier = Verifier::from_pems([signer.public_pem()]).expect("verifier");
     let issuer = vec!["https://issuer".to_owned()];
     let authentication = Authentication {
         front_proxy: None,
         client_authority: Some(ClientAuthority::from_pem(authority.certificate()).expect("authority")),
         static_tokens: Some(StaticTokens::parse("t1,bob,7,\"devs, more\"\n# no\n\nt2,eve,8\n").expect("tokens")),
-        service_accounts: Some(ServiceAccountTokens::new(verifier, issuer.clone(), issuer, Arc::new(objects))),
+        service_accounts: Some(ServiceAccountTokens::new(verifier, issuer.clone(), issuer, objects.clone())),
+        bootstrap_tokens: Some(BootstrapTokens::new(objects)),
         anonymous: true,
     };
     let robot =
@@ -119,6 +135,15 @@ async fn credentials_name_their_holder_or_are_refused() {
         (Some(elsewhere.as_str()), None, "401"),
         (Some(legacy.as_str()), None, robot),
         (Some(legacy_elsewhere.as_str()), None, "401"),
+        (
+            Some("abcdef.0123456789abcdef"),
+            None,
+            "system:bootstrap:abcdef [system:bootstrappers system:bootstrappers:k system:authenticated]",
+        ),
+        (Some("abcdef.0123456789abcdee"), None, "401"),
+        (Some("ghijkl.0123456789abcdef"), None, "401"),
+        (Some("leaves.0123456789abcdef"), None, "401"),
+        (Some("passed.0123456789abcdef"), None, "401"),
     ];
     // Twice, because the second time answers come from memory.
     for (token, certificate, expected) in cases.iter().chain(&cases) {

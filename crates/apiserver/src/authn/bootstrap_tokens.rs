@@ -1,0 +1,138 @@
+//! Bootstrap tokens `ID.SECRET`, kept as Secrets `kube-system/bootstrap-token-ID`: how a cluster that has no credential yet
+//! requests one.
+//!
+//! The Secret is read from the store at each request: a token that is deleted or expires is refused at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use apimachinery::meta::null_as_default;
+use apimachinery::{ObjectKey, Status};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use transport::Identity;
+
+use super::Lookup;
+
+const TYPE: &str = "bootstrap.kubernetes.io/token";
+const NAMESPACE: &str = "kube-system";
+const NAME_PREFIX: &str = "bootstrap-token-";
+const USER_PREFIX: &str = "system:bootstrap:";
+const GROUP: &str = "system:bootstrappers";
+/// Further characters of a group's name.
+const LONGEST_GROUP: usize = 256;
+
+/// The tokens of the server's own Secrets.
+pub struct BootstrapTokens {
+    lookup: Arc<dyn Lookup>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Secret {
+    #[serde(rename = "type")]
+    type_: String,
+    #[serde(deserialize_with = "null_as_default")]
+    data: BTreeMap<String, String>,
+}
+
+impl BootstrapTokens {
+    pub fn new(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup }
+    }
+
+    /// `Err` only when the store could not be read: that is no verdict on the token.
+    pub(super) async fn authenticate(&self, token: &str, seconds: i64) -> Result<Option<Identity>, Status> {
+        let Some((id, secret)) = pki::bootstrap::split(token) else { return Ok(None) };
+        let key = ObjectKey::namespaced(NAMESPACE, format!("{NAME_PREFIX}{id}"));
+        let Some(object) = self.lookup.get("secrets", key).await? else { return Ok(None) };
+        if object.is_deleting() {
+            return Ok(None);
+        }
+        Ok(object.decode::<Secret>().ok().and_then(|stored| holder(&stored, id, secret, seconds)))
+    }
+}
+
+/// The holder of the token, if the Secret is valid at `seconds` since the epoch and allows authentication.
+fn holder(stored: &Secret, id: &str, secret: &str, seconds: i64) -> Option<Identity> {
+    let text = |field: &str| {
+        let bytes = STANDARD.decode(stored.data.get(field)?).ok()?;
+        String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
+    };
+    // An expiration that cannot be parsed has passed.
+    let expires = || text("expiration")?.parse::<jiff::Timestamp>().ok();
+    let is_current = !stored.data.contains_key("expiration") || expires().is_some_and(|at| seconds < at.as_second());
+    let is_valid = stored.type_ == TYPE
+        && text("token-secret").is_some_and(|expected| pki::bootstrap::is_same(&expected, secret))
+        && text("token-id").as_deref() == Some(id)
+        && text("usage-bootstrap-authentication").as_deref() == Some("true");
+    if !(is_valid && is_current) {
+        return None;
+    }
+    let extra = text("auth-extra-groups").unwrap_or_default();
+    let mut groups = BTreeSet::from([GROUP.to_owned()]);
+    for group in extra.split(',').filter(|_| !extra.is_empty()) {
+        // A token with one wrong group is refused, so that none is left out by mistake.
+        if !is_group(group) {
+            return None;
+        }
+        groups.insert(group.to_owned());
+    }
+    let user = format!("{USER_PREFIX}{id}");
+    Some(Identity { user, groups: groups.into_iter().collect(), ..Identity::default() })
+}
+
+/// Only groups below `system:bootstrappers:` are granted: a token makes no administrator.
+fn is_group(group: &str) -> bool {
+    let Some(rest) = group.strip_prefix(GROUP).and_then(|rest| rest.strip_prefix(':')) else { return false };
+    let is_word = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends_well = rest.bytes().last().is_some_and(is_word);
+    rest.len() <= LONGEST_GROUP && ends_well && rest.bytes().all(|byte| is_word(byte) || matches!(byte, b':' | b'-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_checked() {
+        let now = 1_800_000_000; // 2027-01-15T08:00:00Z
+        let check = |fields: &[(&str, &str)], want: Option<&str>| {
+            let mut data = BTreeMap::from([
+                ("token-id", "abcdef"),
+                ("token-secret", "0123456789abcdef"),
+                ("usage-bootstrap-authentication", "true"),
+            ]);
+            data.extend(fields.iter().copied());
+            let type_ = data.remove("type").unwrap_or(TYPE).to_owned();
+            let data = data.into_iter().map(|(field, text)| (field.to_owned(), STANDARD.encode(text))).collect();
+            let found = holder(&Secret { type_, data }, "abcdef", "0123456789abcdef", now);
+            let found = found.map(|it| format!("{} {}", it.user, it.groups.join(" ")));
+            assert_eq!(found.as_deref(), want, "{fields:?}");
+        };
+        let plain = Some("system:bootstrap:abcdef system:bootstrappers");
+        check(&[], plain);
+        check(&[("type", "Opaque")], None);
+        check(&[("token-secret", "0123456789abcdeX")], None);
+        check(&[("token-secret", "")], None);
+        check(&[("token-id", "ghijkl")], None);
+        check(&[("usage-bootstrap-authentication", "false")], None);
+        check(&[("usage-bootstrap-authentication", "")], None);
+        check(&[("usage-bootstrap-signing", "false")], plain);
+        check(&[("expiration", "2027-01-15T08:00:01Z")], plain);
+        check(&[("expiration", "2027-01-15T09:00:01+01:00")], plain);
+        check(&[("expiration", "2027-01-15T08:00:00Z")], None);
+        check(&[("expiration", "tomorrow")], None);
+        check(&[("expiration", "")], None);
+        check(
+            &[("auth-extra-groups", "system:bootstrappers:karmada:default-cluster-token")],
+            Some("system:bootstrap:abcdef system:bootstrappers system:bootstrappers:karmada:default-cluster-token"),
+        );
+        for group in
+            ["system:masters", "system:bootstrappers:", "system:bootstrappers:a,", "system:bootstrappers:A", "x"]
+        {
+            check(&[("auth-extra-groups", group)], None);
+        }
+    }
+}
