@@ -2,6 +2,7 @@
 //! the rules of admission as pure functions.
 
 pub mod admission;
+pub mod agents;
 pub mod apps;
 pub mod autoscaling;
 pub mod cluster;

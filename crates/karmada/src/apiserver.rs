@@ -30,6 +30,7 @@ use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::member_tokens::MemberTokens;
 use crate::reach::Listen;
+use crate::registration::{self, AgentRules};
 use crate::rules::Rules;
 use crate::search::{Offers, Search};
 use crate::sockets::Bound;
@@ -90,6 +91,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let client_ca = data.pki.authority.certificate();
     let mut more = crate::bootstrap::proxy_users();
     more.extend(crate::bootstrap::user_roles());
+    more.extend(registration::roles());
     more.push(crate::bootstrap::system_namespace());
     let own = crate::bootstrap::Server { front, services: &options.services, client_ca, world, more };
     let opened_at = engine.store().revision().await.context("reading the store")?;
@@ -100,8 +102,11 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         engine.report_damage_to(&server.shared().health);
         crate::metrics::of_process(&server.shared().metrics);
         rules.connect(client_of(&server, "karmada-webhook"));
-        crate::bootstrap::run(&client_of(&server, "apiserver"), &own).await?;
-        record_opening(&client_of(&server, "apiserver"), opened_at, engine.breaks(), world).await?;
+        let client = client_of(&server, "apiserver");
+        crate::bootstrap::run(&client, &own).await?;
+        let (listen, trust) = (&options.listen, &data.trust);
+        registration::publish(&client, &listen.url(), listen.server_name().as_deref(), trust).await?;
+        record_opening(&client, opened_at, engine.breaks(), world).await?;
         Ok(server)
     };
     // Nobody listens yet.
@@ -246,6 +251,7 @@ fn server_config(
     // Before the IDs, which a refused Cluster must not reserve.
     admission.push(Arc::new(MemberTokens::new(options.admission.allow_http_endpoints)));
     admission.push(Arc::new(ClusterIds::default()));
+    admission.push(Arc::new(AgentRules::default()));
     Ok(ServerConfig {
         store,
         world: world.clone(),

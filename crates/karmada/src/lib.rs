@@ -20,6 +20,7 @@ pub mod metrics;
 pub mod outage;
 pub mod probes;
 pub mod reach;
+mod registration;
 mod rights;
 pub mod rules;
 pub mod search;

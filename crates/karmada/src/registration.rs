@@ -1,0 +1,243 @@
+//! What lets clusters register themselves with a bootstrap token: the public description of the control plane, the roles
+//! of tokens, and the rules about agents as a plugin of admission.
+
+use std::collections::BTreeSet;
+
+use anyhow::Context as _;
+use apimachinery::{ApiResource, ObjectKey, Status};
+use apiserver::authz::PolicyRule;
+use apiserver::authz::rbac::missing;
+use apiserver::cache::Event;
+use apiserver::{Admission, AdmissionRequest, Operation};
+use client::{Client, Patch, PatchOptions};
+use futures::future::BoxFuture;
+use karmada_api::agents;
+use parking_lot::RwLock;
+use pki::Kubeconfig;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const CERTIFICATES: &str = "certificates.k8s.io";
+const PUBLIC: &str = "kube-public";
+const CLUSTER_INFO: &str = "cluster-info";
+
+/// The roles of bootstrap tokens and of agents, with upstream's names.
+pub fn roles() -> Vec<(ApiResource, Value)> {
+    let metadata = |name: &str| json!({"name": name, "labels": {"karmada.io/system": "true"}});
+    let role = |name: &str, rules: Value| {
+        let role = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": metadata(name), "rules": rules});
+        (ApiResource::cluster(RBAC, "v1", "ClusterRole", "clusterroles"), role)
+    };
+    let binding = |name: &str, role: &str, kind: &str, subject: &str| {
+        let binding = json!({"apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata(name),
+            "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": RBAC, "kind": kind, "name": subject}]});
+        (ApiResource::cluster(RBAC, "v1", "ClusterRoleBinding", "clusterrolebindings"), binding)
+    };
+    let approver = "system:karmada:certificatesigningrequest:autoapprover";
+    let self_approver = "system:karmada:certificatesigningrequest:selfautoapprover";
+    let may = |subresource: &str| {
+        let resource = format!("certificatesigningrequests/{subresource}");
+        json!([{"apiGroups": [CERTIFICATES], "resources": [resource], "verbs": ["create"]}])
+    };
+    let generator = "system:karmada:agent-rbac-generator";
+    let mut objects = vec![
+        role(generator, generator_rules()),
+        binding(generator, generator, "User", agents::RBAC_GENERATOR),
+        binding("system:karmada:agent-bootstrap", "system:node-bootstrapper", "Group", agents::BOOTSTRAPPERS),
+        role(approver, may("clusteragent")),
+        binding("system:karmada:agent-autoapprove-bootstrap", approver, "Group", agents::BOOTSTRAPPERS),
+        role(self_approver, may("selfclusteragent")),
+        binding("system:karmada:agent-autoapprove-certificate-rotation", self_approver, "Group", agents::GROUP),
+    ];
+    objects.extend(public_reader());
+    objects
+}
+
+/// Upstream's user may do everything; this one may grant agents their rights, which [`AgentRules`] bounds.
+fn generator_rules() -> Value {
+    let kinds = ["clusterroles", "clusterrolebindings", "roles", "rolebindings"];
+    json!([
+        {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]},
+        {"apiGroups": [RBAC], "resources": kinds,
+            "verbs": ["get", "create", "update", "patch", "delete", "bind", "escalate"]},
+        {"apiGroups": [CERTIFICATES], "resources": ["certificatesigningrequests"], "verbs": ["get", "delete"]},
+    ])
+}
+
+/// Anonymous clients read `kube-public/cluster-info`, and nothing else.
+fn public_reader() -> [(ApiResource, Value); 2] {
+    let name = "system:karmada:bootstrap-signer-clusterinfo";
+    let object = |kind: &str| {
+        json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind,
+            "metadata": {"name": name, "namespace": PUBLIC, "labels": {"karmada.io/system": "true"}}})
+    };
+    let (mut role, mut binding) = (object("Role"), object("RoleBinding"));
+    role["rules"] =
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLUSTER_INFO], "verbs": ["get"]}]);
+    binding["roleRef"] = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
+    binding["subjects"] = json!([{"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"}]);
+    [
+        (ApiResource::namespaced(RBAC, "v1", "Role", "roles"), role),
+        (ApiResource::namespaced(RBAC, "v1", "RoleBinding", "rolebindings"), binding),
+    ]
+}
+
+/// Publishes where the control plane is and what its certificate is verified by. The signatures of tokens, which the
+/// bootstrap signer adds, stay.
+pub async fn publish(client: &Client, url: &str, server_name: Option<&str>, trust: &str) -> anyhow::Result<()> {
+    let mut config = Kubeconfig::new("", url, trust, "", pki::kubeconfig::User::default());
+    if let Some(name) = server_name {
+        config = config.with_server_name(name);
+    }
+    // It describes a server and names no user.
+    (config.users, config.contexts, config.current_context) = (Vec::new(), Vec::new(), String::new());
+    let kubeconfig = config.to_yaml().context("encoding the kubeconfig of cluster-info")?;
+    let resource = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let key = ObjectKey::namespaced(PUBLIC, CLUSTER_INFO);
+    let attempt = || format!("publishing ConfigMap {key}");
+    let Some(live) = client.get_opt(&resource, &key).await.with_context(attempt)? else {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": PUBLIC, "name": CLUSTER_INFO},
+            "data": {"kubeconfig": kubeconfig}});
+        return client.create(&resource, &object).await.map(drop).with_context(attempt);
+    };
+    if live.to_value().with_context(attempt)?["data"]["kubeconfig"] == kubeconfig.as_str() {
+        return Ok(());
+    }
+    let patch = Patch::Merge(json!({"data": {"kubeconfig": kubeconfig}}));
+    client.patch(&resource, &key, &patch, &PatchOptions::default()).await.map(drop).with_context(attempt)
+}
+
+/// Bounds what agents write, and what the user grants that sets them up.
+#[derive(Default)]
+pub struct AgentRules {
+    /// The names of all Clusters.
+    registered: RwLock<BTreeSet<String>>,
+}
+
+impl AgentRules {
+    fn refusal_of_agent(request: &AdmissionRequest<'_>, cluster: &str) -> Option<String> {
+        let named = &request.info.resource;
+        let write = agents::Write {
+            group: &named.group,
+            plural: &named.plural,
+            namespace: request.key.namespace().unwrap_or_default(),
+            name: &request.key.name,
+            object: request.object.as_deref(),
+        };
+        agents::refusal(cluster, &write)
+    }
+
+    fn refusal_of_generator(&self, request: &AdmissionRequest<'_>) -> Option<String> {
+        let (named, name) = (&request.info.resource, request.key.name.as_str());
+        if named.group == CERTIFICATES {
+            let is_own = name.starts_with(agents::RBAC_GENERATOR_REQUEST);
+            return (!is_own).then(|| format!("{} deletes its own requests only", agents::RBAC_GENERATOR));
+        }
+        if named.group != RBAC {
+            return None;
+        }
+        let Some(cluster) = agents::cluster_of_role(name) else {
+            return Some(format!("{} writes the roles of agents only", agents::RBAC_GENERATOR));
+        };
+        if self.registered.read().contains(cluster) {
+            return Some(format!("cluster {cluster} is registered; its roles are changed by an administrator only"));
+        }
+        let object = request.object.as_deref().filter(|_| request.operation != Operation::Delete)?;
+        (!is_granted(object, request.key, cluster))
+            .then(|| format!("it grants more than the agent of cluster {cluster} needs"))
+    }
+}
+
+/// Whether a Role, or a binding, is one that `register` creates for the agent of this cluster.
+fn is_granted(object: &Value, key: &ObjectKey, cluster: &str) -> bool {
+    let namespace = key.namespace().unwrap_or_default();
+    let grants = agents::grants(cluster, namespace);
+    let is_same = |wanted: &Value| {
+        let metadata = &wanted["metadata"];
+        wanted["kind"] == object["kind"]
+            && metadata["name"] == key.name.as_str()
+            && metadata["namespace"].as_str().unwrap_or_default() == namespace
+    };
+    let Some(wanted) = grants.iter().map(|grant| &grant.object).find(|wanted| is_same(wanted)) else { return false };
+    if wanted.get("roleRef").is_some() {
+        return object["roleRef"] == wanted["roleRef"] && object["subjects"] == wanted["subjects"];
+    }
+    let rules = |role: &Value| Vec::<PolicyRule>::deserialize(&role["rules"]).ok();
+    let (Some(held), Some(given)) = (rules(wanted), rules(object)) else { return object["rules"].is_null() };
+    object["aggregationRule"].is_null() && missing(&held, &given).is_empty()
+}
+
+impl Admission for AgentRules {
+    fn concerns(&self, group: &str, plural: &str) -> bool {
+        match group {
+            "" => plural == "secrets" || plural == "events",
+            "events.k8s.io" | "coordination.k8s.io" | RBAC => true,
+            CERTIFICATES => plural == "certificatesigningrequests",
+            _ => group == "cluster.karmada.io" && plural == "clusters",
+        }
+    }
+
+    fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
+        let user = request.user;
+        let refusal = match agents::cluster_of(&user.user) {
+            Some(cluster) => Self::refusal_of_agent(request, cluster),
+            None if user.user == agents::RBAC_GENERATOR => self.refusal_of_generator(request),
+            None => None,
+        };
+        Box::pin(std::future::ready(refusal.map_or(Ok(()), |why| Err(request.forbidden(&why)))))
+    }
+
+    fn observe(&self, place: &str, event: &Event) {
+        if place != "cluster.karmada.io/clusters" {
+            return;
+        }
+        match (&event.current, &event.previous) {
+            (Some(current), None) => drop(self.registered.write().insert(current.name().to_owned())),
+            (None, Some(previous)) => drop(self.registered.write().remove(previous.name())),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_grants_agents_their_rights_only() {
+        let find = |kind: &str, part: &str| {
+            let name = format!("system:karmada:m1:agent{part}");
+            let grants = agents::grants("m1", "karmada-cluster").into_iter().map(|grant| grant.object);
+            grants
+                .into_iter()
+                .find(|it| it["kind"] == kind && it["metadata"]["name"] == name.as_str())
+                .expect("a grant")
+        };
+        let key = |object: &Value| {
+            let (name, namespace) = (object["metadata"]["name"].as_str(), object["metadata"]["namespace"].as_str());
+            let name = name.expect("a name");
+            namespace.map_or_else(|| ObjectKey::cluster(name), |namespace| ObjectKey::namespaced(namespace, name))
+        };
+        for grant in agents::grants("m1", "karmada-cluster") {
+            assert!(is_granted(&grant.object, &key(&grant.object), "m1"), "{}", grant.object);
+        }
+        let check = |kind: &str, part: &str, change: &dyn Fn(&mut Value), expected: bool| {
+            let mut object = find(kind, part);
+            change(&mut object);
+            assert_eq!(is_granted(&object, &key(&object), "m1"), expected, "{object}");
+        };
+        check("ClusterRole", "", &|it| it["rules"][0]["verbs"] = json!(["get"]), true);
+        check("ClusterRole", "", &|it| it["rules"][0]["verbs"] = json!(["*"]), false);
+        check("ClusterRole", "", &|it| it["rules"][0]["resourceNames"] = json!(["m2"]), false);
+        check("ClusterRole", "", &|it| it["rules"] = json!([{"nonResourceURLs": ["*"], "verbs": ["get"]}]), false);
+        check("ClusterRole", "", &|it| it["aggregationRule"] = json!({"clusterRoleSelectors": [{}]}), false);
+        check("Role", "-work", &|it| it["metadata"]["namespace"] = json!("karmada-es-m2"), false);
+        check("Role", "-secret", &|it| it["rules"][0]["resourceNames"] = json!(["m2"]), false);
+        check("ClusterRoleBinding", "", &|it| it["roleRef"]["name"] = json!("cluster-admin"), false);
+        check("ClusterRoleBinding", "", &|it| it["subjects"][0]["name"] = json!("system:karmada:agent:m2"), false);
+        check("RoleBinding", "-work", &|it| it["roleRef"] = json!({"kind": "ClusterRole", "name": "admin"}), false);
+    }
+}
