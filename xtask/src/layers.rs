@@ -55,6 +55,7 @@ pub const LAYERS: &[Layer] = &[
             "controller-runtime",
             "transport",
             "world",
+            "pki",
         ],
     ),
     shell(
@@ -103,6 +104,7 @@ pub const LAYERS: &[Layer] = &[
             "client",
             "transport",
             "world",
+            "pki",
         ],
     ),
     shell(

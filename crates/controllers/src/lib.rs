@@ -3,6 +3,7 @@
 //! A reconciler gets a key, reads caches, asks a pure function of `propagation` what to write, and writes it. It knows
 //! no transport: the control plane and the members are [`client::Client`]s.
 
+mod agent_requests;
 mod binding;
 mod binding_status;
 mod cluster;

@@ -136,6 +136,13 @@ pub static CONTROLLERS: &[Controller] = &[
         start: |context| Box::pin(crate::failover::run_application(context)),
     },
     Controller {
+        name: "agentcsrapproving",
+        watches: &["certificatesigningrequests"],
+        writes: &["certificatesigningrequests/approval"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::agent_requests::run(context)),
+    },
+    Controller {
         name: "hpaScaleTargetMarker",
         watches: &["horizontalpodautoscalers"],
         writes: &["labels of what they scale"],

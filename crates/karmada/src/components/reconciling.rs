@@ -10,7 +10,6 @@ use crate::flags::Given;
 
 /// Keys of upstream's `--controllers` whose controllers are not here, or are parts of others.
 const ELSEWHERE: &[&str] = &[
-    "agentcsrapproving",
     "cronFederatedHorizontalPodAutoscaler",
     "endpointSlice",
     "endpointsliceCollect",
