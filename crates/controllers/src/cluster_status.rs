@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
-use client::{Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use http::StatusCode;
 use karmada_api::ApiType;
@@ -18,6 +17,7 @@ use propagation::resource_summary::{self, Pods};
 use propagation::status::set_condition;
 use serde_json::{Value, json};
 
+use crate::context::Part;
 use crate::error::{During, Result};
 use crate::identity::{self, Standing};
 use crate::members::Member;
@@ -253,8 +253,9 @@ async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Re
         return Ok(());
     }
     let version = &newest.metadata.resource_version;
-    let patch = json!({"metadata": {"uid": cluster.metadata.uid, "resourceVersion": version}, "status": status});
-    match context.client.patch(&resource, &key, &Patch::Merge(patch), &PatchOptions::status()).await {
+    let Some(object) = context.cluster_informer.cache().get(&key) else { return Ok(()) };
+    let change = json!({"metadata": {"uid": cluster.metadata.uid, "resourceVersion": version}, "status": status});
+    match context.change(&resource, &object, change, Part::Status).await {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.map(|_| ()).during(|| format!("writing the status of cluster {key}")),
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use apimachinery::{ApiResource, Object, ObjectKey};
-use client::{Client, Mapper};
+use apimachinery::{ApiResource, Object, ObjectKey, merge_patch};
+use client::{Client, Mapper, Patch, PatchOptions};
 use controller_runtime::{EventRecorder, Informer, InformerSet, Selection, WorkQueue};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
@@ -14,6 +14,7 @@ use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use parking_lot::Mutex;
 use propagation::cluster_status::Thresholds;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
@@ -117,6 +118,13 @@ pub struct Shared {
     pub(crate) rendering: OnceLock<Arc<WorkQueue<ObjectKey>>>,
     pub(crate) unrendered: Unrendered,
     pub(crate) definitions: Definitions,
+}
+
+/// The part of an object that a write changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    Object,
+    Status,
 }
 
 /// The length of a queue; `None` when the queue is gone.
@@ -276,6 +284,31 @@ impl Context {
         let key = cached.key();
         let live = self.client.get_opt(resource, &key).await.during(|| format!("reading {} {key}", resource.kind))?;
         Ok(live.filter(|live| live.uid() == cached.uid()))
+    }
+
+    /// Changes an object of the control plane by a merge patch. An agent has the right to update its objects and not to patch
+    /// them: it sends the whole object as the cache has it, with the change.
+    pub(crate) async fn change(
+        &self,
+        resource: &ApiResource,
+        cached: &Object,
+        change: Value,
+        part: Part,
+    ) -> client::Result<Arc<Object>> {
+        if self.agent_of.is_none() {
+            let options = match part {
+                Part::Object => PatchOptions::default(),
+                Part::Status => PatchOptions::status(),
+            };
+            return self.client.patch(resource, &cached.key(), &Patch::Merge(change), &options).await;
+        }
+        // The cache holds what the server sent: it is JSON.
+        let mut tree = cached.to_value().unwrap_or_default();
+        merge_patch::apply(&mut tree, &change);
+        match part {
+            Part::Object => self.client.update(resource, &tree).await,
+            Part::Status => self.client.update_status(resource, &tree).await,
+        }
     }
 
     pub fn members(&self) -> &Members {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{Object, ObjectKey};
+use apimachinery::{Object, ObjectKey, StatusReason};
 use client::{Client, ListOptions, Patch, PatchOptions};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -34,7 +34,8 @@ pub struct Registration {
     pub reports_impersonator: bool,
 }
 
-/// Makes the cluster known, with the credentials that are reported.
+/// Makes the cluster known, with the credentials that are reported. Returns the fields of the Cluster that differ from the
+/// flags and that the agent has no right to change.
 ///
 /// # Errors
 /// In upstream's words; what was made so far stays.
@@ -42,7 +43,7 @@ pub fn register<'a>(
     control: &'a Client,
     member: &'a Client,
     wanted: &'a Registration,
-) -> BoxFuture<'a, Result<(), Error>> {
+) -> BoxFuture<'a, Result<Vec<String>, Error>> {
     Box::pin(async move {
         let id = cluster_id(member).await?;
         refuse_itself(control, wanted, &id).await?;
@@ -120,7 +121,12 @@ async fn prepare(member: &Client, wanted: &Registration) -> Result<Vec<(String, 
     Ok(secrets)
 }
 
-async fn announce(control: &Client, wanted: &Registration, id: &str, secrets: &[(String, Value)]) -> Result<(), Error> {
+async fn announce(
+    control: &Client,
+    wanted: &Registration,
+    id: &str,
+    secrets: &[(String, Value)],
+) -> Result<Vec<String>, Error> {
     let ns = wanted.namespace.as_str();
     // An agent may look at namespaces; to make them is not among an agent's usual rights.
     let key = ObjectKey::cluster(ns);
@@ -134,24 +140,44 @@ async fn announce(control: &Client, wanted: &Registration, id: &str, secrets: &[
     for (name, data) in secrets {
         put_secret(control, ns, name, data, &spec).await?;
     }
-    let cluster = put_cluster(control, &wanted.name, &spec).await?;
+    let (cluster, kept) = put_cluster(control, &wanted.name, &spec).await?;
     for (name, _) in secrets {
         goes_with(control, ns, name, &cluster).await?;
     }
-    Ok(())
+    Ok(kept)
 }
 
-async fn put_cluster(control: &Client, name: &str, spec: &Value) -> Result<Arc<Object>, Error> {
+/// The Cluster, and its fields that stay as they are because the agent may not change them.
+async fn put_cluster(control: &Client, name: &str, spec: &Value) -> Result<(Arc<Object>, Vec<String>), Error> {
     let object = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
         "spec": spec});
     match control.create(&resources::CLUSTER, &object).await {
-        Err(error) if error.is_already_exists() => {
-            let (key, patch) = (ObjectKey::cluster(name), Patch::Merge(json!({ "spec": spec })));
-            let patched = control.patch(&resources::CLUSTER, &key, &patch, &PatchOptions::default()).await;
-            patched.map_err(Error::client(format!("update cluster {name}")))
-        }
-        other => other.map_err(Error::client(format!("create cluster {name}"))),
+        Err(error) if error.is_already_exists() => {}
+        other => return other.map(|it| (it, Vec::new())).map_err(Error::client(format!("create cluster {name}"))),
     }
+    let key = ObjectKey::cluster(name);
+    let live = control.get(&resources::CLUSTER, &key).await.map_err(Error::client(format!("get cluster {name}")))?;
+    let differing = differing(&decoded(&live)?["spec"], spec);
+    if differing.is_empty() {
+        return Ok((live, differing));
+    }
+    // Agents that were registered have no right to this; those of an administrator's kubeconfig have.
+    let patch = Patch::Merge(json!({ "spec": spec }));
+    match control.patch(&resources::CLUSTER, &key, &patch, &PatchOptions::default()).await {
+        Err(error) if error.reason() == Some(StatusReason::Forbidden) => Ok((live, differing)),
+        other => other.map(|it| (it, Vec::new())).map_err(Error::client(format!("update cluster {name}"))),
+    }
+}
+
+/// The fields of `wanted` that `live` has otherwise. A field that is empty by default may be absent.
+fn differing(live: &Value, wanted: &Value) -> Vec<String> {
+    let is_empty = |value: &Value| matches!(value, Value::Null | Value::Bool(false)) || value == "";
+    let differs = |field: &str, value: &Value| {
+        let live = &live[field];
+        live != value && !(is_empty(live) && is_empty(value))
+    };
+    let fields = wanted.as_object().into_iter().flatten();
+    fields.filter(|(field, value)| differs(field, value)).map(|(field, _)| field.clone()).collect()
 }
 
 /// What the agent's flags leave out keeps what somebody set, except where the cluster is reached.
@@ -175,6 +201,18 @@ fn spec(wanted: &Registration, id: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn equal_fields_are_not_written() {
+        let live = json!({"syncMode": "Pull", "id": "a", "region": "r", "taints": [{"key": "k"}]});
+        for (wanted, expected) in [
+            (json!({"syncMode": "Pull", "id": "a", "proxyURL": "", "insecureSkipTLSVerification": false}), vec![]),
+            (json!({"region": "other", "zones": ["z"]}), vec!["region", "zones"]),
+            (json!({"region": ""}), vec!["region"]),
+        ] {
+            assert_eq!(differing(&live, &wanted), expected, "{wanted}");
+        }
+    }
 
     #[test]
     fn what_is_not_reported_is_not_referred_to() {

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use super::apply::{Manifest, apply};
 use super::end::{End, end};
 use super::{Record, look_again, park, watch};
+use crate::context::Part;
 use crate::error::{During, Error, Result, all, decoded};
 use crate::members::Member;
 use crate::resume::Permit;
@@ -427,9 +428,9 @@ impl Pass<'_> {
             return Ok(());
         }
         let left: Vec<_> = held.iter().filter(|finalizer| *finalizer != finalizers::EXECUTION).collect();
-        let patch: Value = json!({"metadata": {"finalizers": left, "resourceVersion": self.object.resource_version()}});
-        let resource = Work::api_resource();
-        match self.context.client.patch(&resource, self.key, &Patch::Merge(patch), &PatchOptions::default()).await {
+        let change: Value =
+            json!({"metadata": {"finalizers": left, "resourceVersion": self.object.resource_version()}});
+        match self.context.change(&Work::api_resource(), self.object, change, Part::Object).await {
             Err(error) if error.is_not_found() => Ok(()),
             other => other.map(|_| ()).during(|| format!("removing the finalizer of work {}", self.key)),
         }

@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering;
 
 use apimachinery::meta::{Condition, ObjectMeta, Time};
 use apimachinery::{Object, ObjectKey};
-use client::{Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -18,6 +17,7 @@ use serde_json::json;
 
 use super::{Gate, Known, marker};
 use crate::Context;
+use crate::context::Part;
 use crate::error::{During, Result};
 
 #[derive(Default)]
@@ -199,8 +199,9 @@ async fn write(context: &Context, cluster: &Cluster, condition: Condition) -> Re
     all.retain(|it| it.type_ != condition.type_);
     all.push(condition);
     let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
-    let patch = Patch::Merge(json!({"metadata": metadata, "status": {"conditions": all}}));
-    match context.client.patch(&resource, &key, &patch, &PatchOptions::status()).await {
+    let Some(object) = context.cluster_informer.cache().get(&key) else { return Ok(()) };
+    let change = json!({"metadata": metadata, "status": {"conditions": all}});
+    match context.change(&resource, &object, change, Part::Status).await {
         Err(error) if error.is_not_found() => Ok(()),
         other => other.map(drop).during(|| format!("writing the status of cluster {key}")),
     }

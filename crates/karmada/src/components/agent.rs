@@ -71,8 +71,16 @@ pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> 
     let control = control_plane(given).await?;
     let (member, insecure) = member(given).await?;
     let registration = registration(given, insecure)?;
-    register(&control, &member, &registration).await?;
+    let kept = register(&control, &member, &registration).await?;
     let name = registration.name.clone();
+    if !kept.is_empty() {
+        let fields = kept.join(", ");
+        tracing::warn!(
+            cluster = name,
+            fields,
+            "Cluster differs from the agent's flags, and the agent may not change it; change its spec with kubectl edit"
+        );
+    }
     let lease = format!("{}{name}", leases::AGENT_PREFIX);
     run_over(control, probes, given, Some(&lease), async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
