@@ -12,13 +12,16 @@ mod get;
 mod interpret;
 pub mod join;
 mod placement;
+mod register;
 mod resources;
 mod resume;
 mod scope;
 mod servers;
 mod table;
 mod template;
+mod token;
 mod unjoin;
+mod unregister;
 pub mod version;
 
 pub use cli::{reference_page, run};

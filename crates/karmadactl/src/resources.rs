@@ -11,6 +11,10 @@ pub static WORK: LazyLock<ApiResource> =
 pub static NAMESPACE: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::cluster("", "v1", "Namespace", "namespaces"));
 pub static SECRET: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));
+pub static CONFIG_MAP: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));
+pub static DEPLOYMENT: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("apps", "v1", "Deployment", "deployments"));
 pub static SERVICE_ACCOUNT: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "ServiceAccount", "serviceaccounts"));
 pub static CLUSTER_ROLE: LazyLock<ApiResource> =

@@ -20,8 +20,14 @@ use crate::cordon::Desired;
 use crate::error::Error;
 use crate::get::GetArgs;
 use crate::placement::{ExplainArgs, ScheduleArgs};
+use crate::register::RegisterArgs;
 use crate::resume::ResumeArgs;
-use crate::{Context, api_resources, cordon, diagnosis, get, interpret, join, placement, resume, unjoin, version};
+use crate::token::TokenArgs;
+use crate::unregister::UnregisterArgs;
+use crate::{
+    Context, api_resources, cordon, diagnosis, get, interpret, join, placement, register, resume, token, unjoin,
+    unregister, version,
+};
 pub use reference::reference_page;
 
 #[derive(Parser)]
@@ -120,6 +126,21 @@ enum Command {
         /// Wait this long for the cluster to be gone.
         #[arg(long, default_value = "1m0s")]
         wait: String,
+    },
+    /// Manage bootstrap tokens, with which clusters register themselves.
+    Token {
+        #[command(flatten)]
+        token: Box<TokenArgs>,
+    },
+    /// Register a cluster with the control plane in Pull mode.
+    Register {
+        #[command(flatten)]
+        register: Box<RegisterArgs>,
+    },
+    /// Remove a Pull mode cluster from the control plane.
+    Unregister {
+        #[command(flatten)]
+        unregister: Box<UnregisterArgs>,
     },
     /// Mark a cluster as unschedulable.
     Cordon(Cordon),
@@ -316,6 +337,9 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
                 let (config, name) = (member.cluster_kubeconfig.as_deref(), member.cluster_context.as_deref());
                 unjoin::run(context, &args, config, name, &options).await
             }
+            Command::Token { token } => token::run(program, context, &token).await,
+            Command::Register { register } => register::run(context, &register).await,
+            Command::Unregister { unregister } => unregister::run(context, &unregister).await,
             Command::Cordon(it) => cordon::run(context, &it.args, Desired::Cordoned, it.dry_run).await,
             Command::Uncordon(it) => cordon::run(context, &it.args, Desired::Uncordoned, it.dry_run).await,
             Command::Resume { resume } => resume::run(context, &resume).await,

@@ -134,6 +134,59 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "token",
+        group: Group::Registration,
+        arguments: "create | list | delete TOKEN...",
+        description: "A bootstrap token lets a cluster register itself: it signs the public description of the control plane, and \
+                      obtains a certificate for the agent of a cluster that is not registered yet. Pass a token over a channel \
+                      that you trust, and let it expire. All flags are those of create.",
+        examples: &[
+            ("Create a token that is valid for a day", "karmadactl token create"),
+            (
+                "Print the command that registers a cluster with a new token",
+                "karmadactl token create --print-register-command --ttl=1h",
+            ),
+            ("List the tokens", "karmadactl token list"),
+            ("Delete a token by its id", "karmadactl token delete abcdef"),
+        ],
+    },
+    Page {
+        command: "register",
+        group: Group::Registration,
+        arguments: "HOST:PORT --token=TOKEN --discovery-token-ca-cert-hash=sha256:HASH",
+        description: "In Pull mode an agent in the cluster connects to the control plane; nothing connects to the cluster. \
+                      --kubeconfig is that of the cluster that is registered. karmadactl token create \
+                      --print-register-command prints the command to run.",
+        examples: &[
+            (
+                "Register the cluster of a kubeconfig's current context as member1",
+                "karmadactl register karmada.example.com:5443 --token=abcdef.0123456789abcdef --discovery-token-ca-cert-hash=sha256:1234 --cluster-name=member1 --kubeconfig=member1.config",
+            ),
+            (
+                "Check without changing anything",
+                "karmadactl register karmada.example.com:5443 --token=abcdef.0123456789abcdef --discovery-token-ca-cert-hash=sha256:1234 --cluster-name=member1 --dry-run",
+            ),
+        ],
+    },
+    Page {
+        command: "unregister",
+        group: Group::Registration,
+        arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
+        description: "Propagated resources leave the cluster, unless their policies preserve them; then the agent and its \
+                      credentials are removed. Without --karmada-config the agent's own kubeconfig is used, and the agent's \
+                      rights stay in the control plane.",
+        examples: &[
+            (
+                "Remove member1, and the rights of its agent",
+                "karmadactl unregister member1 --cluster-kubeconfig=member1.config --karmada-config=karmada-apiserver.config",
+            ),
+            (
+                "Remove member1 with the credentials of its agent",
+                "karmadactl unregister member1 --cluster-kubeconfig=member1.config",
+            ),
+        ],
+    },
+    Page {
         command: "cordon",
         group: Group::Management,
         arguments: "CLUSTER",
@@ -313,15 +366,8 @@ pub const ABSENT: &[(&str, &str)] = &[
         "apply the workload's manifest to the control plane with `kubectl apply`, together with a PropagationPolicy that \
          has `conflictResolution: Overwrite`",
     ),
-    (
-        "register",
-        "run `karmada agent --cluster-name=NAME --karmada-kubeconfig=FILE` beside the cluster (Pull mode), or \
-         `karmadactl join` (Push mode)",
-    ),
     ("taint", "change `spec.taints` with `kubectl edit clusters NAME`, or use `karmadactl cordon`"),
-    ("token", "tokens are for `register`: run `karmada agent` with a kubeconfig, or use `karmadactl join`"),
     ("top", THROUGH_PROXY),
-    ("unregister", "use `kubectl delete clusters NAME` while the cluster's agent runs, then stop the agent"),
 ];
 
 /// `VERB` is the command's name.

@@ -215,14 +215,6 @@ fn commands_that_are_not_built_name_their_replacement() {
         error: "kubectl karmada taint" is not part of this version: change `spec.taints` with `kubectl edit clusters NAME`, or use `kubectl karmada cordon`
     "#]],
     );
-    check(
-        "karmadactl",
-        "register --help",
-        expect![[r#"
-        stderr, 1
-        error: "karmadactl register" is not part of this version: run `karmada agent --cluster-name=NAME --karmada-kubeconfig=FILE` beside the cluster (Pull mode), or `karmadactl join` (Push mode)
-    "#]],
-    );
     // Upstream's list.
     for name in [
         "explain",
@@ -232,9 +224,6 @@ fn commands_that_are_not_built_name_their_replacement() {
         "init",
         "deinit",
         "addons",
-        "token",
-        "register",
-        "unregister",
         "taint",
         "attach",
         "logs",

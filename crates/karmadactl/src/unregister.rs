@@ -1,0 +1,239 @@
+//! `unregister`: take a pull-mode cluster out, and remove its agent.
+//!
+//! The agent is removed last: it deletes the propagated objects in its cluster while their Works go.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Args;
+use client::kubeconfig::Places;
+use client::{Client, ListOptions};
+use futures::future::BoxFuture;
+use karmada_api::agents;
+use karmada_api::constants::namespaces;
+use karmada_api::names::execution_namespace;
+
+use crate::error::Error;
+use crate::join::{cluster_id, decoded, text};
+use crate::register::{delete, duration, key_of, member as agent, revoke};
+use crate::{Context, resources};
+
+const POLL: Duration = Duration::from_secs(1);
+
+#[derive(Args, Clone, Debug)]
+pub struct UnregisterArgs {
+    pub args: Vec<String>,
+    /// Name of the agent's Deployment in the cluster
+    #[arg(long, default_value = agent::DEPLOYMENT)]
+    pub agent_name: String,
+    /// Name of the cluster's context in its kubeconfig file; the current one when empty
+    #[arg(long)]
+    pub cluster_context: Option<String>,
+    /// Path to the kubeconfig file of the cluster
+    #[arg(long)]
+    pub cluster_kubeconfig: Option<String>,
+    /// Namespace of the cluster's Secrets, in the cluster and in the control plane
+    #[arg(long, default_value = namespaces::CLUSTER)]
+    pub cluster_namespace: String,
+    /// Run the checks without changing anything
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Path to the kubeconfig file of the control plane; that of the agent when empty, which may not delete its own rights
+    #[arg(long)]
+    pub karmada_config: Option<PathBuf>,
+    /// Namespace of the agent in the cluster
+    #[arg(short = 'n', long, default_value = namespaces::SYSTEM)]
+    pub namespace: String,
+    /// Wait this long for the cluster to be gone
+    #[arg(long, default_value = "1m0s")]
+    pub wait: String,
+}
+
+/// The command.
+pub fn run<'a>(context: &'a Context, args: &'a UnregisterArgs) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let name = crate::join::cluster_name(&args.args)?;
+        let Some(kubeconfig) = args.cluster_kubeconfig.as_deref().filter(|path| !path.is_empty()) else {
+            return Err(Error::message(
+                "--cluster-kubeconfig is required to specify KUBECONFIG file path to access unregistering member cluster",
+            ));
+        };
+        let wait = duration("wait", &args.wait)?;
+        let member = context.member(Some(kubeconfig), args.cluster_context.as_deref(), "unregistering").await?.client;
+        let control = control_plane(context, &member, args).await?;
+        let cluster = control.get(&resources::CLUSTER, &ObjectKey::cluster(name)).await;
+        let cluster = decoded(&*cluster.map_err(Error::client(format!("get cluster {name}")))?)?;
+        if cluster["spec"]["syncMode"] == "Push" {
+            return Err(Error::message(format!(
+                "cluster {name} is a Push mode member cluster, please use command `unjoin` if you want to continue unjoining \
+                 the cluster"
+            )));
+        }
+        let (id, found) = (text(&cluster["spec"]["id"]), cluster_id(&member).await?);
+        if !id.is_empty() && id != found {
+            return Err(Error::message(format!(
+                "the kubeconfig leads to the cluster with ID {found}, but cluster {name} has ID {id}; nothing was changed"
+            )));
+        }
+        if args.dry_run {
+            return Ok(());
+        }
+        let deadline = tokio::time::Instant::now() + wait;
+        delete_works(&control, name, deadline).await?;
+        delete_cluster(&control, name, deadline).await?;
+        if args.karmada_config.is_some() {
+            revoke(&control, name, &args.cluster_namespace).await?;
+        } else {
+            context.log(&left(name, &args.cluster_namespace));
+        }
+        clean_member(context, &member, name, args).await
+    })
+}
+
+/// By `--karmada-config`, else by the kubeconfig that the agent's Deployment mounts.
+async fn control_plane(context: &Context, member: &Client, args: &UnregisterArgs) -> Result<Client, Error> {
+    let failed = |why: String| Error::message(format!("failed to get the config of the control plane. error: {why}"));
+    let name = context.karmada_context.as_deref();
+    if let Some(path) = &args.karmada_config {
+        let connection = Places::of_user("--karmada-config", Some(path.clone())).connect(name).await;
+        return connection.map(|it| it.client).map_err(|error| failed(error.to_string()));
+    }
+    let ns = args.namespace.as_str();
+    let key = ObjectKey::namespaced(ns, args.agent_name.as_str());
+    let deployment = member.get(&resources::DEPLOYMENT, &key).await;
+    let deployment =
+        decoded(&*deployment.map_err(Error::client(format!("get deployments {key} of the member cluster")))?)?;
+    let volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array().into_iter().flatten();
+    let secrets = volumes.filter_map(|volume| volume["secret"]["secretName"].as_str());
+    for secret in secrets {
+        let key = ObjectKey::namespaced(ns, secret);
+        let secret = member.get(&resources::SECRET, &key).await;
+        let secret = decoded(&*secret.map_err(Error::client(format!("get secrets {key} of the member cluster")))?)?;
+        let Some(config) = secret["data"][agent::SECRET].as_str().and_then(|text| STANDARD.decode(text).ok()) else {
+            continue;
+        };
+        let client = Client::from_kubeconfig_text(&String::from_utf8_lossy(&config), name).await;
+        return client.map_err(|error| failed(format!("Secret {key} of the member cluster: {error}")));
+    }
+    Err(failed(format!(
+        "Deployment {key} of the member cluster mounts no Secret with the key {}; give --karmada-config",
+        agent::SECRET
+    )))
+}
+
+fn timed_out(what: &str) -> Error {
+    Error::message(format!(
+        "context deadline exceeded: {what}. Its removal goes on while the cluster's agent runs; wait longer with --wait, or see \
+         its log"
+    ))
+}
+
+async fn delete_works(control: &Client, cluster: &str, deadline: tokio::time::Instant) -> Result<(), Error> {
+    let namespace = execution_namespace(cluster);
+    loop {
+        let works = control.list(&resources::WORK, Some(&namespace), &ListOptions::default()).await;
+        let works = works.map_err(Error::client(format!("list works in {namespace}")))?.items;
+        if works.is_empty() {
+            return Ok(());
+        }
+        for work in works.iter().filter(|work| !work.is_deleting()) {
+            delete(control, &resources::WORK, &work.key()).await?;
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(timed_out(&format!("{} works are left in {namespace}", works.len())));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+async fn delete_cluster(control: &Client, name: &str, deadline: tokio::time::Instant) -> Result<(), Error> {
+    let key = ObjectKey::cluster(name);
+    delete(control, &resources::CLUSTER, &key).await?;
+    loop {
+        let found = control.get_opt(&resources::CLUSTER, &key).await;
+        if found.map_err(Error::client(format!("get cluster {name}")))?.is_none() {
+            return Ok(());
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Err(timed_out(&format!("cluster {name} is not gone")));
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// What an agent may not delete in the control plane.
+fn left(cluster: &str, namespace: &str) -> String {
+    let objects = agents::grants(cluster, namespace);
+    let lines = objects.iter().map(|grant| format!("  {} {}\n", text(&grant.object["kind"]), key_of(grant)));
+    format!(
+        "The agent's credentials cannot delete its own rights. Delete them in the control plane, or give \
+         --karmada-config:\n{}",
+        lines.collect::<String>()
+    )
+}
+
+async fn clean_member(context: &Context, member: &Client, name: &str, args: &UnregisterArgs) -> Result<(), Error> {
+    let (ns, own) = (args.cluster_namespace.as_str(), args.namespace.as_str());
+    let rbac = ObjectKey::cluster(format!("karmada-controller-manager:karmada-{name}"));
+    let in_cluster = |object: &str| ObjectKey::namespaced(ns, object);
+    let in_agents = |object: &str| ObjectKey::namespaced(own, object);
+    let account = format!("karmada-{name}");
+    let role = || ObjectKey::cluster(agent::ROLE);
+    for (resource, key) in [
+        (&resources::SERVICE_ACCOUNT, in_cluster(&account)),
+        (&resources::SECRET, in_cluster(&account)),
+        (&resources::CLUSTER_ROLE, rbac.clone()),
+        (&resources::CLUSTER_ROLE_BINDING, rbac),
+        (&resources::SERVICE_ACCOUNT, in_cluster("karmada-impersonator")),
+        (&resources::SECRET, in_cluster("karmada-impersonator")),
+        (&resources::NAMESPACE, ObjectKey::cluster(ns)),
+        (&resources::DEPLOYMENT, in_agents(&args.agent_name)),
+        (&resources::SERVICE_ACCOUNT, in_agents(agent::ACCOUNT)),
+        (&resources::CLUSTER_ROLE, role()),
+        (&resources::CLUSTER_ROLE_BINDING, role()),
+        (&resources::SECRET, in_agents(agent::SECRET)),
+    ] {
+        delete(member, resource, &key).await.map_err(|error| {
+            Error::message(format!("cluster {name} is unregistered, but objects were left in it: {error}"))
+        })?;
+        let (kind, object, space) = (&resource.kind, key.name.as_str(), key.namespace().unwrap_or_default());
+        context.log(&format!(
+            "Successfully delete resource ({{{kind} {object} {space}}}) from member cluster ({name}).\n"
+        ));
+    }
+    remove_files(context);
+    Ok(())
+}
+
+/// What upstream's `register` leaves on the machine where it runs.
+fn remove_files(context: &Context) {
+    for file in ["/etc/karmada/karmada-agent.conf", "/etc/karmada/pki/ca.crt"] {
+        match std::fs::remove_file(file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                context.log(&format!("Failed to remove {file}: {error}\n"));
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_agent_may_not_delete_is_listed() {
+        let text = left("m1", "karmada-cluster");
+        for object in [
+            "ClusterRole system:karmada:m1:agent\n",
+            "RoleBinding karmada-cluster/system:karmada:m1:agent-secret\n",
+            "Role karmada-es-m1/system:karmada:m1:agent-work\n",
+        ] {
+            assert!(text.contains(object), "{text}");
+        }
+        assert_eq!(text.lines().count(), 9);
+    }
+}
