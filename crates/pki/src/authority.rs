@@ -9,16 +9,14 @@ use rcgen::{
 };
 use world::World;
 
-use crate::{Error, holder, subject};
+use crate::{Error, Holder, holder, subject};
 
 /// How long an authority lives: ten years, as kubeadm's.
 pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How long the certificates of the control plane itself live.
-///
-/// Ten years as well: they are made by the process that owns the authority, which would renew them anyway, and an
-/// expired admin kubeconfig is the commonest way in which test installations die.
-pub const ISSUED_LIFETIME: Duration = AUTHORITY_LIFETIME;
+/// How long the certificates of the control plane itself live: a year, as kubeadm's. The process that owns the authority
+/// renews them while it runs.
+pub const ISSUED_LIFETIME: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Certificates are valid from a little before now, for peers whose clocks are late.
 pub const BACKDATE: Duration = Duration::from_secs(5 * 60);
@@ -80,10 +78,12 @@ impl ServerNames {
     }
 }
 
-/// An authority with its private key.
+/// One generation of an authority, with its private key.
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
+    /// The end of its certificate, in seconds since the epoch; nothing it issues lasts longer.
+    not_after: i64,
 }
 
 impl std::fmt::Debug for Authority {
@@ -95,31 +95,51 @@ impl std::fmt::Debug for Authority {
 impl Authority {
     /// A new authority with a P-256 key: a key is made in microseconds, and every Kubernetes client verifies it.
     pub fn generate(common_name: &str, world: &World) -> Result<(Self, KeyPairPem), Error> {
-        let key = KeyPair::generate().map_err(Error::GenerateKey)?;
-        let mut params = params(world, AUTHORITY_LIFETIME);
-        params.distinguished_name = name(common_name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.key_usages =
-            vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        Self::with_key(common_name, KeyPair::generate().map_err(Error::GenerateKey)?, world)
+    }
+
+    /// The certificate of a new authority whose key (PEM) exists already.
+    pub(crate) fn complete(common_name: &str, key: &str, world: &World) -> Result<KeyPairPem, Error> {
+        let key = KeyPair::from_pem(key).map_err(Error::ParseKey)?;
+        Ok(Self::with_key(common_name, key, world)?.1)
+    }
+
+    fn with_key(common_name: &str, key: KeyPair, world: &World) -> Result<(Self, KeyPairPem), Error> {
+        let params = authority_params(common_name, world, i64::MAX);
         let certificate = params.self_signed(&key).map_err(|source| issue(common_name, source))?.pem();
+        let not_after = Holder::from_pem(&certificate)?.not_after;
         let pem = KeyPairPem { certificate: certificate.clone(), key: key.serialize_pem() };
-        Ok((Self { certificate, issuer: Issuer::new(params, key) }, pem))
+        Ok((Self { certificate, issuer: Issuer::new(params, key), not_after }, pem))
     }
 
     /// Takes up an authority made earlier, by us or by others.
     pub fn from_pem(pem: &KeyPairPem) -> Result<Self, Error> {
         let key = KeyPair::from_pem(&pem.key).map_err(Error::ParseKey)?;
         let issuer = Issuer::from_ca_cert_pem(&pem.certificate, key).map_err(Error::ParseAuthority)?;
-        Ok(Self { certificate: pem.certificate.clone(), issuer })
+        let not_after = Holder::from_pem(&pem.certificate)?.not_after;
+        Ok(Self { certificate: pem.certificate.clone(), issuer, not_after })
     }
 
-    /// The authority's certificate in PEM: what clients are told to trust.
+    /// A certificate (PEM) for the key of `other`, by which a client that trusts only this authority verifies what the
+    /// other one signs. It ends with this authority.
+    pub fn cross_sign(&self, other: &Self, common_name: &str, world: &World) -> Result<String, Error> {
+        let mut params = authority_params(common_name, world, self.not_after);
+        params.use_authority_key_identifier_extension = true;
+        let signed = params.signed_by(other.issuer.key(), &self.issuer);
+        Ok(signed.map_err(|source| issue(common_name, source))?.pem())
+    }
+
+    pub(crate) fn not_after(&self) -> i64 {
+        self.not_after
+    }
+
+    /// The certificate of this generation in PEM. Clients trust those of all generations.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
     pub fn issue_server(&self, names: &ServerNames, world: &World) -> Result<KeyPairPem, Error> {
-        let mut params = params(world, ISSUED_LIFETIME);
+        let mut params = params(world, ISSUED_LIFETIME, self.not_after);
         params.distinguished_name = name(&names.common_name);
         params.subject_alt_names = names.subject_alt_names()?;
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -139,7 +159,7 @@ impl Authority {
         lifetime: Duration,
         world: &World,
     ) -> Result<KeyPairPem, Error> {
-        let mut params = params(world, lifetime);
+        let mut params = params(world, lifetime, self.not_after);
         params.distinguished_name = name(user);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let mut pair = self.issue(params, user)?;
@@ -149,7 +169,7 @@ impl Authority {
         Ok(pair)
     }
 
-    /// The certificate (PEM) with another subject (DER), signed anew.
+    /// The certificate (PEM) with another subject (DER), signed again.
     pub(crate) fn with_subject(&self, certificate: &str, subject: &[u8]) -> Result<String, Error> {
         let der = holder::pem_to_der(certificate)?;
         let der = subject::replace(&der, subject, self.issuer.key())?;
@@ -179,13 +199,22 @@ fn name(common_name: &str) -> DistinguishedName {
     name
 }
 
-/// Parameters that are valid from now for `lifetime`, with a random serial number.
-pub(crate) fn params(world: &World, lifetime: Duration) -> CertificateParams {
+fn authority_params(common_name: &str, world: &World, latest: i64) -> CertificateParams {
+    let mut params = params(world, AUTHORITY_LIFETIME, latest);
+    params.distinguished_name = name(common_name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    params
+}
+
+/// Parameters that are valid from now for `lifetime`, but not after `latest`, with a random serial number.
+pub(crate) fn params(world: &World, lifetime: Duration, latest: i64) -> CertificateParams {
     let mut params = CertificateParams::default();
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     let now = Duration::from_secs(u64::try_from(world.now().as_second()).unwrap_or_default());
     params.not_before = epoch + now.saturating_sub(BACKDATE);
-    params.not_after = epoch + now.saturating_add(lifetime);
+    params.not_after =
+        epoch + now.saturating_add(lifetime).min(Duration::from_secs(u64::try_from(latest).unwrap_or_default()));
     params.serial_number = Some(SerialNumber::from_slice(&serial(world)));
     params
 }

@@ -1,51 +1,93 @@
-//! The key material of one control plane in one directory: made at the first start, taken up at every later one.
+//! The key material of one control plane in one directory: made at the first start, taken up at every later one, and
+//! renewed when [`crate::rotation`] requires it.
 //!
-//! A file that exists is never overwritten, with one exception: the server certificate is reissued when the names it
-//! must carry have changed or it is about to expire; the authority that clients trust stays.
+//! Authorities are never overwritten: a successor is one more file. The certificates of the server and the administrator
+//! are each one file with their key, which is replaced.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use world::World;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::authority::{Authority, KeyPairPem, ServerNames};
 use crate::files::{self, Access};
+use crate::generations::{Generations, key_of};
+use crate::rotation::{self, Facts, Kind, Leaf, Plan, Step, Validity};
 use crate::{Error, Holder, holder, serving, token};
 
-/// A server certificate with less time left than this is issued anew at start.
-const RENEW_BEFORE: Duration = Duration::from_secs(30 * 24 * 3600);
+const SERVER: &str = "apiserver.pem";
+const ADMIN: &str = "admin.pem";
+/// Where earlier versions kept the administrator's certificate.
+const EARLIER_ADMIN: [&str; 2] = ["admin.crt", "admin.key"];
+const TOKEN_KEY: &str = "sa.key";
 
 /// What a control plane needs. Every part is loaded; nothing is read later.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// Signs what is asked of the control plane: certificates of its servers, its users and its agents.
+    /// Signs what is requested of the control plane: certificates of its servers, its users and its agents.
     pub authority: Arc<Authority>,
+    /// The certificates of all generations of it that have not expired, in PEM. The last ones may sign nothing yet.
+    pub trusted: String,
     /// Signs the client certificate with which the API server speaks to aggregated servers.
-    pub front_proxy_authority: Authority,
+    pub front_proxy_authority: Arc<Authority>,
     pub server: KeyPairPem,
     /// `kubernetes-admin` in group `system:masters`.
     pub admin: KeyPairPem,
     /// The private key that signs service account tokens, in PEM.
     pub service_account_key: String,
+    /// Keys that signed tokens before, in PEM: tokens signed with them are valid.
+    pub earlier_service_account_keys: Vec<String>,
+    /// Every certificate with its expiry.
+    pub certificates: Vec<Certificate>,
+    /// When the directory is to be opened again, in seconds since the epoch.
+    pub due: i64,
+}
+
+/// A certificate of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// `ca`, `ca-2`, `front-proxy-ca`, `apiserver`, `admin`.
+    pub name: String,
+    pub path: PathBuf,
+    pub validity: Validity,
+    pub role: Role,
+}
+
+/// What a certificate is for at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// An authority that signs.
+    Signs,
+    /// A successor that clients trust already; it signs from then on, in seconds since the epoch.
+    SignsFrom(i64),
+    /// An authority that signs no longer; what it has signed is valid.
+    Trusted,
+    /// An authority that has expired and has successors.
+    Retired,
+    /// Renewed by the server that serves with it.
+    Issued,
+}
+
+/// Which names the server's certificate carries.
+#[derive(Clone, Copy, Debug)]
+pub enum Names<'n> {
+    Exactly(&'n ServerNames),
+    /// Those it carries already; none is issued if there is none.
+    AsPresent,
 }
 
 impl Directory {
-    /// Takes up what is in the directory and makes what is missing. Fails, without changing anything, when a half of
-    /// a pair is missing or unreadable.
+    /// Takes up what is in the directory, makes what is missing, and renews what is due. Fails, without changing anything,
+    /// when a half of a pair is missing or unreadable.
     pub fn open(path: &Path, names: &ServerNames, world: &World) -> Result<Self, Error> {
         files::private_directory(path)?;
-        let authority = Arc::new(authority(path, "ca", "karmada-ca", world)?);
-        let front_proxy_authority = authority_named(path, world)?;
-        let server = server(path, &authority, names, world)?;
-        let admin =
-            pair(path, "admin", || authority.issue_client("kubernetes-admin", &["system:masters".to_owned()], world))?;
-        let service_account_key = service_account_key(path)?;
-        Ok(Self { path: path.to_owned(), authority, front_proxy_authority, server, admin, service_account_key })
+        let present = settle(path, Names::Exactly(names), world)?;
+        present.remove_earlier_admin()?;
+        present.loaded(names, world)
     }
 
     pub fn path(&self) -> &Path {
@@ -53,88 +95,268 @@ impl Directory {
     }
 }
 
-fn authority_named(path: &Path, world: &World) -> Result<Authority, Error> {
-    authority(path, "front-proxy-ca", "front-proxy-ca", world)
-}
-
-fn authority(path: &Path, file: &str, common_name: &str, world: &World) -> Result<Authority, Error> {
-    Authority::from_pem(&pair(path, file, || Authority::generate(common_name, world).map(|(_, pem)| pem))?)
-}
-
-fn paths(directory: &Path, file: &str) -> (PathBuf, PathBuf) {
-    (directory.join(format!("{file}.crt")), directory.join(format!("{file}.key")))
-}
-
-fn load(directory: &Path, file: &str) -> Result<Option<KeyPairPem>, Error> {
-    let (certificate_path, key_path) = paths(directory, file);
-    match (files::read(&certificate_path)?, files::read(&key_path)?) {
-        (Some(certificate), Some(key)) => Ok(Some(KeyPairPem { certificate, key })),
-        (None, None) => Ok(None),
-        // The key is written first: a key alone is what a crash at the first start leaves, and nothing was issued
-        // with it yet; but a restored backup looks the same, so a person decides.
-        (certificate, _) => {
-            let (present, missing) =
-                if certificate.is_some() { (certificate_path, key_path) } else { (key_path, certificate_path) };
-            Err(Error::HalfAPair { present: present.display().to_string(), missing: missing.display().to_string() })
-        }
-    }
-}
-
-fn pair(directory: &Path, file: &str, make: impl FnOnce() -> Result<KeyPairPem, Error>) -> Result<KeyPairPem, Error> {
-    if let Some(pair) = load(directory, file)? {
-        return Ok(pair);
-    }
-    let pair = make()?;
-    let (certificate_path, key_path) = paths(directory, file);
-    files::create_new(&key_path, pair.key.as_bytes(), Access::Private)?;
-    files::create_new(&certificate_path, pair.certificate.as_bytes(), Access::Public)?;
-    Ok(pair)
-}
-
-/// Keeps the server's key and renews only the certificate file's content, together with its key, in an order that
-/// leaves a usable pair: both go into one file first.
-fn server(directory: &Path, authority: &Authority, names: &ServerNames, world: &World) -> Result<KeyPairPem, Error> {
-    let path = directory.join("apiserver.pem");
-    if let Some(text) = files::read(&path)? {
-        let present = split(&text);
-        if serves(&present.certificate, names, world)? {
+/// Carries out what is due until nothing is.
+fn settle(path: &Path, names: Names<'_>, world: &World) -> Result<Present, Error> {
+    loop {
+        let present = Present::read(path, true, world)?;
+        let plan = rotation::plan(&present.facts(names, world)?, world.now().as_second());
+        if plan.steps.is_empty() {
             return Ok(present);
         }
+        plan.steps.iter().try_for_each(|step| present.act(*step, names, world))?;
     }
-    let issued = authority.issue_server(names, world)?;
-    files::replace(&path, format!("{}{}", issued.certificate, issued.key).as_bytes(), Access::Private)?;
-    Ok(issued)
 }
 
-/// A file with a certificate followed by its key.
+/// Every certificate of a directory; nothing is changed.
+///
+/// # Errors
+/// A file that cannot be read, half a pair.
+pub fn certificates(path: &Path, world: &World) -> Result<Vec<Certificate>, Error> {
+    Present::read(path, false, world)?.certificates(world)
+}
+
+/// What [`renew`] would do: what is due, and `requested`.
+///
+/// # Errors
+/// A file that cannot be read, half a pair.
+pub fn renewal(path: &Path, requested: &[Step], world: &World) -> Result<Plan, Error> {
+    let present = Present::read(path, false, world)?;
+    let mut plan = rotation::plan(&present.facts(Names::AsPresent, world)?, world.now().as_second());
+    for step in requested {
+        let is_there = *step != Step::Server || present.server.is_some();
+        if is_there && !plan.steps.contains(step) {
+            plan.steps.push(*step);
+        }
+    }
+    Ok(plan)
+}
+
+/// Makes new certificates and keys beside a server, which takes them up.
+///
+/// # Errors
+/// A file that cannot be read or written.
+pub fn renew(path: &Path, requested: &[Step], world: &World) -> Result<(), Error> {
+    let plan = renewal(path, requested, world)?;
+    for step in plan.steps {
+        Present::read(path, false, world)?.act(step, Names::AsPresent, world)?;
+    }
+    Ok(())
+}
+
+/// The file that a step writes.
+pub fn file_of(step: Step) -> &'static str {
+    match step {
+        Step::Authority(Kind::Clients) => "ca",
+        Step::Authority(Kind::FrontProxy) => "front-proxy-ca",
+        Step::Server => SERVER,
+        Step::Admin => ADMIN,
+        Step::TokenKey => TOKEN_KEY,
+    }
+}
+
+struct Present {
+    path: PathBuf,
+    authority: Generations,
+    front_proxy: Generations,
+    server: Option<KeyPairPem>,
+    admin: Option<KeyPairPem>,
+    token_key: Option<String>,
+    earlier_token_keys: Vec<String>,
+}
+
+impl Present {
+    fn read(path: &Path, may_repair: bool, world: &World) -> Result<Self, Error> {
+        let server = files::read(&path.join(SERVER))?.map(|text| split(&text));
+        let admin = admin(path)?;
+        let repairs = may_repair && server.is_none() && admin.is_none();
+        Ok(Self {
+            path: path.to_owned(),
+            authority: Generations::read(path, ("ca", "karmada-ca"), repairs, world)?,
+            front_proxy: Generations::read(path, ("front-proxy-ca", "front-proxy-ca"), repairs, world)?,
+            server,
+            admin,
+            token_key: files::read(&path.join(TOKEN_KEY))?,
+            earlier_token_keys: earlier_token_keys(path)?,
+        })
+    }
+
+    fn facts(&self, names: Names<'_>, world: &World) -> Result<Facts, Error> {
+        let now = world.now().as_second();
+        let leaf = |pair: &KeyPairPem| -> Result<Leaf, Error> {
+            let issuer = self.authority.end_of_issuer(&pair.certificate, now)?;
+            Ok(Leaf { validity: validity(&pair.certificate)?, issuer })
+        };
+        let server = match (&self.server, names) {
+            (None, _) => None,
+            (Some(pair), Names::Exactly(names)) if !carries(&pair.certificate, names)? => Some(None),
+            (Some(pair), _) => Some(Some(leaf(pair)?)),
+        };
+        Ok(Facts {
+            authority: self.authority.validities(),
+            front_proxy: self.front_proxy.validities(),
+            server,
+            serves: matches!(names, Names::Exactly(_)),
+            admin: self.admin.as_ref().map(leaf).transpose()?,
+            has_token_key: self.token_key.is_some(),
+        })
+    }
+
+    fn act(&self, step: Step, names: Names<'_>, world: &World) -> Result<(), Error> {
+        match step {
+            Step::Authority(Kind::Clients) => self.authority.make(world),
+            Step::Authority(Kind::FrontProxy) => self.front_proxy.make(world),
+            Step::Server => self.issue_server(names, world),
+            Step::Admin => self.issue_admin(world),
+            Step::TokenKey => self.make_token_key(),
+        }
+    }
+
+    /// # Errors
+    /// Every generation has expired.
+    fn signer(&self, world: &World) -> Result<(&Arc<Authority>, String), Error> {
+        self.authority.signer(world.now().as_second()).ok_or(Error::NoAuthority)
+    }
+
+    fn issue_server(&self, names: Names<'_>, world: &World) -> Result<(), Error> {
+        let names = match (names, &self.server) {
+            (Names::Exactly(names), _) => names.clone(),
+            (Names::AsPresent, Some(pair)) => names_of(&pair.certificate)?,
+            (Names::AsPresent, None) => return Ok(()),
+        };
+        let (authority, chain) = self.signer(world)?;
+        let issued = authority.issue_server(&names, world)?;
+        let text = format!("{}{chain}{}", issued.certificate, issued.key);
+        files::replace(&self.path.join(SERVER), text.as_bytes(), Access::Private)
+    }
+
+    fn issue_admin(&self, world: &World) -> Result<(), Error> {
+        let (authority, _) = self.signer(world)?;
+        let issued = authority.issue_client("kubernetes-admin", &["system:masters".to_owned()], world)?;
+        let text = format!("{}{}", issued.certificate, issued.key);
+        files::replace(&self.path.join(ADMIN), text.as_bytes(), Access::Private)
+    }
+
+    /// They are read only without the new file.
+    fn remove_earlier_admin(&self) -> Result<(), Error> {
+        if files::read(&self.path.join(ADMIN))?.is_none() {
+            return Ok(());
+        }
+        EARLIER_ADMIN.iter().try_for_each(|name| files::remove(&self.path.join(name)))
+    }
+
+    /// The public half of the present key is kept first: at no moment is a token of either key refused.
+    fn make_token_key(&self) -> Result<(), Error> {
+        if let Some(present) = &self.token_key {
+            let public = token::Signer::from_pem(present)?.public_pem().to_owned();
+            let id: String = token::key_id(&public)?.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+            let kept = self.path.join(format!("sa-{id}.pub"));
+            if files::read(&kept)?.is_none() {
+                files::create_new(&kept, public.as_bytes(), Access::Public)?;
+            }
+            return files::replace(&self.path.join(TOKEN_KEY), token::generate_key()?.as_bytes(), Access::Private);
+        }
+        files::create_new(&self.path.join(TOKEN_KEY), token::generate_key()?.as_bytes(), Access::Private)
+    }
+
+    fn certificates(&self, world: &World) -> Result<Vec<Certificate>, Error> {
+        let now = world.now().as_second();
+        let mut all = Vec::new();
+        for generations in [&self.authority, &self.front_proxy] {
+            let (standing, validities) = (generations.standing(now), generations.validities());
+            for (at, generation) in generations.iter().enumerate() {
+                let role = match standing.signer {
+                    Some(signer) if at == signer => Role::Signs,
+                    Some(signer) if at > signer => Role::SignsFrom(rotation::signs_from(&validities, at)),
+                    _ if standing.trusted.contains(&at) => Role::Trusted,
+                    _ => Role::Retired,
+                };
+                all.push(Certificate {
+                    name: stem(&generation.path),
+                    path: generation.path.clone(),
+                    validity: generation.validity,
+                    role,
+                });
+            }
+        }
+        for (file, pair) in [(SERVER, &self.server), (ADMIN, &self.admin)] {
+            if let Some(pair) = pair {
+                let path = self.path.join(file);
+                let validity = validity(&pair.certificate)?;
+                all.push(Certificate { name: stem(&path), path, validity, role: Role::Issued });
+            }
+        }
+        Ok(all)
+    }
+
+    fn loaded(self, names: &ServerNames, world: &World) -> Result<Directory, Error> {
+        let now = world.now().as_second();
+        let due = rotation::plan(&self.facts(Names::Exactly(names), world)?, now).due;
+        let certificates = self.certificates(world)?;
+        let (authority, _) = self.signer(world)?;
+        let (front_proxy, _) = self.front_proxy.signer(now).ok_or(Error::NoAuthority)?;
+        Ok(Directory {
+            authority: Arc::clone(authority),
+            trusted: self.authority.trusted(now),
+            front_proxy_authority: Arc::clone(front_proxy),
+            server: self.server.ok_or(Error::NoAuthority)?,
+            admin: self.admin.ok_or(Error::NoAuthority)?,
+            service_account_key: self.token_key.ok_or(Error::NoAuthority)?,
+            earlier_service_account_keys: self.earlier_token_keys,
+            certificates,
+            due,
+            path: self.path,
+        })
+    }
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+fn validity(certificate: &str) -> Result<Validity, Error> {
+    let holder = Holder::from_pem(certificate)?;
+    Ok(Validity { not_before: holder.not_before, not_after: holder.not_after })
+}
+
+fn admin(directory: &Path) -> Result<Option<KeyPairPem>, Error> {
+    if let Some(text) = files::read(&directory.join(ADMIN))? {
+        return Ok(Some(split(&text)));
+    }
+    let [certificate, key] = EARLIER_ADMIN.map(|name| files::read(&directory.join(name)));
+    // Half a pair is useless, and another one can be issued.
+    Ok(certificate?.zip(key?).map(|(certificate, key)| KeyPairPem { certificate, key }))
+}
+
+/// `sa-*.pub`, sorted by name.
+fn earlier_token_keys(directory: &Path) -> Result<Vec<String>, Error> {
+    let names = files::names(directory)?;
+    let earlier = names.iter().filter(|name| name.starts_with("sa-") && name.ends_with(".pub"));
+    earlier.filter_map(|name| files::read(&directory.join(name)).transpose()).collect()
+}
+
+/// A file with a certificate chain followed by its key.
 fn split(text: &str) -> KeyPairPem {
-    let key_starts = text.find("-----BEGIN PRIVATE KEY-----").unwrap_or(text.len());
-    let (certificate, key) = text.split_at(key_starts);
-    KeyPairPem { certificate: certificate.to_owned(), key: key.to_owned() }
+    let key = key_of(text);
+    KeyPairPem { certificate: text[..text.len() - key.len()].to_owned(), key: key.to_owned() }
 }
 
-/// Whether a certificate carries exactly these names and lasts long enough. A name that is no longer wanted counts too:
-/// a server must not answer to it any more.
-fn serves(certificate: &str, names: &ServerNames, world: &World) -> Result<bool, Error> {
+/// The names in a server certificate.
+fn names_of(certificate: &str) -> Result<ServerNames, Error> {
     let der = holder::pem_to_der(certificate)?;
-    let renew_before = i64::try_from(RENEW_BEFORE.as_secs()).unwrap_or(i64::MAX);
-    if !Holder::from_der(&der)?.is_valid_at(world.now().as_second().saturating_add(renew_before)) {
-        return Ok(false);
-    }
     let (_, parsed) = X509Certificate::from_der(&der).map_err(|error| Error::ParseCertificate(error.to_string()))?;
     let (dns, addresses) = serving::names(&parsed)?;
-    let dns: BTreeSet<String> = dns.into_iter().collect();
-    let addresses: BTreeSet<IpAddr> = addresses.into_iter().collect();
+    Ok(ServerNames { common_name: Holder::from_der(&der)?.user, dns, addresses })
+}
+
+/// Whether a certificate carries exactly these names. A name that is no longer wanted counts too: a server must not answer
+/// to it any more.
+fn carries(certificate: &str, names: &ServerNames) -> Result<bool, Error> {
+    let present = names_of(certificate)?;
+    let dns: BTreeSet<String> = present.dns.into_iter().collect();
+    let addresses: BTreeSet<IpAddr> = present.addresses.into_iter().collect();
     Ok(dns == names.dns.iter().map(|name| name.to_ascii_lowercase()).collect()
         && addresses == names.addresses.iter().copied().collect())
 }
 
-fn service_account_key(directory: &Path) -> Result<String, Error> {
-    let path = directory.join("sa.key");
-    if let Some(key) = files::read(&path)? {
-        return Ok(key);
-    }
-    let key = token::generate_key()?;
-    files::create_new(&path, key.as_bytes(), Access::Private)?;
-    Ok(key)
-}
+#[cfg(test)]
+mod tests;

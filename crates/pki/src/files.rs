@@ -57,11 +57,26 @@ pub fn read(path: &Path) -> Result<Option<String>, Error> {
     }
 }
 
+/// The names of the files in a directory, sorted; none if it does not exist.
+pub fn names(directory: &Path) -> Result<Vec<String>, Error> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries.collect::<std::io::Result<Vec<_>>>(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => Err(error),
+    };
+    let entries = entries.map_err(|error| failed("read the directory", directory, error))?;
+    let mut names: Vec<String> = entries.iter().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    Ok(names)
+}
+
 /// Replaces the file: written beside it, synced, renamed over it, and the directory synced. After a crash either the
 /// old content or the new one is there.
 pub fn replace(path: &Path, content: &[u8], access: Access) -> Result<(), Error> {
     let staged = stage(path, content, access)?;
+    crash::point(path)?;
     fs::rename(&staged, path).map_err(|error| failed("rename", path, error))?;
+    crash::point(path)?;
     sync_directory(path)
 }
 
@@ -69,11 +84,23 @@ pub fn replace(path: &Path, content: &[u8], access: Access) -> Result<(), Error>
 /// a rename would replace.
 pub fn create_new(path: &Path, content: &[u8], access: Access) -> Result<(), Error> {
     let staged = stage(path, content, access)?;
+    crash::point(path)?;
     let linked = fs::hard_link(&staged, path).map_err(|error| failed("create", path, error));
+    crash::point(path)?;
     // The staged copy is only another name of the same file by now.
     fs::remove_file(&staged).map_err(|error| failed("remove", &staged, error))?;
     linked?;
+    crash::point(path)?;
     sync_directory(path)
+}
+
+/// Removes the file if it is there.
+pub fn remove(path: &Path) -> Result<(), Error> {
+    crash::point(path)?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(failed("remove", path, error)),
+        _ => Ok(()),
+    }
 }
 
 fn stage(path: &Path, content: &[u8], access: Access) -> Result<PathBuf, Error> {
@@ -85,7 +112,9 @@ fn stage(path: &Path, content: &[u8], access: Access) -> Result<PathBuf, Error> 
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("remove", &staged, error)),
         _ => {}
     }
+    crash::point(path)?;
     let mut file = open_new(&staged, access).map_err(|error| failed("create", &staged, error))?;
+    crash::point(path)?;
     file.write_all(content).and_then(|()| file.sync_all()).map_err(|error| failed("write", &staged, error))?;
     Ok(staged)
 }
@@ -105,4 +134,39 @@ fn sync_directory(path: &Path) -> Result<(), Error> {
 
 pub(crate) fn failed(attempt: &'static str, path: &Path, source: std::io::Error) -> Error {
     Error::File { attempt, path: path.display().to_string(), source }
+}
+
+/// Between two changes of the file system the process may end.
+#[cfg(not(test))]
+mod crash {
+    #[allow(clippy::unnecessary_wraps, reason = "tests end here")]
+    pub fn point(_path: &std::path::Path) -> Result<(), crate::Error> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod crash {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LEFT: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// The process ends after so many points; never with `None`.
+    pub fn after(points: Option<usize>) {
+        LEFT.set(points);
+    }
+
+    pub fn point(path: &std::path::Path) -> Result<(), crate::Error> {
+        match LEFT.get() {
+            None => Ok(()),
+            // Dead processes stay so.
+            Some(0) => Err(super::failed("crash at", path, std::io::Error::other("the process ended"))),
+            Some(left) => {
+                LEFT.set(Some(left - 1));
+                Ok(())
+            }
+        }
+    }
 }

@@ -55,6 +55,14 @@ pub fn pem_to_der(text: &str) -> Result<Vec<u8>, Error> {
     Ok(block.contents)
 }
 
+/// Every certificate of a PEM text in its own PEM block; blocks of other kinds are left out.
+pub fn certificates(text: &str) -> Result<Vec<String>, Error> {
+    let blocks = x509_parser::pem::Pem::iter_from_buffer(text.as_bytes()).collect::<Result<Vec<_>, _>>();
+    let blocks = blocks.map_err(|error| unreadable(&error))?;
+    let certificates = blocks.iter().filter(|block| block.label == "CERTIFICATE");
+    Ok(certificates.map(|block| der_to_pem(&block.label, &block.contents)).collect())
+}
+
 pub fn der_to_pem(label: &str, der: &[u8]) -> String {
     let encoded = STANDARD.encode(der);
     let mut pem = format!("-----BEGIN {label}-----\n");

@@ -8,9 +8,11 @@ pub mod authority;
 pub mod bootstrap;
 pub mod directory;
 pub mod files;
+mod generations;
 pub mod holder;
 pub mod kubeconfig;
 pub mod request;
+pub mod rotation;
 pub mod serving;
 mod subject;
 pub mod token;
@@ -20,7 +22,7 @@ pub use directory::Directory;
 pub use holder::Holder;
 pub use kubeconfig::Kubeconfig;
 pub use serving::ServingCertificate;
-pub use token::{Claims, Signer, Verifier};
+pub use token::{Claims, Signer, Signers, Verifier};
 
 /// What failed; the inner error is the source.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +49,8 @@ pub enum Error {
     File { attempt: &'static str, path: String, source: std::io::Error },
     #[error("{present} exists but {missing} does not: restore it, or remove both to have new ones made")]
     HalfAPair { present: String, missing: String },
+    #[error("the directory of keys has no authority that is valid now: check the clock of this machine")]
+    NoAuthority,
     #[error("the key's algorithm is not one that signs tokens (RSA, P-256 or P-384)")]
     TokenAlgorithm,
     #[error("cannot read the token key")]

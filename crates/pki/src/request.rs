@@ -54,7 +54,7 @@ fn alternative_names(names: &[SanType]) -> AlternativeNames {
 }
 
 /// Signs a PEM request. Subject, names and key are the request's; usages (in the words of `certificates.k8s.io`) and
-/// lifetime are the caller's. Unknown usages are left out.
+/// lifetime are the caller's; no certificate outlives the authority. Unknown usages are left out.
 pub fn sign(
     authority: &Authority,
     pem: &str,
@@ -63,7 +63,7 @@ pub fn sign(
     world: &World,
 ) -> Result<String, Error> {
     let request = parse(pem)?;
-    let mut params = params(world, lifetime);
+    let mut params = params(world, lifetime, authority.not_after());
     params.distinguished_name = request.params.distinguished_name.clone();
     params.subject_alt_names = request.params.subject_alt_names.clone();
     params.is_ca = IsCa::ExplicitNoCa;

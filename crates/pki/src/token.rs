@@ -3,10 +3,14 @@
 //! This says whether a token is genuine and what it claims; whether it is in time, for whom it is meant, and whether
 //! the account still exists is the authenticator's business.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey, EncodingKey, Header, Validation};
+use parking_lot::RwLock;
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -104,6 +108,24 @@ pub fn generate_key() -> Result<String, Error> {
     Ok(KeyPair::generate().map_err(Error::GenerateKey)?.serialize_pem())
 }
 
+/// Signs tokens, with a key that can be replaced.
+#[derive(Debug)]
+pub struct Signers(RwLock<Arc<Signer>>);
+
+impl Signers {
+    pub fn new(signer: Signer) -> Self {
+        Self(RwLock::new(Arc::new(signer)))
+    }
+
+    pub fn current(&self) -> Arc<Signer> {
+        Arc::clone(&self.0.read())
+    }
+
+    pub fn replace(&self, signer: Signer) {
+        *self.0.write() = Arc::new(signer);
+    }
+}
+
 /// Signs tokens.
 pub struct Signer {
     key: EncodingKey,
@@ -149,7 +171,7 @@ impl Signer {
 }
 
 /// base64url(SHA-256(DER of the public key)), as kube-apiserver names its keys.
-fn key_id(public_pem: &str) -> Result<String, Error> {
+pub(crate) fn key_id(public_pem: &str) -> Result<String, Error> {
     Ok(URL_SAFE_NO_PAD.encode(Sha256::digest(holder::pem_to_der(public_pem)?)))
 }
 
@@ -159,28 +181,48 @@ struct PublicKey {
     key: DecodingKey,
 }
 
-/// Verifies tokens with any of several public keys, so that keys can be rotated.
+/// Verifies tokens with any of several public keys. They can be replaced, so that keys can be rotated.
 pub struct Verifier {
-    keys: Vec<PublicKey>,
+    keys: RwLock<Arc<Vec<PublicKey>>>,
+    replaced: AtomicU64,
 }
 
 impl std::fmt::Debug for Verifier {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.keys.iter().map(|key| &key.id)).finish()
+        f.debug_list().entries(self.keys.read().iter().map(|key| &key.id)).finish()
     }
 }
 
 impl Verifier {
     /// Takes keys in PEM, public or private.
     pub fn from_pems<'a>(keys: impl IntoIterator<Item = &'a str>) -> Result<Self, Error> {
-        let keys = keys.into_iter().map(public_key).collect::<Result<_, _>>()?;
-        Ok(Self { keys })
+        Ok(Self { keys: RwLock::new(Arc::new(public_keys(keys)?)), replaced: AtomicU64::new(0) })
+    }
+
+    /// Accepts these keys instead.
+    ///
+    /// # Errors
+    /// A key that cannot be read; the present ones stay then.
+    pub fn replace<'a>(&self, keys: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
+        let keys = public_keys(keys)?;
+        let same = self.keys.read().iter().map(|key| &key.id).eq(keys.iter().map(|key| &key.id));
+        if !same {
+            *self.keys.write() = Arc::new(keys);
+            self.replaced.fetch_add(1, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// How often the keys were replaced: what was verified before may have been signed with a key that is gone.
+    pub fn replaced(&self) -> u64 {
+        self.replaced.load(Ordering::Acquire)
     }
 
     /// The claims of a genuine token, whatever they say. `None` for a token of others or a forged one.
     pub fn verify(&self, token: &str) -> Option<Claims> {
         let header = jsonwebtoken::decode_header(token).ok()?;
-        let candidates = self.keys.iter().filter(|key| {
+        let keys = Arc::clone(&self.keys.read());
+        let candidates = keys.iter().filter(|key| {
             key.algorithm == header.alg && header.kid.as_ref().is_none_or(|id| id.is_empty() || *id == key.id)
         });
         candidates.into_iter().find_map(|key| {
@@ -195,8 +237,9 @@ impl Verifier {
 
     /// The document of `/openid/v1/jwks`.
     pub fn key_set(&self) -> Result<serde_json::Value, Error> {
-        let mut keys = Vec::with_capacity(self.keys.len());
-        for key in &self.keys {
+        let present = Arc::clone(&self.keys.read());
+        let mut keys = Vec::with_capacity(present.len());
+        for key in present.iter() {
             let mut jwk = Jwk::from_decoding_key(&key.key, Some(key.algorithm)).map_err(Error::TokenKey)?;
             jwk.common.key_id = Some(key.id.clone());
             jwk.common.public_key_use = Some(jsonwebtoken::jwk::PublicKeyUse::Signature);
@@ -207,11 +250,23 @@ impl Verifier {
 
     /// The distinct signing algorithms, for the issuer's discovery document.
     pub fn algorithms(&self) -> Vec<String> {
-        let mut names: Vec<String> = self.keys.iter().map(|key| format!("{:?}", key.algorithm)).collect();
+        let mut names: Vec<String> = self.keys.read().iter().map(|key| format!("{:?}", key.algorithm)).collect();
         names.sort();
         names.dedup();
         names
     }
+}
+
+/// Each key once.
+fn public_keys<'a>(pems: impl IntoIterator<Item = &'a str>) -> Result<Vec<PublicKey>, Error> {
+    let mut keys: Vec<PublicKey> = Vec::new();
+    for pem in pems {
+        let key = public_key(pem)?;
+        if !keys.iter().any(|known| known.id == key.id) {
+            keys.push(key);
+        }
+    }
+    Ok(keys)
 }
 
 fn public_key(pem: &str) -> Result<PublicKey, Error> {

@@ -1,0 +1,152 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::files::crash;
+
+const YEAR: u64 = 365 * 24 * 3600;
+
+fn names() -> ServerNames {
+    ServerNames::api_server("karmada-apiserver", &[])
+}
+
+fn world() -> World {
+    World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 7)
+}
+
+/// Everything but what a crash leaves beside.
+fn content(path: &Path) -> BTreeMap<String, String> {
+    let names = files::names(path).expect("listed").into_iter().filter(|name| !name.ends_with(".new"));
+    names.map(|name| (name.clone(), std::fs::read_to_string(path.join(name)).expect("a file"))).collect()
+}
+
+fn copy(files: &BTreeMap<String, String>) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, text) in files {
+        std::fs::write(directory.path().join(name), text).expect("a file");
+    }
+    directory
+}
+
+/// Lets `act` crash at every point; afterwards what was there must be usable, and `act` must succeed.
+fn at_every_crash(
+    before: &BTreeMap<String, String>,
+    world: &World,
+    act: impl Fn(&Path) -> Result<(), Error>,
+    check: impl Fn(&Directory, &Path),
+) -> usize {
+    for points in 0.. {
+        let directory = copy(before);
+        crash::after(Some(points));
+        let crashed = act(directory.path()).is_err();
+        crash::after(None);
+        let opened = Directory::open(directory.path(), &names(), world).expect("usable after the crash");
+        check(&opened, directory.path());
+        act(directory.path()).expect("nothing is in the way");
+        if !crashed {
+            return points;
+        }
+    }
+    unreachable!("an act has an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_point_leaves_a_usable_directory() {
+    let world = world();
+    let open = |path: &Path| Directory::open(path, &names(), &world).map(drop);
+    let points = at_every_crash(&BTreeMap::new(), &world, open, |_, _| {});
+    assert!(points > 30, "{points}");
+
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Directory::open(directory.path(), &names(), &world).expect("made");
+    // A directory of an earlier version.
+    files::remove(&directory.path().join(ADMIN)).expect("removed");
+    std::fs::write(directory.path().join("admin.crt"), &first.admin.certificate).expect("a file");
+    std::fs::write(directory.path().join("admin.key"), &first.admin.key).expect("a file");
+    tokio::time::advance(Duration::from_secs(8 * YEAR + YEAR / 2)).await;
+    let before = content(directory.path());
+    at_every_crash(&before, &world, open, |opened, path| {
+        for file in ["ca.crt", "ca.key", "front-proxy-ca.crt", "front-proxy-ca.key", "sa.key"] {
+            assert_eq!(content(path)[file], before[file], "{file}");
+        }
+        assert!(opened.trusted.starts_with(&before["ca.crt"]), "the first authority stays trusted");
+        assert_eq!(holder::certificates(&opened.trusted).expect("a bundle").len(), 2);
+        assert!(!path.join("admin.key").exists(), "what has been replaced is gone");
+    });
+
+    let token = token::Signer::from_pem(&first.service_account_key).expect("a key").sign(&crate::Claims::default());
+    let token = token.expect("a token");
+    let rotate = |path: &Path| renew(path, &[Step::TokenKey, Step::Admin, Step::Server], &world);
+    at_every_crash(&before, &world, rotate, |opened, _| {
+        let keys = opened.earlier_service_account_keys.iter().chain([&opened.service_account_key]);
+        let verifier = crate::Verifier::from_pems(keys.map(String::as_str)).expect("keys");
+        assert!(verifier.verify(&token).is_some(), "a token of the first key");
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_years_and_more_pass_by() {
+    let world = world();
+    let directory = tempfile::tempdir().expect("a directory");
+    let open = || Directory::open(directory.path(), &names(), &world).expect("opened");
+    let first = open();
+    let (mut signers, mut bundles) = (vec![first.authority.certificate().to_owned()], first.trusted.clone());
+    for month in 1..=360 {
+        tokio::time::advance(Duration::from_secs(YEAR / 12)).await;
+        let (now, opened) = (world.now().as_second(), open());
+        for certificate in [&opened.server.certificate, &opened.admin.certificate] {
+            assert!(validity(certificate).expect("a certificate").not_after > now + 59 * 24 * 3600, "month {month}");
+        }
+        assert!(opened.due > now, "month {month}");
+        let signer = opened.authority.certificate().to_owned();
+        if signers.last() != Some(&signer) {
+            assert!(bundles.contains(&signer), "it was published a month ago at least");
+            signers.push(signer);
+        }
+        bundles = opened.trusted.clone();
+    }
+    assert_eq!(signers.len(), 4, "30 years");
+    let roles: Vec<_> =
+        certificates(directory.path(), &world).expect("read").iter().map(|it| (it.name.clone(), it.role)).collect();
+    assert_eq!(roles[..2], [("ca".to_owned(), Role::Retired), ("ca-2".to_owned(), Role::Retired)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_that_was_off_for_years_opens() {
+    let world = world();
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Directory::open(directory.path(), &names(), &world).expect("made");
+    for (years, signs_itself) in [(3, true), (14, false)] {
+        tokio::time::advance(Duration::from_secs(years * YEAR)).await;
+        let opened = Directory::open(directory.path(), &names(), &world).expect("opened");
+        assert_ne!(opened.server, first.server);
+        assert_eq!(
+            opened.authority.certificate() == first.authority.certificate(),
+            signs_itself,
+            "{years} years later"
+        );
+        assert_eq!(opened.service_account_key, first.service_account_key);
+    }
+}
+
+#[tokio::test]
+async fn renewals_by_hand_do_what_they_announce() {
+    let world = world();
+    let directory = tempfile::tempdir().expect("a directory");
+    let first = Directory::open(directory.path(), &names(), &world).expect("made");
+    assert_eq!(renewal(directory.path(), &[], &world).expect("a plan").steps, []);
+    let all = [Step::Authority(Kind::Clients), Step::Server, Step::Admin, Step::TokenKey];
+    let before = content(directory.path());
+    assert_eq!(renewal(directory.path(), &all, &world).expect("a plan").steps, all);
+    assert_eq!(content(directory.path()), before, "a plan changes nothing");
+    renew(directory.path(), &all, &world).expect("renewed");
+    let next = Directory::open(directory.path(), &names(), &world).expect("opened");
+    assert!(next.server != first.server && next.admin != first.admin);
+    assert_eq!(names_of(&next.server.certificate).expect("names"), names_of(&first.server.certificate).expect("names"));
+    assert_eq!(next.authority.certificate(), first.authority.certificate(), "the successor is only published");
+    assert_eq!(holder::certificates(&next.trusted).expect("a bundle").len(), 2);
+    assert_eq!(next.earlier_service_account_keys.len(), 1);
+    let missing = tempfile::tempdir().expect("a directory");
+    let plan = renewal(missing.path(), &[Step::Server], &world).expect("a plan");
+    assert!(!plan.steps.contains(&Step::Server), "the names are not known");
+}
