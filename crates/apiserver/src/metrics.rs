@@ -45,7 +45,28 @@ pub const REFUSED: Description = Description::counter(
     &["scope"],
     "Requests that were refused because too many bytes of responses were in flight: user, server.",
 );
-pub const ALL: &[Description] = &[REQUESTS, DURATION, INFLIGHT, IN_FLIGHT, CUT, REFUSED];
+pub const CLIENT_EXPIRATION: Description = Description::histogram(
+    "apiserver_client_certificate_expiration_seconds",
+    &[],
+    Buckets::Listed(&[
+        0.0,
+        1800.0,
+        3600.0,
+        7200.0,
+        21600.0,
+        43200.0,
+        86400.0,
+        172_800.0,
+        345_600.0,
+        604_800.0,
+        2_592_000.0,
+        7_776_000.0,
+        15_552_000.0,
+        31_104_000.0,
+    ]),
+    "The time left of the client certificate of each connection.",
+);
+pub const ALL: &[Description] = &[REQUESTS, DURATION, CLIENT_EXPIRATION, INFLIGHT, IN_FLIGHT, CUT, REFUSED];
 
 const KINDS: [&str; 2] = ["readOnly", "mutating"];
 
@@ -54,6 +75,7 @@ const KINDS: [&str; 2] = ["readOnly", "mutating"];
 pub(crate) struct Counted {
     requests: Counters,
     duration: Histograms,
+    expiration: Histograms,
     inflight: Gauges,
 }
 
@@ -62,6 +84,7 @@ impl Counted {
         Self {
             requests: registry.counters(&REQUESTS),
             duration: registry.histograms(&DURATION),
+            expiration: registry.histograms(&CLIENT_EXPIRATION),
             inflight: registry.gauges(&INFLIGHT),
         }
     }
@@ -90,6 +113,11 @@ impl Counted {
                 |status: &Status| StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             self.count(labels, outcome.as_ref().map_or_else(|status| refused(status), |_| StatusCode::CREATED));
         }
+    }
+
+    /// The seconds left of a client certificate.
+    pub fn expiration(&self, left: i64) {
+        self.expiration.observe(&[], left as f64);
     }
 
     /// Drops the series of a resource that is no longer served.

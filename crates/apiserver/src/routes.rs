@@ -1,6 +1,8 @@
 //! The routes every server has besides its resources: access and token reviews, service account tokens and
 //! the documents that let others verify them.
 
+use std::sync::Arc;
+
 use apimachinery::{ObjectKey, Status};
 use futures::future::BoxFuture;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -65,7 +67,7 @@ impl Route for Reviews {
 #[derive(Debug)]
 pub struct Tokens {
     pub issuer: Issuer,
-    pub verifier: pki::Verifier,
+    pub verifier: Arc<pki::Verifier>,
 }
 
 impl Tokens {

@@ -49,25 +49,51 @@ use strangers::Strangers;
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub address: SocketAddr,
-    certificates: Arc<[CertificateDer<'static>]>,
+    /// What it presented; nothing without a client certificate or without TLS.
+    shown: Option<Arc<Shown>>,
+}
+
+/// A peer's certificates and what is computed of them once for the connection.
+#[derive(Debug)]
+struct Shown {
+    certificates: Vec<CertificateDer<'static>>,
     digest: [u8; 32],
+    /// The end of its own, in seconds since the epoch; `i64::MAX` if it cannot be parsed.
+    not_after: i64,
+    is_counted: AtomicBool,
 }
 
 impl Peer {
     /// `certificates` are those it presented, its own first; none without a client certificate or without TLS.
     pub fn new(address: SocketAddr, certificates: impl IntoIterator<Item = CertificateDer<'static>>) -> Self {
-        let certificates: Arc<[_]> = certificates.into_iter().collect();
-        let digest = certificates.first().map_or([0; 32], |own| Sha256::digest(own).into());
-        Self { address, certificates, digest }
+        let certificates: Vec<_> = certificates.into_iter().collect();
+        let shown = certificates.first().map(|own| (Sha256::digest(own).into(), pki::Holder::from_der(own)));
+        let shown = shown.map(|(digest, holder)| {
+            let not_after = holder.map_or(i64::MAX, |holder| holder.not_after);
+            Arc::new(Shown { certificates, digest, not_after, is_counted: AtomicBool::new(false) })
+        });
+        Self { address, shown }
     }
 
     pub fn certificates(&self) -> &[CertificateDer<'static>] {
-        &self.certificates
+        self.shown.as_ref().map_or(&[], |shown| &shown.certificates)
     }
 
     /// SHA-256 of its own certificate: computed once, looked up with every request.
     pub fn digest(&self) -> [u8; 32] {
-        self.digest
+        self.shown.as_ref().map_or([0; 32], |shown| shown.digest)
+    }
+
+    /// The end of its certificate, in seconds since the epoch.
+    pub(crate) fn not_after(&self) -> Option<i64> {
+        self.shown.as_ref().map(|shown| shown.not_after)
+    }
+
+    /// Whether this is the first call for the connection.
+    pub(crate) fn count(&self) -> bool {
+        self.shown
+            .as_ref()
+            .is_some_and(|shown| !shown.is_counted.load(Relaxed) && !shown.is_counted.swap(true, Relaxed))
     }
 }
 
@@ -131,7 +157,7 @@ pub fn serve(
     shutdown: CancellationToken,
 ) -> BoxFuture<'static, ()> {
     Box::pin(async move {
-        let acceptor = tls.map(|config| TlsAcceptor::from(config.0));
+        let acceptor = tls.map(|config| TlsAcceptor::from(config.config));
         let slots = Arc::new(Semaphore::new(limits.connections));
         let strangers = Strangers::new(limits.strangers, limits.strangers_per_address);
         let turns = turns(&limits);

@@ -15,7 +15,7 @@ use transport::{ApiService, Identity, Request, Response};
 use world::World;
 
 use crate::admission::{Admission, AdmissionRequest};
-use crate::authn::{Authentication, Lookup, impersonate};
+use crate::authn::{Authentication, Lookup, expiry, impersonate};
 use crate::authz::{self, Attributes, Authorizer, Rbac, ResourceAttributes};
 use crate::budget::{Billed, Budgets, Wire};
 use crate::cache::Cache;
@@ -29,7 +29,7 @@ use crate::registry::Registry;
 use crate::request::RequestInfo;
 use crate::request_log::RequestLog;
 use crate::respond;
-use crate::serve::Limits;
+use crate::serve::{Limits, Peer};
 
 /// Requests that are not watches end after this long (`--request-timeout`).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -294,11 +294,19 @@ async fn answer(
     let now = server.world.now().as_second();
     let caller = server.authentication.authenticate(&parts, now).await?;
     fairness::identify(&parts.extensions, &caller);
+    let peer = parts.extensions.get::<Peer>();
+    if let Some(left) = peer.and_then(|peer| expiry::counted(peer, &caller, now)) {
+        server.counted.expiration(left);
+    }
+    let warning = peer.and_then(|peer| expiry::warning(peer, &caller, now));
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
     let mut watched = server.requests.watch(info, &user, started);
     let billed = parts.extensions.get::<Wire>().map(|wire| Billed(wire.accounts(&user.user)));
     let mut answer = answer_to(server, info, &user, parts, body).await;
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
+    if let (Ok(response), Some(warning)) = (&mut answer, warning) {
+        respond::warn(response, &[warning]);
+    }
     if let (Ok(response), Some(billed)) = (&mut answer, billed) {
         response.extensions_mut().insert(billed);
     }

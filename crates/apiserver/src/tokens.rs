@@ -1,10 +1,12 @@
 //! Issuing service account tokens (`POST serviceaccounts/NAME/token`), and the documents by which others verify them.
 
+use std::sync::Arc;
+
 use apimachinery::field::{Error as FieldError, Path};
 use apimachinery::meta::Time;
 use apimachinery::{Object, Status};
 use pki::token::{Bound, Reference};
-use pki::{Claims, Signer};
+use pki::{Claims, Signers};
 use serde_json::{Value, json};
 use world::World;
 
@@ -19,7 +21,7 @@ const EXTENDED_SECONDS: i64 = 365 * 24 * 3600;
 /// How tokens are issued.
 #[derive(Debug)]
 pub struct Issuer {
-    pub signer: Signer,
+    pub signer: Arc<Signers>,
     /// `iss`, a URL.
     pub url: String,
     /// The server's own audiences, taken when the request names none.
@@ -64,7 +66,7 @@ impl Issuer {
             sub: format!("system:serviceaccount:{}:{}", account.namespace().unwrap_or_default(), account.name()),
             ..Claims::default()
         };
-        let token = self.signer.sign(&claims).map_err(Status::internal)?;
+        let token = self.signer.current().sign(&claims).map_err(Status::internal)?;
         // The reply tells the time that was asked for, so that clients renew as if the token had not been extended.
         let told = jiff::Timestamp::from_second(now.as_second().saturating_add(seconds)).map_err(Status::internal)?;
         request["kind"] = "TokenRequest".into();

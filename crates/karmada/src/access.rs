@@ -7,16 +7,19 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apiserver::Route;
-use apiserver::authn::{Authentication, BootstrapTokens, ClientAuthority, Lookup, ServiceAccountTokens, StaticTokens};
+use apiserver::authn::{Authentication, BootstrapTokens, Lookup, ServiceAccountTokens, StaticTokens};
 use apiserver::documents::Documents;
 use apiserver::routes::{Reviews, Tokens};
 use apiserver::serve::{self, Limits, TlsConfig};
 use apiserver::tokens::Issuer;
 use apiserver::version::VersionInfo;
-use pki::{Signer, Verifier};
+use client::Client;
+use metrics::Registry;
 use tokio_util::sync::CancellationToken;
 use transport::ApiService;
+use world::World;
 
+use crate::certificates::{Keeper, Served};
 use crate::data_dir::DataDir;
 use crate::reach::Listen;
 use crate::sockets::Bound;
@@ -27,12 +30,10 @@ const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 /// Makes a server's authentication out of its way to look up objects.
 pub type Authenticate = Box<dyn FnOnce(Arc<dyn Lookup>) -> Authentication + Send>;
 
-/// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens, and everybody else
-/// as `system:anonymous`.
+/// Client certificates of the directory's authority, tokens of its service accounts, bootstrap tokens, static tokens, and
+/// everybody else as `system:anonymous`.
 pub fn authentication(data: &DataDir, token_auth_file: Option<&Path>) -> anyhow::Result<Authenticate> {
-    let verifier = verifier(data)?;
-    let client_authority =
-        ClientAuthority::from_pem(data.pki.authority.certificate()).context("reading the client authority")?;
+    let (verifier, client_authority) = (Arc::clone(&data.keys.verifier), data.keys.client_authority.clone());
     let static_tokens = token_auth_file.map(static_tokens).transpose()?;
     let audiences = vec![ISSUER.to_owned()];
     Ok(Box::new(move |lookup| Authentication {
@@ -67,32 +68,24 @@ pub fn version() -> VersionInfo {
 }
 
 /// Discovery and OpenAPI, access reviews, token requests.
-pub fn routes(data: &DataDir, version: &VersionInfo) -> anyhow::Result<Vec<Arc<dyn Route>>> {
-    let issuer =
-        Issuer { signer: signer(data)?, url: ISSUER.to_owned(), audiences: vec![ISSUER.to_owned()], extend: true };
-    Ok(vec![
+pub fn routes(data: &DataDir, version: &VersionInfo) -> Vec<Arc<dyn Route>> {
+    let signer = Arc::clone(&data.keys.signer);
+    let issuer = Issuer { signer, url: ISSUER.to_owned(), audiences: vec![ISSUER.to_owned()], extend: true };
+    vec![
         Arc::new(Documents::new(version.clone())),
         Arc::new(Reviews),
-        Arc::new(Tokens { issuer, verifier: verifier(data)? }),
-    ])
-}
-
-fn verifier(data: &DataDir) -> anyhow::Result<Verifier> {
-    Verifier::from_pems([data.pki.service_account_key.as_str()]).context("reading the service account key")
+        Arc::new(Tokens { issuer, verifier: Arc::clone(&data.keys.verifier) }),
+    ]
 }
 
 /// What the kube-controllers of a server with these keys write and sign.
-pub fn controllers(data: &DataDir) -> anyhow::Result<kube_controllers::Settings> {
-    Ok(kube_controllers::Settings {
-        root_ca_pem: Some(data.trust.as_str().into()),
-        token_signer: Some(Arc::new(signer(data)?)),
-        signing_authority: Some(Arc::clone(&data.pki.authority)),
+pub fn controllers(data: &DataDir) -> kube_controllers::Settings {
+    kube_controllers::Settings {
+        root_ca_pem: Some(Arc::clone(&data.keys.root_ca)),
+        token_signer: Some(Arc::clone(&data.keys.signer)),
+        signing_authority: Some(Arc::clone(&data.keys.signing_authority)),
         ..Default::default()
-    })
-}
-
-fn signer(data: &DataDir) -> anyhow::Result<Signer> {
-    Signer::from_pem(&data.pki.service_account_key).context("reading the service account key")
+    }
 }
 
 /// An API server on its socket.
@@ -103,16 +96,26 @@ pub struct Socket {
     pub kubeconfig: PathBuf,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<()>,
+    keeping: tokio::task::JoinHandle<()>,
+}
+
+/// What a socket needs of its process besides the server.
+pub struct Around<'a> {
+    /// With every right.
+    pub client: Client,
+    pub registry: &'a Registry,
+    pub world: &'a World,
 }
 
 impl Socket {
-    /// Accepts connections, and writes the kubeconfig for them.
+    /// Accepts connections, writes the kubeconfig for them, and keeps the certificates valid.
     pub async fn open(
         bound: Bound,
         service: ApiService,
         limits: Limits,
         data: &DataDir,
         listen: &Listen,
+        around: Around<'_>,
     ) -> anyhow::Result<Self> {
         let address = bound.address();
         let tls = match &listen.certificate {
@@ -122,13 +125,24 @@ impl Socket {
         let listener = bound.listen()?;
         let kubeconfig = data.write_kubeconfig(listen)?;
         let stop = CancellationToken::new();
+        let served = Served {
+            data,
+            listen,
+            tls: &tls,
+            names: data.names().clone(),
+            client: Some(around.client),
+            registry: around.registry,
+            world: around.world,
+        };
+        let keeping = Keeper::new(served).start(stop.clone());
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, limits, stop.clone()));
-        Ok(Self { address, url: listen.url(), kubeconfig, stop, serving })
+        Ok(Self { address, url: listen.url(), kubeconfig, stop, serving, keeping })
     }
 
     /// Lets requests in flight end.
     pub async fn close(self) -> anyhow::Result<()> {
         self.stop.cancel();
+        self.keeping.await.context("ending the renewal of certificates")?;
         self.serving.await.context("ending the connections")
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use transport::Identity;
 use world::World;
 
-use crate::access::{self, Socket};
+use crate::access::{self, Around, Socket};
 use crate::admission::KarmadaAdmission;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
@@ -88,7 +88,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         config.routes.push(Arc::new(Backups::new(store.clone(), &options.data_dir)));
     }
     let front = options.listen.front(&options.services);
-    let client_ca = data.pki.authority.certificate();
+    let client_ca = &data.pki.trusted;
     let mut more = crate::bootstrap::proxy_users();
     more.extend(crate::bootstrap::user_roles());
     more.extend(registration::roles());
@@ -183,10 +183,16 @@ impl Opened {
         self.search.connect(members.clone());
     }
 
+    /// Opens the socket.
+    pub async fn socket(&self, bound: Bound, listen: &Listen) -> anyhow::Result<Socket> {
+        let shared = self.server.shared();
+        let around = Around { client: self.client("apiserver"), registry: &shared.metrics, world: &shared.world };
+        Socket::open(bound, self.server.service(), self.server.limits(), &self.data, listen, around).await
+    }
+
     /// Opens the socket and writes the kubeconfig for it.
     pub async fn listen(self, bound: Bound, options: &Options) -> anyhow::Result<Running> {
-        let socket =
-            Socket::open(bound, self.server.service(), self.server.limits(), &self.data, &options.listen).await?;
+        let socket = self.socket(bound, &options.listen).await?;
         Ok(Running { opened: self, socket })
     }
 
@@ -259,7 +265,7 @@ fn server_config(
         admission,
         authentication: access::authentication(data, options.token_auth_file.as_deref())?,
         authorization: Authorization::Rbac,
-        routes: access::routes(data, &version)?,
+        routes: access::routes(data, &version),
         crds: served.crds,
         converters: converters(),
         version,

@@ -4,39 +4,49 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use pki::kubeconfig::User;
-use pki::{Directory, Kubeconfig, ServerNames};
+use pki::{Directory, KeyPairPem, Kubeconfig, ServerNames};
 use world::World;
 
+use crate::certificates::Keys;
 use crate::reach::Listen;
+
+/// Where the keys and certificates are in a data directory.
+pub const KEYS: &str = "pki";
 
 /// A data directory, opened.
 pub struct DataDir {
     root: PathBuf,
+    /// As it was at the start.
     pub pki: Directory,
-    /// What clients verify the server by, in PEM: the authority of the directory, and behind it what the operator's own
-    /// certificate brings.
-    pub trust: String,
+    /// The parts of the server that use them; they follow later changes.
+    pub keys: Keys,
+    names: ServerNames,
 }
 
 impl DataDir {
     /// Makes what is missing and takes up what is there. `names` are further DNS names and addresses by which
     /// clients reach the server. What is made is readable by its owner alone.
     pub fn open(root: &Path, names: &[String], world: &World) -> anyhow::Result<Self> {
+        Self::open_with(root, names, "", world)
+    }
+
+    fn open_with(root: &Path, names: &[String], anchors: &str, world: &World) -> anyhow::Result<Self> {
         make(root).with_context(|| format!("creating the data directory {}", root.display()))?;
         let server_names = ServerNames::api_server("karmada-apiserver", names);
-        let pki = Directory::open(&root.join("pki"), &server_names, world)
-            .with_context(|| format!("opening the certificates under {}", root.join("pki").display()))?;
-        let trust = pki.authority.certificate().to_owned();
-        Ok(Self { root: root.to_owned(), pki, trust })
+        let pki = Directory::open(&root.join(KEYS), &server_names, world)
+            .with_context(|| format!("opening the certificates under {}", root.join(KEYS).display()))?;
+        let keys = Keys::new(&pki, &format!("{}{anchors}", pki.trusted))?;
+        Ok(Self { root: root.to_owned(), pki, keys, names: server_names })
     }
 
     /// As [`DataDir::open`], for a server that clients reach as `listen` has it.
     pub fn open_for(root: &Path, listen: &Listen, world: &World) -> anyhow::Result<Self> {
-        let mut data = Self::open(root, &listen.certified(), world)?;
-        if let Some(own) = &listen.certificate {
-            data.trust.push_str(&own.names.anchors);
-        }
-        Ok(data)
+        Self::open_with(root, &listen.certified(), anchors(listen), world)
+    }
+
+    /// The names in the certificate that is issued for the server.
+    pub fn names(&self) -> &ServerNames {
+        &self.names
     }
 
     pub fn root(&self) -> &Path {
@@ -58,27 +68,41 @@ impl DataDir {
 
     /// Whether a server has run here before. Its store is made before its certificates: where these are, that must be.
     pub fn is_used(root: &Path) -> bool {
-        root.join("pki").join("ca.crt").exists()
+        root.join(KEYS).join("ca.crt").exists()
     }
 
-    /// Writes the administrator's kubeconfig; the URL may differ from one start to the next. A file with the same content
-    /// stays: a start needs no space on the disk for it.
+    /// Writes the administrator's kubeconfig; the URL may differ from one start to the next.
     pub fn write_kubeconfig(&self, listen: &Listen) -> anyhow::Result<PathBuf> {
-        let user = User::with_certificate(&self.pki.admin);
-        let cluster = &listen.cluster;
-        let mut config = Kubeconfig::new(cluster, &listen.url(), &self.trust, cluster, user);
-        if let Some(name) = listen.server_name() {
-            config = config.with_server_name(&name);
-        }
-        let path = self.root.join(&listen.kubeconfig);
-        let text = config.to_yaml().context("encoding the kubeconfig")?;
-        if pki::files::read(&path).is_ok_and(|present| present.as_deref() == Some(&text)) {
-            return Ok(path);
-        }
-        pki::files::replace(&path, text.as_bytes(), pki::files::Access::Private)
-            .with_context(|| format!("writing {}", path.display()))?;
-        Ok(path)
+        write_kubeconfig(&self.root, listen, &self.pki.admin, &self.keys.root_ca.get())
     }
+}
+
+/// The certificates behind the operator's own one, in PEM.
+fn anchors(listen: &Listen) -> &str {
+    listen.certificate.as_ref().map_or("", |own| &own.names.anchors)
+}
+
+/// What clients verify the server by, in PEM: the authorities of the directory, and behind them what the operator's own
+/// certificate brings.
+pub fn trust(pki: &Directory, listen: &Listen) -> String {
+    format!("{}{}", pki.trusted, anchors(listen))
+}
+
+/// Writes the administrator's kubeconfig. A file with the same content stays: a start needs no space on the disk for it.
+pub fn write_kubeconfig(root: &Path, listen: &Listen, admin: &KeyPairPem, trust: &str) -> anyhow::Result<PathBuf> {
+    let cluster = &listen.cluster;
+    let mut config = Kubeconfig::new(cluster, &listen.url(), trust, cluster, User::with_certificate(admin));
+    if let Some(name) = listen.server_name() {
+        config = config.with_server_name(&name);
+    }
+    let path = root.join(&listen.kubeconfig);
+    let text = config.to_yaml().context("encoding the kubeconfig")?;
+    if pki::files::read(&path).is_ok_and(|present| present.as_deref() == Some(&text)) {
+        return Ok(path);
+    }
+    pki::files::replace(&path, text.as_bytes(), pki::files::Access::Private)
+        .with_context(|| format!("writing {}", path.display()))?;
+    Ok(path)
 }
 
 fn make(root: &Path) -> std::io::Result<()> {

@@ -5,6 +5,7 @@ pub mod admission;
 pub mod apiserver;
 pub mod backups;
 pub mod bootstrap;
+pub mod certificates;
 mod cli;
 mod cluster_ids;
 pub mod cluster_proxy;

@@ -7,11 +7,12 @@ use apiserver::Authorization;
 use apiserver::serve::Limits;
 use client::Client;
 use kubernetes_api::services::Ranges;
+use metrics::Registry;
 use simulator::{Access, Member, MemberOptions};
 use transport::ApiService;
 use world::World;
 
-use crate::access::{self, Socket};
+use crate::access::{self, Around, Socket};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::outage::Outage;
@@ -49,18 +50,19 @@ impl RunningMember {
         let access = Access {
             authentication: access::authentication(&data, None)?,
             authorization: Authorization::Rbac,
-            routes: access::routes(&data, &access::version())?,
-            controllers: access::controllers(&data)?,
+            routes: access::routes(&data, &access::version()),
+            controllers: access::controllers(&data),
         };
         let member = Member::start(member, engine.store(), world.clone(), access).await?;
         let services = Ranges::default();
         let front = listen.front(&services);
-        let client_ca = data.pki.authority.certificate();
+        let client_ca = &data.pki.trusted;
         let own = crate::bootstrap::Server { front, services: &services, client_ca, world, more: Vec::new() };
         // Nobody listens yet.
         engine.at_once(crate::bootstrap::run(member.client(), &own)).await?;
-        let socket =
-            Socket::open(bound, behind(outage.as_ref(), member.service()), Limits::default(), &data, &listen).await?;
+        let service = behind(outage.as_ref(), member.service());
+        let around = Around { client: member.client().clone(), registry: &Registry::default(), world };
+        let socket = Socket::open(bound, service, Limits::default(), &data, &listen, around).await?;
         Ok(Self { member, engine, socket, outage })
     }
 

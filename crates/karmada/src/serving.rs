@@ -1,10 +1,10 @@
 //! A serving certificate of the operator's own: `--tls-cert-file` and `--tls-private-key-file`, checked before anything
 //! is created.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use apiserver::serve::{TlsConfig, TlsError};
+use apiserver::serve::{Certificate, TlsConfig, TlsError};
 use pki::ServingCertificate;
 use world::World;
 
@@ -33,6 +33,16 @@ impl Versions {
 pub struct OwnCertificate {
     pub names: ServingCertificate,
     pub tls: TlsConfig,
+    pub files: Files,
+    /// What the files held when they were last usable.
+    held: (String, String),
+}
+
+/// `--tls-cert-file` and `--tls-private-key-file`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
 }
 
 impl OwnCertificate {
@@ -47,27 +57,56 @@ impl OwnCertificate {
         versions: Versions,
         world: &World,
     ) -> anyhow::Result<Option<Self>> {
-        let (certificate, key) = match (certificate, key) {
+        let files = match (certificate, key) {
             (None, None) => return Ok(None),
-            (Some(certificate), Some(key)) => (certificate, key),
+            (Some(certificate), Some(key)) => Files { certificate: certificate.to_owned(), key: key.to_owned() },
             (Some(_), None) => bail!("{CERTIFICATE} needs {KEY} with the certificate's key"),
             (None, Some(_)) => bail!("{KEY} needs {CERTIFICATE} with the key's certificate"),
         };
-        let names = read(CERTIFICATE, certificate)?;
-        let own =
-            ServingCertificate::from_pem(&names).with_context(|| format!("{CERTIFICATE}: {}", shown(certificate)))?;
-        valid(&own, world.now()).with_context(|| format!("{CERTIFICATE}: {}", shown(certificate)))?;
-        let tls = versions.config(&names, &read(KEY, key)?);
-        let tls = tls.map_err(|error| match error {
-            TlsError::Key(_) => anyhow::Error::new(error).context(format!("{KEY}: {}", shown(key))),
+        let held = files.read()?;
+        let names = files.names(&held, world)?;
+        let tls = versions.config(&held.0, &held.1).map_err(|error| files.refused(error))?;
+        Ok(Some(Self { names, tls, files, held }))
+    }
+
+    /// Reads the files again, and shows what is new from the next connection on; whether something was.
+    ///
+    /// # Errors
+    /// As [`Self::from_files`]; the present certificate stays then.
+    pub fn reload(&mut self, shown: &Certificate, world: &World) -> anyhow::Result<bool> {
+        let held = self.files.read()?;
+        if held == self.held {
+            return Ok(false);
+        }
+        let names = self.files.names(&held, world)?;
+        shown.replace(&held.0, &held.1).map_err(|error| self.files.refused(error))?;
+        (self.names, self.held) = (names, held);
+        Ok(true)
+    }
+}
+
+impl Files {
+    fn read(&self) -> anyhow::Result<(String, String)> {
+        Ok((read(CERTIFICATE, &self.certificate)?, read(KEY, &self.key)?))
+    }
+
+    fn names(&self, held: &(String, String), world: &World) -> anyhow::Result<ServingCertificate> {
+        let attempt = || format!("{CERTIFICATE}: {}", shown(&self.certificate));
+        let names = ServingCertificate::from_pem(&held.0).with_context(attempt)?;
+        valid(&names, world.now()).with_context(attempt)?;
+        Ok(names)
+    }
+
+    fn refused(&self, error: TlsError) -> anyhow::Error {
+        match error {
+            TlsError::Key(_) => anyhow::Error::new(error).context(format!("{KEY}: {}", shown(&self.key))),
             error if error.is_other_key() => anyhow::anyhow!(
                 "{KEY}: the key in {} does not belong to the certificate in {}; give the key it was issued for",
-                shown(key),
-                shown(certificate)
+                shown(&self.key),
+                shown(&self.certificate)
             ),
-            error => anyhow::Error::new(error).context(format!("{CERTIFICATE}: {}", shown(certificate))),
-        })?;
-        Ok(Some(Self { names: own, tls }))
+            error => anyhow::Error::new(error).context(format!("{CERTIFICATE}: {}", shown(&self.certificate))),
+        }
     }
 }
 

@@ -74,9 +74,7 @@ impl ControlPlane {
     }
 
     async fn on_socket(mut self, bound: Bound, options: &Options) -> anyhow::Result<Self> {
-        let opened = &self.opened;
-        let (service, limits) = (opened.server.service(), opened.server.limits());
-        let socket = Socket::open(bound, service, limits, &opened.data, &options.server.listen).await?;
+        let socket = self.opened.socket(bound, &options.server.listen).await?;
         self.socket = Some(socket);
         Ok(self)
     }
@@ -197,7 +195,7 @@ fn kube_controllers(
     stop: &CancellationToken,
 ) -> anyhow::Result<kube_controllers::Running> {
     let client = opened.client("kube-controller-manager").with_user_agent("kube-controller-manager");
-    let settings = crate::access::controllers(&opened.data)?;
+    let settings = crate::access::controllers(&opened.data);
     kube_controllers::start(client, context.informers(), settings, &options.kube_controllers, stop.clone())
         .context("--kube-controllers")
 }

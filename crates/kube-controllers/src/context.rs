@@ -6,19 +6,20 @@ use std::time::Duration;
 use apimachinery::meta::Time;
 use client::{Client, Mapper};
 use controller_runtime::InformerSet;
-use pki::{Authority, Signer};
+use pki::{Authority, Signers};
 use tokio_util::sync::CancellationToken;
+use world::Level;
 
 /// What the controllers need besides the API. A controller whose part is missing does not run: it is not known what it
-/// should write then.
+/// should write then. Each part may change while they run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The authority of the server's certificate, for `kube-root-ca.crt` and token Secrets (`--root-ca-file`).
-    pub root_ca_pem: Option<Arc<str>>,
+    pub root_ca_pem: Option<Arc<Level<Arc<str>>>>,
     /// Signs the tokens kept in Secrets (`--service-account-private-key-file`).
-    pub token_signer: Option<Arc<Signer>>,
+    pub token_signer: Option<Arc<Signers>>,
     /// Signs certificate requests (`--cluster-signing-cert-file`, `--cluster-signing-key-file`).
-    pub signing_authority: Option<Arc<Authority>>,
+    pub signing_authority: Option<Arc<Level<Arc<Authority>>>>,
     /// The longest life of a signed certificate (`--cluster-signing-duration`), a year by default.
     pub signing_duration: Duration,
     /// Passes of one controller at once. Upstream gives most controllers 5 threads and the garbage collector 20.
@@ -48,6 +49,19 @@ pub struct Context {
 }
 
 impl Context {
+    /// Calls `queue_all` when another root CA is published, until the controllers stop.
+    pub(crate) fn on_new_root_ca(&self, queue_all: impl Fn() + Send + 'static) {
+        let (root, stop) = (self.settings.root_ca_pem.clone(), self.stop.clone());
+        tokio::spawn(stop.run_until_cancelled_owned(async move {
+            let Some(root) = root else { return };
+            let mut known = root.get();
+            loop {
+                known = root.wait_for(|now| *now != known).await;
+                queue_all();
+            }
+        }));
+    }
+
     /// The time as the API writes it.
     pub(crate) fn now(&self) -> Time {
         Time::new(self.informers.world().now())

@@ -23,8 +23,8 @@ struct Wanted {
     controller: &'static str,
     resource: &'static ApiResource,
     name: &'static str,
-    /// Without namespace.
-    object: Value,
+    /// The object without its namespace, as it is to be now.
+    object: Box<dyn Fn() -> Value + Send + Sync>,
     /// The top-level fields that are put back when they differ; also the description annotation, if there is one.
     kept: &'static [&'static str],
 }
@@ -34,7 +34,7 @@ pub(crate) async fn run_default_accounts(context: Context, starting: Starting) {
         controller: "serviceaccount-controller",
         resource: &SERVICE_ACCOUNTS,
         name: "default",
-        object: json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}),
+        object: Box::new(|| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}})),
         kept: &[],
     };
     run(context, starting, wanted).await;
@@ -46,9 +46,12 @@ pub(crate) async fn run_root_ca(context: Context, starting: Starting) {
         controller: "root-ca-certificate-publisher-controller",
         resource: &CONFIG_MAPS,
         name: "kube-root-ca.crt",
-        object: json!({"apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": "kube-root-ca.crt", "annotations": {"kubernetes.io/description": ROOT_CA_DESCRIPTION}},
-            "data": {"ca.crt": &*root}}),
+        object: Box::new(move || {
+            let annotations = json!({"kubernetes.io/description": ROOT_CA_DESCRIPTION});
+            json!({"apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": "kube-root-ca.crt", "annotations": annotations},
+                "data": {"ca.crt": &*root.get()}})
+        }),
         kept: &["data"],
     };
     run(context, starting, wanted).await;
@@ -78,6 +81,10 @@ async fn run(context: Context, starting: Starting, wanted: Wanted) {
         return;
     }
     drop(starting);
+    if !wanted.kept.is_empty() {
+        let (keys, known) = (queue.clone(), namespaces.clone());
+        context.on_new_root_ca(move || known.cache().keys().iter().for_each(|key| keys.add((&*key.name).into())));
+    }
     let (workers, stop) = (context.settings.workers, context.stop.clone());
     let (controller, wanted) = (wanted.controller, Arc::new(wanted));
     run_workers(controller, queue, workers, stop, move |namespace| {
@@ -96,18 +103,18 @@ enum Action {
 }
 
 /// `namespace` and `live` are what the caches know.
-fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Wanted) -> Action {
+fn plan(namespace: Option<&Object>, live: Option<&Value>, wanted: &Value, kept: &[&str]) -> Action {
     let Some(namespace) = namespace.filter(|namespace| !namespace.is_deleting()) else { return Action::Nothing };
     let Some(live) = live else {
-        let mut object = wanted.object.clone();
+        let mut object = wanted.clone();
         object["metadata"]["namespace"] = namespace.name().into();
         return Action::Create(object);
     };
     let mut patch = json!({});
-    for field in wanted.kept.iter().copied().filter(|field| live[*field] != wanted.object[*field]) {
-        patch[field] = replacement(&live[field], &wanted.object[field]);
+    for field in kept.iter().copied().filter(|field| live[*field] != wanted[*field]) {
+        patch[field] = replacement(&live[field], &wanted[field]);
     }
-    if let Some(description) = wanted.object["metadata"]["annotations"].get("kubernetes.io/description")
+    if let Some(description) = wanted["metadata"]["annotations"].get("kubernetes.io/description")
         && live["metadata"]["annotations"].get("kubernetes.io/description").is_none()
     {
         patch["metadata"]["annotations"]["kubernetes.io/description"] = description.clone();
@@ -131,7 +138,7 @@ async fn reconcile(context: &Context, wanted: &Wanted, namespace: &str) -> Resul
     let within = context.informers.informer(&NAMESPACES).cache().get(&ObjectKey::cluster(namespace));
     let live = context.informers.informer(wanted.resource).cache().get(&key);
     let tree = live.as_deref().map(|live| decoded(live, live.to_value())).transpose()?;
-    let written = match plan(within.as_deref(), tree.as_ref(), wanted) {
+    let written = match plan(within.as_deref(), tree.as_ref(), &(wanted.object)(), wanted.kept) {
         Action::Nothing => return Ok(Next::Done),
         Action::Create(object) => context.client.create(wanted.resource, &object).await,
         Action::Correct(patch) => {
@@ -158,13 +165,8 @@ mod tests {
 
     #[test]
     fn plans() {
-        let wanted = Wanted {
-            controller: "test",
-            resource: &CONFIG_MAPS,
-            name: "c",
-            object: json!({"metadata": {"name": "c", "annotations": {"kubernetes.io/description": "d"}}, "data": {"k": "v"}}),
-            kept: &["data"],
-        };
+        let wanted =
+            json!({"metadata": {"name": "c", "annotations": {"kubernetes.io/description": "d"}}, "data": {"k": "v"}});
         let good = json!({"metadata": {"annotations": {"kubernetes.io/description": "else"}}, "data": {"k": "v"}});
         let create = json!({"metadata": {"name": "c", "namespace": "a", "annotations": {"kubernetes.io/description": "d"}},
             "data": {"k": "v"}});
@@ -175,7 +177,7 @@ mod tests {
         let active = ns(Value::Null);
         let leaving = ns("2026-11-21T00:00:00Z".into());
         let check = |namespace: Option<&Object>, live: Option<Value>, action: Action| {
-            assert_eq!(plan(namespace, live.as_ref(), &wanted), action, "{live:?}");
+            assert_eq!(plan(namespace, live.as_ref(), &wanted, &["data"]), action, "{live:?}");
         };
         check(None, None, Action::Nothing);
         check(Some(&leaving), None, Action::Nothing);

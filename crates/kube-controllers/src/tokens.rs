@@ -89,6 +89,11 @@ pub(crate) async fn run(context: Context, starting: Starting) {
         return;
     }
     drop(starting);
+    let (keys, known) = (queue.clone(), secrets.clone());
+    context.on_new_root_ca(move || {
+        let of_accounts = known.cache().list(None).into_iter().filter(|secret| !account_index(secret).is_empty());
+        of_accounts.for_each(|secret| keys.add(secret.key()));
+    });
     let (workers, stop) = (context.settings.workers, context.stop.clone());
     run_workers("serviceaccount-token-controller", queue, workers, stop, move |key| {
         let context = context.clone();
@@ -117,13 +122,13 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
             _ => Ok(Next::Done),
         };
     };
-    let root_ca = context.settings.root_ca_pem.as_deref();
-    let Some(mut patch) = missing(&secret, &object, &account, root_ca) else { return Ok(Next::Done) };
+    let root_ca = context.settings.root_ca_pem.as_ref().map(|root| root.get());
+    let Some(mut patch) = missing(&secret, &object, &account, root_ca.as_deref()) else { return Ok(Next::Done) };
     if secret.data.get("token").is_none_or(String::is_empty) {
         let Some(signer) = &context.settings.token_signer else { return Ok(Next::Done) };
         let claims = Claims::legacy(account_key.namespace().unwrap_or_default(), name, account.uid(), object.name());
         let failed = |source| Error::Certificate { object: format!("Secret {key}"), source };
-        patch["data"]["token"] = STANDARD.encode(signer.sign(&claims).map_err(failed)?).into();
+        patch["data"]["token"] = STANDARD.encode(signer.current().sign(&claims).map_err(failed)?).into();
     }
     match context.client.patch(&SECRETS, key, &Patch::Merge(patch), &PatchOptions::default()).await {
         Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error.into()),

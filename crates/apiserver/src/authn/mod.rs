@@ -5,6 +5,7 @@
 //! user, if that is allowed. The answer says nothing about what the user may do.
 
 mod bootstrap_tokens;
+pub(crate) mod expiry;
 mod front_proxy;
 mod impersonation;
 mod recent;

@@ -18,6 +18,10 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T: Clone> Recent<T> {
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+
     /// What the credential said last time, or what `check` says now. Failures are not remembered, so that they cannot
     /// push out what is genuine.
     pub fn get_or_check(&self, credential: &[u8], check: impl FnOnce() -> Option<T>) -> Option<T> {

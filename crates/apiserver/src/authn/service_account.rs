@@ -24,18 +24,24 @@ pub fn account_groups(namespace: &str) -> Vec<String> {
 }
 
 pub struct ServiceAccountTokens {
-    pub verifier: Verifier,
+    pub verifier: Arc<Verifier>,
     /// The first issues; all are accepted.
     pub issuers: Vec<String>,
     /// What `aud` must name one of.
     pub audiences: Vec<String>,
     lookup: Arc<dyn Lookup>,
-    recent: Recent<Arc<Claims>>,
+    /// With the state of the keys that each token was verified by.
+    recent: Recent<(u64, Arc<Claims>)>,
 }
 
 impl ServiceAccountTokens {
-    pub fn new(verifier: Verifier, issuers: Vec<String>, audiences: Vec<String>, lookup: Arc<dyn Lookup>) -> Self {
-        Self { verifier, issuers, audiences, lookup, recent: Recent::default() }
+    pub fn new(
+        verifier: impl Into<Arc<Verifier>>,
+        issuers: Vec<String>,
+        audiences: Vec<String>,
+        lookup: Arc<dyn Lookup>,
+    ) -> Self {
+        Self { verifier: verifier.into(), issuers, audiences, lookup, recent: Recent::default() }
     }
 
     /// `Err` only when the store could not be asked: that is no verdict on the token.
@@ -45,12 +51,22 @@ impl ServiceAccountTokens {
         audiences: Option<&[String]>,
         seconds: i64,
     ) -> Result<Option<(Identity, Vec<String>)>, Status> {
-        let checked = self.recent.get_or_check(token.as_bytes(), || self.verifier.verify(token).map(Arc::new));
-        let Some(claims) = checked else { return Ok(None) };
+        let Some(claims) = self.claims(token) else { return Ok(None) };
         match &claims.bound {
             Some(bound) => self.bound(&claims, bound, audiences, seconds).await,
             None => self.legacy(token, &claims, audiences).await,
         }
+    }
+
+    fn claims(&self, token: &str) -> Option<Arc<Claims>> {
+        let keys = self.verifier.replaced();
+        let verify = || self.verifier.verify(token).map(|claims| (keys, Arc::new(claims)));
+        let mut checked = self.recent.get_or_check(token.as_bytes(), verify)?;
+        if checked.0 != keys {
+            self.recent.clear();
+            checked = self.recent.get_or_check(token.as_bytes(), verify)?;
+        }
+        Some(checked.1)
     }
 
     async fn bound(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
@@ -23,15 +24,42 @@ pub enum ClientAuthorityError {
     Verifier(#[source] rustls::server::VerifierBuilderError),
 }
 
-/// Whose signature on a client certificate is believed.
-pub struct ClientAuthority {
+/// Whose signature on a client certificate is accepted. Clones share it.
+#[derive(Clone)]
+pub struct ClientAuthority(Arc<RwLock<Arc<Trusted>>>);
+
+struct Trusted {
     verifier: Arc<dyn ClientCertVerifier>,
+    /// Gone with the certificates it was verified by.
     recent: Recent<(Identity, std::ops::RangeInclusive<i64>)>,
 }
 
 impl ClientAuthority {
     /// Takes one or more certificates in PEM.
     pub fn from_pem(bundle: &str) -> Result<Self, ClientAuthorityError> {
+        Ok(Self(Arc::new(RwLock::new(Arc::new(Trusted::from_pem(bundle)?)))))
+    }
+
+    /// Accepts what these certificates have signed instead, from the next request on.
+    ///
+    /// # Errors
+    /// A bundle that cannot be used; the present one stays then.
+    pub fn replace(&self, bundle: &str) -> Result<(), ClientAuthorityError> {
+        *self.0.write() = Arc::new(Trusted::from_pem(bundle)?);
+        Ok(())
+    }
+
+    /// `None` without a certificate, `Some(None)` with one that is not accepted.
+    pub(super) fn authenticate(&self, peer: &Peer, seconds: i64) -> Option<Option<Identity>> {
+        let (own, intermediates) = peer.certificates().split_first()?;
+        let trusted = Arc::clone(&self.0.read());
+        let checked = trusted.recent.get_or_check_digest(peer.digest(), || trusted.check(own, intermediates, seconds));
+        Some(checked.filter(|(_, valid)| valid.contains(&seconds)).map(|(identity, _)| identity))
+    }
+}
+
+impl Trusted {
+    fn from_pem(bundle: &str) -> Result<Self, ClientAuthorityError> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(bundle.as_bytes()) {
             roots.add(certificate.map_err(ClientAuthorityError::Read)?).map_err(ClientAuthorityError::Root)?;
@@ -41,13 +69,6 @@ impl ClientAuthority {
             .build()
             .map_err(ClientAuthorityError::Verifier)?;
         Ok(Self { verifier, recent: Recent::default() })
-    }
-
-    /// `None` without a certificate, `Some(None)` with one that is not believed.
-    pub(super) fn authenticate(&self, peer: &Peer, seconds: i64) -> Option<Option<Identity>> {
-        let (own, intermediates) = peer.certificates().split_first()?;
-        let checked = self.recent.get_or_check_digest(peer.digest(), || self.check(own, intermediates, seconds));
-        Some(checked.filter(|(_, valid)| valid.contains(&seconds)).map(|(identity, _)| identity))
     }
 
     fn check(

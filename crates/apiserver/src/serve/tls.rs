@@ -29,9 +29,12 @@ impl TlsError {
     }
 }
 
-/// How a server presents itself.
+/// How a server presents itself. The certificate can be replaced while it serves.
 #[derive(Clone, Debug)]
-pub struct TlsConfig(pub(super) Arc<ServerConfig>);
+pub struct TlsConfig {
+    pub(super) config: Arc<ServerConfig>,
+    certificate: Certificate,
+}
 
 impl TlsConfig {
     /// Certificate chain and private key in PEM. TLS 1.2 and 1.3; HTTP/2 and HTTP/1.1 by ALPN.
@@ -49,43 +52,34 @@ impl TlsConfig {
         key: &str,
         versions: &[&'static rustls::SupportedProtocolVersion],
     ) -> Result<Self, TlsError> {
-        let (chain, key) = pair(certificate, key)?;
         let provider = Arc::new(provider());
         let verifier = Arc::new(AnyHolder { algorithms: provider.signature_verification_algorithms });
-        Self::build(provider, verifier, versions, chain, key).map_err(TlsError::Config)
+        let certificate = Certificate::new(certificate, key)?;
+        let config = ServerConfig::builder_with_provider(provider).with_protocol_versions(versions);
+        let config = config.map_err(TlsError::Config)?.with_client_cert_verifier(verifier);
+        let mut config = config.with_cert_resolver(Arc::new(certificate.clone()));
+        config.ignore_client_order = true;
+        Ok(Self::of(config, certificate))
     }
 
-    /// For a server that judges no caller by a certificate; `only_13` refuses TLS 1.2. The certificate can be replaced
-    /// while it serves.
-    pub fn without_client_certificates(
-        certificate: &str,
-        key: &str,
-        only_13: bool,
-    ) -> Result<(Self, Certificate), TlsError> {
+    /// For a server that authenticates no client by a certificate; `only_13` refuses TLS 1.2.
+    pub fn without_client_certificates(certificate: &str, key: &str, only_13: bool) -> Result<Self, TlsError> {
         let versions: &[&rustls::SupportedProtocolVersion] =
             if only_13 { &[&rustls::version::TLS13] } else { rustls::ALL_VERSIONS };
-        let current = Certificate(Arc::new(RwLock::new(certified(certificate, key)?)));
+        let certificate = Certificate::new(certificate, key)?;
         let config = ServerConfig::builder_with_provider(Arc::new(provider())).with_protocol_versions(versions);
-        let config = config.map(|config| config.with_no_client_auth().with_cert_resolver(Arc::new(current.clone())));
-        let mut config = config.map_err(TlsError::Config)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok((Self(Arc::new(config)), current))
+        let config = config.map_err(TlsError::Config)?.with_no_client_auth();
+        Ok(Self::of(config.with_cert_resolver(Arc::new(certificate.clone())), certificate))
     }
 
-    fn build(
-        provider: Arc<CryptoProvider>,
-        verifier: Arc<AnyHolder>,
-        versions: &[&'static rustls::SupportedProtocolVersion],
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-    ) -> Result<Self, rustls::Error> {
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)?
-            .with_client_cert_verifier(verifier)
-            .with_single_cert(chain, key)?;
-        config.ignore_client_order = true;
+    fn of(mut config: ServerConfig, certificate: Certificate) -> Self {
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
+        Self { config: Arc::new(config), certificate }
+    }
+
+    /// The certificate it shows, to be replaced.
+    pub fn certificate(&self) -> &Certificate {
+        &self.certificate
     }
 }
 
@@ -104,11 +98,15 @@ fn provider() -> CryptoProvider {
     provider
 }
 
-/// The certificate a server shows to whoever connects next.
+/// The certificate a server shows on the next connection.
 #[derive(Clone, Debug)]
 pub struct Certificate(Arc<RwLock<Arc<CertifiedKey>>>);
 
 impl Certificate {
+    fn new(certificate: &str, key: &str) -> Result<Self, TlsError> {
+        Ok(Self(Arc::new(RwLock::new(certified(certificate, key)?))))
+    }
+
     /// # Errors
     /// What is wrong with the new one; the old one stays then.
     pub fn replace(&self, certificate: &str, key: &str) -> Result<(), TlsError> {

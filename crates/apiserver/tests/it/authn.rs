@@ -208,3 +208,52 @@ fn impersonation_needs_every_permission() {
         assert_eq!(answer, expected);
     }
 }
+
+#[tokio::test]
+async fn credentials_follow_keys_that_are_replaced() {
+    let world = World::simulated(NOW.parse().expect("a time"), 3);
+    let now = world.now().as_second();
+    let authorities = [(); 2].map(|()| Authority::generate("ca", &world).expect("authority").0);
+    let keys = [(); 2].map(|()| pki::token::generate_key().expect("key"));
+    let certificates =
+        authorities.each_ref().map(|it| it.issue_client("ann", &[], &world).expect("certificate").certificate);
+    let claims = bound("u1", "https://issuer", now + 60);
+    let tokens = keys.each_ref().map(|key| Signer::from_pem(key).expect("signer").sign(&claims).expect("token"));
+    let mut objects = Objects::default();
+    objects.add(
+        "serviceaccounts",
+        &json!({"kind": "ServiceAccount", "metadata": {"name": "robot", "namespace": "ns", "uid": "u1"}}),
+    );
+    let client_authority = ClientAuthority::from_pem(authorities[0].certificate()).expect("authority");
+    let verifier = Arc::new(Verifier::from_pems([keys[0].as_str()]).expect("verifier"));
+    let issuer = vec!["https://issuer".to_owned()];
+    let accounts = ServiceAccountTokens::new(Arc::clone(&verifier), issuer.clone(), issuer, Arc::new(objects));
+    let authentication = Authentication {
+        client_authority: Some(client_authority.clone()),
+        service_accounts: Some(accounts),
+        ..Authentication::default()
+    };
+    let accepted = async || {
+        let mut accepted = Vec::new();
+        for at in 0..2 {
+            let certificate = authentication.authenticate(&request(None, Some(&certificates[at])), now).await.is_ok();
+            let token = authentication.authenticate(&request(Some(&tokens[at]), None), now).await.is_ok();
+            accepted.push((certificate, token));
+        }
+        accepted
+    };
+    for (of, expected) in [(&[0][..], [true, false]), (&[0, 1], [true, true]), (&[1], [false, true])] {
+        let bundle: String = of.iter().map(|at| authorities[*at].certificate()).collect();
+        client_authority.replace(&bundle).expect("a bundle");
+        verifier.replace(of.iter().map(|at| keys[*at].as_str())).expect("keys");
+        // Twice, because the second time answers come from memory.
+        for _ in 0..2 {
+            assert_eq!(accepted().await, expected.map(|both| (both, both)), "{of:?}");
+        }
+    }
+    client_authority
+        .replace("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+        .expect_err("no certificate");
+    verifier.replace(["no key"]).expect_err("no key");
+    assert_eq!(accepted().await, [(false, false), (true, true)], "what is broken replaces nothing");
+}

@@ -117,6 +117,7 @@ async fn tokens_are_issued_as_asked_or_refused() {
     let key = pki::token::generate_key().expect("key");
     let signer = Signer::from_pem(&key).expect("signer");
     let verifier = Verifier::from_pems([signer.public_pem()]).expect("verifier");
+    let signer = std::sync::Arc::new(pki::Signers::new(signer));
     let issuer = Issuer { signer, url: "https://i".into(), audiences: vec!["https://i".into()], extend: true };
     let object = |kind: &str, name: &str| {
         let metadata = json!({"name": name, "namespace": "ns", "uid": format!("uid-{name}")});

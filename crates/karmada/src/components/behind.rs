@@ -20,9 +20,11 @@ use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 use world::World;
 
+use crate::certificates::{Keeper, Served};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::flags::Given;
+use crate::reach::Listen;
 use crate::serving::{OwnCertificate, Versions};
 use crate::sockets::Bound;
 
@@ -77,8 +79,8 @@ impl Behind {
     /// The socket cannot be opened, the store not be closed.
     pub async fn serve(self, name: &str, front: FrontSocket, data: &DataDir) -> anyhow::Result<()> {
         let address = front.bound.address();
-        let tls = match front.certificate {
-            Some(own) => own.tls,
+        let tls = match &front.certificate {
+            Some(own) => own.tls.clone(),
             None => {
                 let issued = &data.pki.server;
                 front.versions.config(&issued.certificate, &issued.key).context("setting up TLS")?
@@ -87,6 +89,19 @@ impl Behind {
         let listener = front.bound.listen()?;
         let stop = CancellationToken::new();
         let service = self.service();
+        let mut listen = Listen::new(address.ip(), address.port(), name);
+        listen.certificate = front.certificate;
+        let shared = self.server.shared();
+        let served = Served {
+            data,
+            listen: &listen,
+            tls: &tls,
+            names: data.names().clone(),
+            client: None,
+            registry: &shared.metrics,
+            world: &shared.world,
+        };
+        let keeping = Keeper::new(served).start(stop.clone());
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, self.server.limits(), stop.clone()));
         let data_dir = crate::cli::absolute(data.root());
         tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
@@ -94,6 +109,7 @@ impl Behind {
         crate::cli::ended().await?;
         self.server.end_watches();
         stop.cancel();
+        keeping.await.context("ending the renewal of certificates")?;
         serving.await.context("ending the connections")?;
         self.close().await
     }

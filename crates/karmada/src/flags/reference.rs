@@ -113,7 +113,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
     );
-    let parts: [(&str, &[Description]); 11] = [
+    let parts: [(&str, &[Description]); 12] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
@@ -123,6 +123,7 @@ pub fn metrics_page() -> String {
         ("API server", apiserver::metrics::ALL),
         ("Store", crate::metrics::ALL),
         ("Backups", crate::backups::schedule::METRICS),
+        ("Certificates", crate::certificates::METRICS),
         ("Webhook", crate::webhook::METRICS),
         ("Process", crate::metrics::PROCESS),
     ];

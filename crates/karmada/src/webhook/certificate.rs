@@ -45,8 +45,9 @@ pub struct Files {
 pub fn open(options: &Options, registry: &Registry) -> anyhow::Result<(Files, TlsConfig)> {
     let (reads, errors) = (registry.counters(&READS), registry.counters(&READ_ERRORS));
     let last = read(options)?;
-    let (tls, current) = TlsConfig::without_client_certificates(&last.certificate, &last.key, options.tls_13_only)
+    let tls = TlsConfig::without_client_certificates(&last.certificate, &last.key, options.tls_13_only)
         .context("setting up TLS with the files of --cert-dir")?;
+    let current = tls.certificate().clone();
     reads.increment(&[]);
     errors.add(&[], 0);
     let failures = Failures::lasting(Duration::ZERO);

@@ -58,7 +58,7 @@ fn sign(context: &Context, key: &ObjectKey, csr: &Csr) -> Result<std::result::Re
     let Some(authority) = &context.settings.signing_authority else { return Ok(Err("no authority".to_owned())) };
     let usages: Vec<&str> = csr.spec.usages.iter().map(String::as_str).collect();
     let lifetime = lifetime(csr.spec.expiration_seconds, context.settings.signing_duration);
-    let certificate = pki::request::sign(authority, &pem, &usages, lifetime, context.informers.world());
+    let certificate = pki::request::sign(&authority.get(), &pem, &usages, lifetime, context.informers.world());
     certificate.map(Ok).map_err(|source| failed(key, source))
 }
 

@@ -34,6 +34,15 @@ async fn every_namespace_has_its_account_and_the_root_certificate() {
         (root["data"] == json!({"ca.crt": "root"})).then_some(())
     };
     plane.until("root corrected", corrected).await;
+
+    plane.settings.root_ca_pem.as_ref().expect("a root").set("root, next root".into());
+    for name in ["demo", "later"] {
+        let published = async || {
+            let root = plane.get(&maps, &format!("{name}/kube-root-ca.crt")).await?;
+            (root["data"] == json!({"ca.crt": "root, next root"})).then_some(())
+        };
+        plane.until("the next root", published).await;
+    }
     plane.shutdown().await;
 }
 
@@ -54,8 +63,14 @@ async fn token_secrets_are_filled_and_go_with_their_account() {
     assert_eq!((text("ca.crt"), text("namespace")), ("root".into(), "demo".into()));
     assert_eq!(secret["metadata"]["annotations"]["kubernetes.io/service-account.uid"], account.uid());
     let signer = plane.settings.token_signer.as_ref().expect("a signer");
-    let claims = pki::Verifier::from_pems([signer.public_pem()]).expect("a key").verify(&text("token"));
+    let claims = pki::Verifier::from_pems([signer.current().public_pem()]).expect("a key").verify(&text("token"));
     let claims = claims.expect("a genuine token");
+    plane.settings.root_ca_pem.as_ref().expect("a root").set("root, next root".into());
+    let published = async || {
+        let secret = plane.get(&secrets, "demo/t").await?;
+        (secret["data"]["ca.crt"] == STANDARD.encode("root, next root")).then_some(())
+    };
+    plane.until("the next root", published).await;
     assert_eq!((claims.sub.as_str(), claims.legacy_uid.as_str()), ("system:serviceaccount:demo:a", account.uid()));
     plane.settle().await;
     assert_eq!(plane.requests().into_iter().collect::<Vec<_>>(), [("patch secrets".to_owned(), 1)]);

@@ -68,9 +68,9 @@ impl Plane {
         let (authority, _) = pki::Authority::generate("test", &world).expect("an authority");
         let key = pki::token::generate_key().expect("a key");
         let settings = Settings {
-            root_ca_pem: Some("root".into()),
-            token_signer: Some(Arc::new(pki::Signer::from_pem(&key).expect("a signer"))),
-            signing_authority: Some(Arc::new(authority)),
+            root_ca_pem: Some(Arc::new(world::Level::new("root".into()))),
+            token_signer: Some(Arc::new(pki::Signers::new(pki::Signer::from_pem(&key).expect("a signer")))),
+            signing_authority: Some(Arc::new(world::Level::new(Arc::new(authority)))),
             ..Settings::default()
         };
         let controlled = client.with_user_agent("kube-controller-manager");

@@ -1,0 +1,162 @@
+//! The keys and certificates of a server while it serves: read again when their files change and when one is due for
+//! renewal, and handed to all that use them. New connections see the new ones; open ones go on.
+
+mod expiry;
+mod files;
+mod keys;
+mod published;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::apiserver::serve::{Certificate, TlsConfig};
+use anyhow::Context as _;
+use client::Client;
+use controller_runtime::Failures;
+use metrics::{Description, Registry};
+use pki::{Directory, ServerNames};
+use tokio_util::sync::CancellationToken;
+use world::World;
+
+use crate::data_dir::{self, DataDir};
+use crate::reach::Listen;
+pub use keys::Keys;
+
+/// The longest time between two looks, for files on file systems that report no changes.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// After a failed look.
+const RETRY: Duration = Duration::from_secs(600);
+/// Certificate and key are written one after the other.
+const SETTLE: Duration = Duration::from_secs(1);
+
+pub const EXPIRATION: Description = Description::gauge(
+    "karmada_certificate_expiration_timestamp_seconds",
+    &["certificate"],
+    "When a certificate of this server expires, in seconds since 1970: ca, ca-N, front-proxy-ca, apiserver, admin, tls-cert-file.",
+);
+pub const METRICS: &[Description] = &[EXPIRATION];
+
+/// What the certificates of a server are for.
+pub struct Served<'s> {
+    pub data: &'s DataDir,
+    pub listen: &'s Listen,
+    pub tls: &'s TlsConfig,
+    /// The names in an issued certificate.
+    pub names: ServerNames,
+    /// Where the trusted authorities are published; `None` for a server behind another one.
+    pub client: Option<Client>,
+    pub registry: &'s Registry,
+    pub world: &'s World,
+}
+
+/// Keeps the certificates of one server.
+pub struct Keeper {
+    root: PathBuf,
+    listen: Listen,
+    names: ServerNames,
+    shown: Certificate,
+    keys: Keys,
+    client: Option<Client>,
+    expiry: expiry::Expiry,
+    failures: Failures<&'static str>,
+    world: World,
+}
+
+impl Keeper {
+    pub fn new(served: Served<'_>) -> Self {
+        Self {
+            root: served.data.root().to_owned(),
+            listen: served.listen.clone(),
+            names: served.names,
+            shown: served.tls.certificate().clone(),
+            keys: served.data.keys.clone(),
+            client: served.client,
+            expiry: expiry::Expiry::new(served.registry),
+            failures: Failures::lasting(Duration::ZERO),
+            world: served.world.clone(),
+        }
+    }
+
+    /// Ends with `stop`.
+    pub fn start(self, stop: CancellationToken) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(self.keep(stop))
+    }
+
+    async fn keep(mut self, stop: CancellationToken) {
+        let mut changes = files::Changes::of(&self.watched());
+        loop {
+            let pause = match self.look().await {
+                Ok(pause) => {
+                    if self.failures.succeeded(&"look").is_some() {
+                        tracing::info!("Certificates are renewed and reloaded again");
+                    }
+                    pause
+                }
+                Err(error) => {
+                    let err = format!("{error:#}");
+                    if self.failures.failed(&"look", &err) {
+                        tracing::warn!(err, "Certificates cannot be renewed or reloaded; the present ones are used");
+                    }
+                    RETRY
+                }
+            };
+            let settled = async {
+                changes.next().await;
+                tokio::time::sleep(SETTLE).await;
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return,
+                () = settled => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    /// The directories whose files are followed.
+    fn watched(&self) -> Vec<PathBuf> {
+        let own = self.listen.certificate.iter().flat_map(|own| [&own.files.certificate, &own.files.key]);
+        let parents = own.filter_map(|file| Some(file.parent()?.to_owned()));
+        std::iter::once(self.root.join(data_dir::KEYS)).chain(parents).collect()
+    }
+
+    /// Renews what is due, and hands out what is new. Answers how long to wait.
+    async fn look(&mut self) -> anyhow::Result<Duration> {
+        let (path, names, world) = (self.root.join(data_dir::KEYS), self.names.clone(), self.world.clone());
+        let opened = tokio::task::spawn_blocking(move || Directory::open(&path, &names, &world)).await;
+        let pki = Arc::new(opened.context("reading the certificates")?.context("reading the certificates")?);
+        self.reload_own();
+        let own = self.listen.certificate.as_ref();
+        let trust = data_dir::trust(&pki, &self.listen);
+        if own.is_none() {
+            let (certificate, key) = (&pki.server.certificate, &pki.server.key);
+            self.shown.replace(certificate, key).context("replacing the serving certificate")?;
+        }
+        self.keys.take(&pki, &trust)?;
+        self.expiry.report(&pki.certificates, own.map(|own| own.names.not_after), self.world.now().as_second());
+        if let Some(client) = &self.client {
+            data_dir::write_kubeconfig(&self.root, &self.listen, &pki.admin, &trust)?;
+            published::update(client, &pki, &trust).await?;
+        }
+        let left = pki.due.saturating_sub(self.world.now().as_second());
+        Ok(Duration::from_secs(u64::try_from(left).unwrap_or_default().max(1)).min(LONGEST))
+    }
+
+    /// The operator's own certificate. A pair that cannot be used is reported, and the one before stays.
+    fn reload_own(&mut self) {
+        let Some(own) = &mut self.listen.certificate else { return };
+        match own.reload(&self.shown, &self.world) {
+            Ok(true) => tracing::info!(file = %own.files.certificate.display(), "Serving certificate was reloaded"),
+            Ok(false) => {}
+            Err(error) => {
+                let err = format!("{error:#}");
+                if self.failures.failed(&"own", &err) {
+                    tracing::warn!(err, "Serving certificate cannot be reloaded; the last valid one is used");
+                }
+                return;
+            }
+        }
+        self.failures.succeeded(&"own");
+    }
+}

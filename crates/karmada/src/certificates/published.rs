@@ -1,0 +1,93 @@
+//! The objects in which the trusted authorities are published besides `kube-root-ca.crt`.
+
+use anyhow::Context as _;
+use apimachinery::{ApiResource, ObjectKey, yaml};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use client::{Client, Patch, PatchOptions};
+use pki::Directory;
+use serde_json::{Value, json};
+
+/// What clients of aggregated servers are verified by, and what new clusters verify the server by.
+///
+/// # Errors
+/// An object that cannot be read or written.
+pub async fn update(client: &Client, pki: &Directory, trust: &str) -> anyhow::Result<()> {
+    let authentication = ObjectKey::namespaced("kube-system", "extension-apiserver-authentication");
+    patch(client, &authentication, |data| {
+        let differs = data["client-ca-file"] != *pki.trusted;
+        differs.then(|| json!({"client-ca-file": pki.trusted}))
+    })
+    .await?;
+    patch(client, &ObjectKey::namespaced("kube-public", "cluster-info"), |data| {
+        let text = data["kubeconfig"].as_str()?;
+        Some(json!({"kubeconfig": with_trust(text, trust)?}))
+    })
+    .await
+}
+
+/// Changes the data of a ConfigMap if it exists and `change` returns something.
+async fn patch(client: &Client, key: &ObjectKey, change: impl Fn(&Value) -> Option<Value>) -> anyhow::Result<()> {
+    let resource = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let attempt = || format!("publishing the trusted authorities in ConfigMap {key}");
+    let Some(live) = client.get_opt(&resource, key).await.with_context(attempt)? else { return Ok(()) };
+    let live = live.to_value().with_context(attempt)?;
+    let Some(data) = change(&live["data"]) else { return Ok(()) };
+    let patch = json!({"metadata": {"resourceVersion": live["metadata"]["resourceVersion"]}, "data": data});
+    client.patch(&resource, key, &Patch::Merge(patch), &PatchOptions::default()).await.with_context(attempt)?;
+    Ok(())
+}
+
+/// The kubeconfig with `trust` in place of an older bundle of ours; `None` when nothing changes. A cluster that is verified
+/// by an authority of others is left alone.
+fn with_trust(kubeconfig: &str, trust: &str) -> Option<String> {
+    let mut document = yaml::to_json_value(kubeconfig.as_bytes()).ok()?;
+    let ours = pki::holder::certificates(trust).ok()?;
+    let mut changed = false;
+    for cluster in document["clusters"].as_array_mut()? {
+        let present = STANDARD.decode(cluster["cluster"]["certificate-authority-data"].as_str()?).ok()?;
+        let present = String::from_utf8(present).ok()?;
+        let is_ours = pki::holder::certificates(&present).ok()?.iter().any(|it| ours.contains(it));
+        if is_ours && present != trust {
+            cluster["cluster"]["certificate-authority-data"] = STANDARD.encode(trust).into();
+            changed = true;
+        }
+    }
+    changed.then(|| yaml::to_string(&document))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_of_ours_is_replaced_and_no_other() {
+        let block = |text: &str| pki::holder::der_to_pem("CERTIFICATE", text.as_bytes());
+        let trust = block("first") + &block("second");
+        let document = |bundle: &str| {
+            let ca = STANDARD.encode(bundle);
+            format!(
+                "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {{server: \"https://a\", certificate-authority-data: {ca}}}\n"
+            )
+        };
+        for (present, expected) in [
+            (block("first"), Some(trust.clone())),
+            (block("second") + &block("of others"), Some(trust.clone())),
+            (trust.clone(), None),
+            (block("of others"), None),
+        ] {
+            let replaced = with_trust(&document(&present), &trust);
+            let found = replaced.map(|text| {
+                let document = yaml::to_json_value(text.as_bytes()).expect("YAML");
+                assert_eq!(document["clusters"][0]["cluster"]["server"], "https://a");
+                let ca = document["clusters"][0]["cluster"]["certificate-authority-data"]
+                    .as_str()
+                    .expect("a text")
+                    .to_owned();
+                String::from_utf8(STANDARD.decode(ca).expect("base64")).expect("PEM")
+            });
+            assert_eq!(found, expected, "{present}");
+        }
+        assert_eq!(with_trust("not a kubeconfig", &trust), None);
+    }
+}
