@@ -22,6 +22,9 @@ pub enum Error {
     /// What went wrong at each of several servers, each naming its own.
     #[error("{}", .0.join("\n"))]
     Several(Vec<String>),
+    /// Several objects of one command failed.
+    #[error("{}", .0.iter().map(Error::listed).collect::<Vec<_>>().join("\n"))]
+    All(Vec<Error>),
     /// The reason is printed already.
     #[error("")]
     Silent,
@@ -48,11 +51,32 @@ impl Error {
         }
     }
 
+    /// Nothing, the one error, or all of them.
+    ///
+    /// # Errors
+    /// Unless the list is empty.
+    pub fn of_all(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::All(errors)),
+        }
+    }
+
+    /// The line of one error among several.
+    fn listed(&self) -> String {
+        match self {
+            Self::Server(status) => refusal(status),
+            other => other.to_string(),
+        }
+    }
+
     /// What stands on stderr; ends with a newline.
     pub fn render(&self) -> String {
         match self {
             Self::Server(status) => render_status(status),
             Self::Silent => String::new(),
+            Self::All(_) => format!("{self}\n"),
             // Upstream's habit: several messages stand alone.
             Self::Several(messages) if messages.len() > 1 => format!("{self}\n"),
             other => format!("error: {other}\n"),
@@ -77,9 +101,13 @@ fn render_status(status: &Status) -> String {
             ),
         };
     }
+    format!("{}\n", refusal(status))
+}
+
+fn refusal(status: &Status) -> String {
     match status.reason.as_str() {
-        "" => format!("Error from server: {}\n", status.message),
-        reason => format!("Error from server ({reason}): {}\n", status.message),
+        "" => format!("Error from server: {}", status.message),
+        reason => format!("Error from server ({reason}): {}", status.message),
     }
 }
 

@@ -17,6 +17,7 @@ mod karmada_kinds;
 mod karmadactl_errors;
 mod karmadactl_get;
 mod karmadactl_join;
+mod karmadactl_write;
 mod kills;
 mod kube_rs;
 mod kube_rs_controller;

@@ -15,19 +15,28 @@ use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use futures::future::BoxFuture;
 
 use crate::api_resources::ApiResourcesArgs;
+use crate::api_versions::ApiVersionsArgs;
+use crate::apply::ApplyArgs;
 use crate::context::ActAs;
 use crate::cordon::Desired;
+use crate::create::CreateArgs;
+use crate::delete::DeleteArgs;
+use crate::edit::EditArgs;
 use crate::error::Error;
 use crate::get::GetArgs;
+use crate::metadata_edit::{AnnotateArgs, LabelArgs};
+use crate::patch::PatchArgs;
 use crate::placement::{ExplainArgs, ScheduleArgs};
+use crate::promote::PromoteArgs;
 use crate::register::RegisterArgs;
 use crate::resume::ResumeArgs;
+use crate::taint::TaintArgs;
 use crate::token::TokenArgs;
 use crate::unregister::UnregisterArgs;
 use crate::{
-    Context, api_resources, cordon, diagnosis, get, interpret, join, placement, register, resume, token, unjoin,
-    unregister, version,
+    Context, api_resources, api_versions, apply, cordon, create, delete, diagnosis, edit, get, interpret, join,
 };
+use crate::{metadata_edit, patch, placement, promote, register, resume, taint, token, unjoin, unregister, version};
 pub use reference::reference_page;
 
 #[derive(Parser)]
@@ -98,6 +107,21 @@ enum Command {
         #[command(flatten)]
         get: Box<GetArgs>,
     },
+    /// Create resources from a file or from standard input.
+    Create {
+        #[command(flatten)]
+        create: Box<CreateArgs>,
+    },
+    /// Delete resources by file names, standard input, resources and names, or by resources and a label selector.
+    Delete {
+        #[command(flatten)]
+        delete: Box<DeleteArgs>,
+    },
+    /// Edit a resource of the control plane.
+    Edit {
+        #[command(flatten)]
+        edit: Box<EditArgs>,
+    },
     /// Register a cluster with the control plane in Push mode.
     Join {
         args: Vec<String>,
@@ -146,11 +170,43 @@ enum Command {
     Cordon(Cordon),
     /// Mark a cluster as schedulable.
     Uncordon(Cordon),
+    /// Update the taints on one or more clusters.
+    Taint {
+        #[command(flatten)]
+        taint: Box<TaintArgs>,
+    },
     /// Print and confirm what changes in members that are newer than the store.
     Resume {
         #[command(flatten)]
         resume: Box<ResumeArgs>,
     },
+    /// Apply a configuration to a resource by file name or standard input, and propagate it to member clusters.
+    Apply {
+        #[command(flatten)]
+        apply: Box<ApplyArgs>,
+    },
+    /// Promote a resource of a member cluster to the control plane.
+    Promote {
+        #[command(flatten)]
+        promote: Box<PromoteArgs>,
+    },
+    /// Update fields of a resource.
+    Patch {
+        #[command(flatten)]
+        patch: Box<PatchArgs>,
+    },
+    /// Update the labels on a resource.
+    Label {
+        #[command(flatten)]
+        label: Box<LabelArgs>,
+    },
+    /// Update the annotations on a resource.
+    Annotate {
+        #[command(flatten)]
+        annotate: Box<AnnotateArgs>,
+    },
+    /// Print the supported API versions of the control plane or of a member cluster, in the form group/version.
+    ApiVersions(ApiVersionsArgs),
     /// Print the supported API resources of the control plane or of a member cluster.
     ApiResources {
         #[command(flatten)]
@@ -313,6 +369,16 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
                 let (args, options) = get.options(context)?;
                 get::run(context, &args, &options).await
             }
+            Command::Create { create } => create::run(context, &create).await,
+            Command::Delete { delete } => delete::run(context, &delete).await,
+            Command::Edit { edit } => edit::run(context, &edit).await,
+            Command::Taint { taint } => taint::run(context, &taint).await,
+            Command::Apply { apply } => apply::run(context, program, &apply).await,
+            Command::Promote { promote } => promote::run(context, &promote).await,
+            Command::Patch { patch } => patch::run(context, &patch).await,
+            Command::Label { label } => metadata_edit::label(context, &label).await,
+            Command::Annotate { annotate } => metadata_edit::annotate(context, &annotate).await,
+            Command::ApiVersions(versions) => api_versions::run(context, &versions).await,
             Command::ApiResources { resources } => api_resources::run(context, &resources.options()?).await,
             Command::Join { args, member, act_as, cluster_provider, cluster_region, cluster_zones } => {
                 let options = join::JoinOptions {

@@ -87,6 +87,40 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "create",
+        group: Group::Basic,
+        arguments: "-f FILENAME",
+        description: "JSON and YAML formats are accepted.",
+        examples: &[
+            ("Create the deployment of a manifest", "karmadactl create -f deployment.yaml"),
+            ("Create what another command prints", "karmadactl create -f -"),
+            ("Edit the manifest before the object is created", "karmadactl create -f deployment.yaml --edit"),
+        ],
+    },
+    Page {
+        command: "delete",
+        group: Group::Basic,
+        arguments: "([-f FILENAME] | TYPE [(NAME | -l label | --all)])",
+        description: "Deleted templates leave the member clusters as well, unless their policies preserve them.",
+        examples: &[
+            ("Delete what a manifest describes", "karmadactl delete -f deployment.yaml"),
+            ("Delete a propagation policy by its name", "karmadactl delete propagationpolicy nginx -n default"),
+            ("Delete deployments and services with a label", "karmadactl delete deployments,services -l app=nginx"),
+            ("Print what would be deleted", "karmadactl delete deployments --all --dry-run=server"),
+        ],
+    },
+    Page {
+        command: "edit",
+        group: Group::Basic,
+        arguments: "(RESOURCE/NAME | -f FILENAME)",
+        description: "Opens $KUBE_EDITOR or $EDITOR, else vi. A change that the server refuses is opened again with the reason.",
+        examples: &[
+            ("Edit a deployment", "karmadactl edit deployment/nginx -n default"),
+            ("Edit a propagation policy in another editor", "karmadactl edit propagationpolicy/nginx"),
+            ("Edit a cluster in JSON", "karmadactl edit cluster/member1 -o json"),
+        ],
+    },
+    Page {
         command: "join",
         group: Group::Registration,
         arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
@@ -207,6 +241,21 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "taint",
+        group: Group::Management,
+        arguments: "CLUSTER NAME KEY_1=VAL_1:TAINT_EFFECT_1 ... KEY_N=VAL_N:TAINT_EFFECT_N",
+        description: "NoSchedule keeps further workloads away; NoExecute evicts those whose policies do not tolerate the taint. KEY:EFFECT- removes a taint.",
+        examples: &[
+            (
+                "Keep further workloads away from member1",
+                "karmadactl taint clusters member1 dedicated=special-user:NoSchedule",
+            ),
+            ("Remove the taint with this key and effect", "karmadactl taint clusters member1 dedicated:NoSchedule-"),
+            ("Remove all taints with this key", "karmadactl taint clusters member1 dedicated-"),
+            ("Check without changing anything", "karmadactl taint clusters member1 drain=yes:NoExecute --dry-run"),
+        ],
+    },
+    Page {
         command: "resume",
         group: Group::Management,
         arguments: "[CLUSTER... | --all]",
@@ -267,6 +316,62 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "apply",
+        group: Group::Advanced,
+        arguments: "-f FILENAME",
+        description: "An object that does not exist is created. With --cluster or --all-clusters a policy that propagates it is applied as well.",
+        examples: &[
+            ("Apply a manifest without propagating it", "karmadactl apply -f deployment.yaml"),
+            (
+                "Apply a manifest and propagate it to two clusters",
+                "karmadactl apply -f deployment.yaml --cluster=member1,member2",
+            ),
+            ("Apply a manifest and propagate it to all clusters", "karmadactl apply -f deployment.yaml --all-clusters"),
+            ("Let the server merge the fields", "karmadactl apply -f deployment.yaml --server-side"),
+            (
+                "Apply a directory and delete what it no longer holds",
+                "karmadactl apply -f manifests/ --prune -l app=nginx",
+            ),
+        ],
+    },
+    Page {
+        command: "promote",
+        group: Group::Advanced,
+        arguments: "<RESOURCE_TYPE> <RESOURCE_NAME> -n <NAME_SPACE> -C <CLUSTER_NAME>",
+        description: "The object keeps running: the policy overwrites it in place and preserves it on deletion.",
+        examples: &[
+            ("Promote deployment nginx of member1", "karmadactl promote deployment nginx -n default -C member1"),
+            (
+                "Promote it with the objects it depends on",
+                "karmadactl promote deployment nginx -n default -C member1 -d",
+            ),
+            (
+                "Print the template and the policy and create nothing",
+                "karmadactl promote deployment nginx -n default -C member1 -o yaml",
+            ),
+            (
+                "Promote it without a policy",
+                "karmadactl promote deployment nginx -n default -C member1 --auto-create-policy=false",
+            ),
+        ],
+    },
+    Page {
+        command: "patch",
+        group: Group::Advanced,
+        arguments: "(-f FILENAME | TYPE NAME) [-p PATCH|--patch-file FILE]",
+        description: "Karmada's kinds take merge and JSON patches; built-in kinds take strategic merge patches, too.",
+        examples: &[
+            (
+                "Change the replicas of a deployment",
+                "karmadactl patch deployment nginx -p '{\"spec\":{\"replicas\":3}}'",
+            ),
+            (
+                "Change the placement of a policy",
+                "karmadactl patch propagationpolicy nginx --type=merge --patch-file=placement.yaml",
+            ),
+        ],
+    },
+    Page {
         command: "schedule",
         group: Group::Advanced,
         arguments: "--dry-run [-f FILENAME] [--without-cluster CLUSTER]",
@@ -277,6 +382,32 @@ pub const PAGES: &[Page] = &[
                 "Print where the workloads of member1 would run without it",
                 "karmadactl schedule --dry-run --without-cluster=member1",
             ),
+        ],
+    },
+    Page {
+        command: "label",
+        group: Group::Settings,
+        arguments: "[--overwrite] (-f FILENAME | TYPE NAME) KEY_1=VAL_1 ... KEY_N=VAL_N [--resource-version=version]",
+        description: "KEY- removes a label.",
+        examples: &[
+            ("Label a cluster", "karmadactl label cluster member1 environment=production"),
+            ("Replace the value of a label", "karmadactl label --overwrite cluster member1 environment=test"),
+            ("Remove a label", "karmadactl label cluster member1 environment-"),
+            ("Print the labels of all clusters", "karmadactl label clusters --all --list"),
+        ],
+    },
+    Page {
+        command: "annotate",
+        group: Group::Settings,
+        arguments: "[--overwrite] (-f FILENAME | TYPE NAME) KEY_1=VAL_1 ... KEY_N=VAL_N [--resource-version=version]",
+        description: "KEY- removes an annotation.",
+        examples: &[
+            ("Annotate a deployment", "karmadactl annotate deployment nginx description=frontend"),
+            (
+                "Replace the value of an annotation",
+                "karmadactl annotate --overwrite deployment nginx description=backend",
+            ),
+            ("Remove an annotation", "karmadactl annotate deployment nginx description-"),
         ],
     },
     Page {
@@ -310,6 +441,16 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "api-versions",
+        group: Group::Other,
+        arguments: "",
+        description: "",
+        examples: &[
+            ("Print the supported API versions of the control plane", "karmadactl api-versions"),
+            ("Print those of a member cluster", "karmadactl api-versions --operation-scope=members --cluster=member1"),
+        ],
+    },
+    Page {
         command: "version",
         group: Group::Other,
         arguments: "",
@@ -340,33 +481,13 @@ pub const ABSENT: &[(&str, &str)] = &[
         "search runs in `karmada up`, the descheduler with `karmada up --descheduler`; `karmada scheduler-estimator` runs \
          beside it",
     ),
-    ("annotate", "use `kubectl annotate` with the kubeconfig of the control plane"),
-    (
-        "api-versions",
-        "use `kubectl api-versions` with the kubeconfig of the control plane, or `karmadactl api-resources`",
-    ),
-    (
-        "apply",
-        "use `kubectl apply` with the kubeconfig of the control plane, and a PropagationPolicy that names the clusters",
-    ),
     ("attach", THROUGH_PROXY),
-    ("create", "use `kubectl create` with the kubeconfig of the control plane"),
     ("deinit", "stop `karmada up` and remove its data directory"),
-    ("delete", "use `kubectl delete` with the kubeconfig of the control plane"),
     ("describe", "use `kubectl describe` with the kubeconfig of the control plane"),
-    ("edit", "use `kubectl edit` with the kubeconfig of the control plane"),
     ("exec", THROUGH_PROXY),
     ("explain", "use `kubectl explain` with the kubeconfig of the control plane"),
     ("init", "use `karmada up`, which runs the whole control plane in one process"),
-    ("label", "use `kubectl label` with the kubeconfig of the control plane"),
     ("logs", THROUGH_PROXY),
-    ("patch", "use `kubectl patch` with the kubeconfig of the control plane"),
-    (
-        "promote",
-        "apply the workload's manifest to the control plane with `kubectl apply`, together with a PropagationPolicy that \
-         has `conflictResolution: Overwrite`",
-    ),
-    ("taint", "change `spec.taints` with `kubectl edit clusters NAME`, or use `karmadactl cordon`"),
     ("top", THROUGH_PROXY),
 ];
 

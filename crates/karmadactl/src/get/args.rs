@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{Options, Output, Watch};
 use crate::error::Error;
-use crate::{Context, template};
+use crate::{Context, jsonpath};
 
 #[derive(Args)]
 pub struct GetArgs {
@@ -95,7 +95,7 @@ impl GetArgs {
             show_labels: self.show_labels,
             show_managed_fields: self.show_managed_fields,
             label_columns: self.label_columns,
-            sort_by: self.sort_by.as_deref().map(template::path).transpose().map_err(Error::message)?,
+            sort_by: self.sort_by.as_deref().map(jsonpath::path).transpose().map_err(Error::message)?,
             watch: watching.then_some(watch),
         };
         Ok((self.args, options))

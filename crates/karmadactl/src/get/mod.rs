@@ -12,7 +12,7 @@ mod watch;
 
 use std::collections::BTreeMap;
 
-use apiextensions::jsonpath::JsonPath;
+use crate::jsonpath::JsonPath;
 use futures::StreamExt;
 use serde_json::Value;
 
@@ -183,7 +183,7 @@ fn compare(a: Option<&Value>, b: Option<&Value>) -> std::cmp::Ordering {
         (Some(Value::Number(a)), Some(Value::Number(b))) => {
             a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
         }
-        (Some(a), Some(b)) => crate::template::shown(a).cmp(&crate::template::shown(b)),
+        (Some(a), Some(b)) => crate::jsonpath::shown(a).cmp(&crate::jsonpath::shown(b)),
         (a, b) => a.is_some().cmp(&b.is_some()),
     }
 }
@@ -243,7 +243,8 @@ fn objects(found: Found) -> Vec<Value> {
     objects
 }
 
-fn hide_managed_fields(object: &mut Value) {
+/// Removes the record of field owners, which few readers want.
+pub fn hide_managed_fields(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.remove("managedFields");
     }

@@ -1,12 +1,12 @@
 //! `-o`: how objects are shown, other than as a table.
 
-use apiextensions::jsonpath::JsonPath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::go_template;
+use crate::jsonpath::{self, JsonPath, Template};
 use crate::table::{Layout, printable};
-use crate::template::{self, Template};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
@@ -17,11 +17,34 @@ pub enum Output {
     Yaml,
     Name,
     JsonPath(Template),
+    /// What the paths find, as one list.
+    JsonPathAsJson(Template),
+    GoTemplate(go_template::Template),
     /// Headings and where their cells come from.
     Columns(Vec<(String, JsonPath)>),
 }
 
+/// The formats that take no table.
+pub const ALLOWED: &str = "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,\
+                           jsonpath-file,name,template,templatefile,wide,yaml";
+
 impl Output {
+    /// A format whose template may be in a flag of its own, as in `-o go-template --template '{{.kind}}'`.
+    ///
+    /// # Errors
+    /// When the format is unknown, or its template is missing or malformed.
+    pub fn parse_with(format: &str, template: &str, allow_missing: bool) -> Result<Self, Error> {
+        let joined = match (format, template) {
+            (format, "") => format.to_owned(),
+            ("", template) => format!("go-template={template}"),
+            (format, template) if !format.contains('=') => format!("{format}={template}"),
+            (format, _) => format.to_owned(),
+        };
+        let mut output = Self::parse(&joined)?;
+        output.strict(!allow_missing);
+        Ok(output)
+    }
+
     /// # Errors
     /// When the format is unknown or its template is malformed.
     pub fn parse(text: &str) -> Result<Self, Error> {
@@ -33,19 +56,32 @@ impl Output {
             "name" => return Ok(Self::Name),
             _ => {}
         }
-        if let Some(template) = text.strip_prefix("jsonpath=") {
-            let parsed = Template::parse(template);
-            return parsed
-                .map(Self::JsonPath)
-                .map_err(|why| Error::message(format!("error parsing jsonpath {template}, {why}")));
+        let (format, template) = text.split_once('=').unwrap_or((text, ""));
+        let known = ALLOWED.split(',').any(|allowed| allowed == format);
+        if known && template.is_empty() {
+            return Err(Error::message(missing_template(format)));
         }
-        if let Some(columns) = text.strip_prefix("custom-columns=") {
-            return columns.split(',').map(column).collect::<Result<_, _>>().map(Self::Columns);
+        match format {
+            "jsonpath" => parsed(template).map(Self::JsonPath),
+            "jsonpath-as-json" => parsed(template).map(Self::JsonPathAsJson),
+            "jsonpath-file" => parsed(&contents(template)?).map(Self::JsonPath),
+            "go-template" | "template" => go(template),
+            "go-template-file" | "templatefile" => go(&contents(template)?),
+            "custom-columns" => columns(template),
+            "custom-columns-file" => columns_of_file(&contents(template)?),
+            _ => Err(Error::message(format!(
+                "unable to match a printer suitable for the output format {text:?}, allowed formats are: {ALLOWED}"
+            ))),
         }
-        let allowed = "custom-columns,json,jsonpath,name,wide,yaml";
-        Err(Error::message(format!(
-            "unable to match a printer suitable for the output format {text:?}, allowed formats are: {allowed}"
-        )))
+    }
+
+    /// Whether a template fails where it finds nothing.
+    fn strict(&mut self, strict: bool) {
+        match self {
+            Self::JsonPath(template) | Self::JsonPathAsJson(template) => template.strict(strict),
+            Self::GoTemplate(template) => template.strict(strict),
+            _ => {}
+        }
     }
 
     pub fn is_table(&self) -> bool {
@@ -64,9 +100,13 @@ impl Output {
         match self {
             Self::Table { .. } => Ok(String::new()),
             Self::Json => indented(&objects.document()).map_err(|e| failed(&e)),
-            Self::Yaml => serde_saphyr::to_string(&objects.document()).map_err(|e| failed(&e)),
+            Self::Yaml => Ok(apimachinery::yaml::to_string(&objects.document())),
             Self::Name => Ok(objects.items().iter().map(|object| format!("{}\n", name(object))).collect()),
-            Self::JsonPath(template) => Ok(template.render(&objects.document())),
+            Self::JsonPath(template) => template.render_checked(&objects.document()).map_err(Error::message),
+            Self::JsonPathAsJson(template) => {
+                indented(&Value::Array(template.found(&objects.document()))).map_err(|e| failed(&e))
+            }
+            Self::GoTemplate(template) => template.render(&objects.document()).map_err(Error::message),
             Self::Columns(columns) => Ok(table(columns, objects.items())),
         }
     }
@@ -98,11 +138,51 @@ impl Objects {
     }
 }
 
+fn missing_template(format: &str) -> String {
+    match format {
+        "custom-columns" => "custom-columns format specified but no custom columns given".into(),
+        "custom-columns-file" => "custom-columns format specified but no custom columns given".into(),
+        _ => "template format specified but no template given".into(),
+    }
+}
+
+fn parsed(template: &str) -> Result<Template, Error> {
+    Template::parse(template).map_err(|why| Error::message(format!("error parsing jsonpath {template}, {why}")))
+}
+
+fn go(template: &str) -> Result<Output, Error> {
+    go_template::Template::parse(template).map(Output::GoTemplate).map_err(Error::message)
+}
+
+fn contents(file: &str) -> Result<String, Error> {
+    std::fs::read_to_string(file).map_err(|error| Error::message(format!("error reading template {file}, {error}")))
+}
+
+fn columns(text: &str) -> Result<Output, Error> {
+    text.split(',').map(column).collect::<Result<_, _>>().map(Output::Columns)
+}
+
+/// A line of headings and a line of paths.
+fn columns_of_file(text: &str) -> Result<Output, Error> {
+    let mut lines = text.lines();
+    let mut words = || lines.next().map(|line| line.split_whitespace().collect::<Vec<_>>()).unwrap_or_default();
+    let (headings, paths) = (words(), words());
+    if headings.is_empty() || headings.len() != paths.len() {
+        let (headings, paths) = (headings.len(), paths.len());
+        return Err(Error::message(format!(
+            "number of headers ({headings}) and field specifications ({paths}) don't match"
+        )));
+    }
+    let column =
+        |(heading, path): (&str, &str)| Ok((heading.to_owned(), jsonpath::path(path).map_err(Error::message)?));
+    headings.into_iter().zip(paths).map(column).collect::<Result<_, _>>().map(Output::Columns)
+}
+
 fn column(text: &str) -> Result<(String, JsonPath), Error> {
     let (heading, path) = text.split_once(':').ok_or_else(|| {
         Error::message(format!("unexpected custom-columns spec: {text}, expected <header>:<json-path-expr>"))
     })?;
-    Ok((heading.to_owned(), template::path(path).map_err(Error::message)?))
+    Ok((heading.to_owned(), jsonpath::path(path).map_err(Error::message)?))
 }
 
 fn table(columns: &[(String, JsonPath)], objects: &[Value]) -> String {
@@ -112,7 +192,7 @@ fn table(columns: &[(String, JsonPath)], objects: &[Value]) -> String {
 }
 
 fn cell(path: &JsonPath, object: &Value) -> String {
-    let found: Vec<String> = path.find(object).into_iter().map(template::shown).collect();
+    let found: Vec<String> = path.find(object).into_iter().map(jsonpath::shown).collect();
     if found.is_empty() { "<none>".into() } else { printable(&found.join(",")) }
 }
 
@@ -127,7 +207,7 @@ pub fn name(object: &Value) -> String {
 }
 
 /// JSON as kubectl indents it: by four blanks.
-fn indented(value: &Value) -> Result<String, serde_json::Error> {
+pub fn indented(value: &Value) -> Result<String, serde_json::Error> {
     let mut bytes = Vec::new();
     let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
     value.serialize(&mut serde_json::Serializer::with_formatter(&mut bytes, formatter))?;
@@ -200,8 +280,8 @@ mod tests {
             "bogus",
             both(),
             &expect![[r#"
-            error: unable to match a printer suitable for the output format "bogus", allowed formats are: custom-columns,json,jsonpath,name,wide,yaml
-        "#]],
+                error: unable to match a printer suitable for the output format "bogus", allowed formats are: custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,name,template,templatefile,wide,yaml
+            "#]],
         );
         check(
             "jsonpath={.a",

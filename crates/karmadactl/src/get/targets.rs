@@ -12,15 +12,27 @@ pub struct Target {
     pub names: Vec<String>,
 }
 
-/// Splits the arguments as kubectl does.
+/// Splits the arguments of `get`, whose refusal names the control plane.
+///
+/// # Errors
+/// When there are none, or they mix the forms.
 pub fn parse(args: &[String]) -> Result<Vec<Target>, Error> {
-    let Some((first, rest)) = args.split_first() else {
-        let what = "cluster(Karmada): You must provide one or more resources by argument or filename.";
-        return Err(Error::arguments(format!(
-            "{what}\nExample resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   \
-             '<resource> <name>'\n   '<resource>'"
-        )));
-    };
+    if args.is_empty() {
+        return Err(Error::arguments(format!("cluster(Karmada): {MISSING}")));
+    }
+    split(args)
+}
+
+const MISSING: &str = "You must provide one or more resources by argument or filename.\n\
+                       Example resource specifications include:\n   '-f rsrc.yaml'\n   '--filename=rsrc.json'\n   \
+                       '<resource> <name>'\n   '<resource>'";
+
+/// Splits the arguments as kubectl does: `TYPE NAME...`, `TYPE,TYPE` or `TYPE/NAME...`.
+///
+/// # Errors
+/// When there are none, or they mix the forms.
+pub fn split(args: &[String]) -> Result<Vec<Target>, Error> {
+    let Some((first, rest)) = args.split_first() else { return Err(Error::arguments(MISSING)) };
     if args.iter().any(|arg| arg.contains('/')) {
         let mut targets: Vec<Target> = Vec::new();
         for arg in args {

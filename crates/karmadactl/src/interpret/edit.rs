@@ -1,7 +1,6 @@
 //! `interpret --edit`: the scripts of a customization of the control plane in one Lua file, in the user's editor.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 
 use apimachinery::{ApiResource, ObjectKey};
 use client::{Patch, PatchOptions};
@@ -12,8 +11,8 @@ use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
 use serde_json::{Map, Value, json};
 
 use super::OPERATIONS;
-use crate::Context;
 use crate::error::Error;
+use crate::{Context, editor};
 
 /// The field of a script, its function, and what is asked of it.
 const RULES: [(Operation, &str, &str, &str); 8] = [
@@ -155,8 +154,8 @@ pub(super) async fn run(context: &Context, name: &str, show_doc: bool, engine: &
     let before: ResourceInterpreterCustomization =
         object.decode().map_err(|error| Error::message(format!("{name} cannot be decoded: {error}")))?;
     let text = document(&before, show_doc)?;
-    let file = temporary(name, &text)?;
-    open(&file).await?;
+    let file = editor::temporary(name, "lua", &text)?;
+    editor::open(&file).await?;
     let failed = |error: std::io::Error| Error::message(format!("{}: {error}", file.display()));
     let edited = std::fs::read_to_string(&file).map_err(failed)?;
     let kept = |error: Error| {
@@ -189,38 +188,6 @@ async fn write(
     let patch = json!({"metadata": {"resourceVersion": version}, "spec": {"customizations": changed}});
     let patched = client.patch(resource, key, &Patch::Merge(patch), &PatchOptions::default()).await;
     patched.map(drop).map_err(Error::client(format!("patch {}", key.name)))
-}
-
-/// A new file that nobody else reads.
-fn temporary(name: &str, text: &str) -> Result<PathBuf, Error> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let path = std::env::temp_dir().join(format!("karmadactl-{name}-{}.lua", std::process::id()));
-    let failed = |error: std::io::Error| Error::message(format!("{}: {error}", path.display()));
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)?;
-    Ok(path)
-}
-
-/// Waits for the editor that the environment names.
-async fn open(file: &Path) -> Result<(), Error> {
-    let named = ["KUBE_EDITOR", "EDITOR"].into_iter().filter_map(std::env::var_os).find(|text| !text.is_empty());
-    let editor = named.unwrap_or_else(|| "vi".into());
-    let mut command = std::process::Command::new("sh");
-    // The variable may hold arguments, so a shell reads it; the file's name comes as an argument of its own.
-    command.arg("-c").arg({
-        let mut line = editor.clone();
-        line.push(" \"$0\"");
-        line
-    });
-    command.arg(file);
-    let ended = tokio::task::spawn_blocking(move || command.status()).await;
-    match ended {
-        Ok(Ok(status)) if status.success() => Ok(()),
-        Ok(Ok(status)) => Err(Error::message(format!("the editor {editor:?} ended with {status}"))),
-        Ok(Err(error)) => Err(Error::message(format!("the editor {editor:?} cannot be started: {error}"))),
-        Err(error) => Err(Error::message(format!("waiting for the editor: {error}"))),
-    }
 }
 
 #[cfg(test)]

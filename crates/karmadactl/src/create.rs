@@ -1,0 +1,116 @@
+//! `create`: objects of manifests that do not exist yet.
+
+use clap::Args;
+use futures::future::BoxFuture;
+use http::Method;
+use serde_json::Value;
+
+use crate::apply::annotated;
+use crate::error::Error;
+use crate::objects::flags::{self, DryRun, Files, Printing};
+use crate::objects::{self, Wanted};
+use crate::printing::Printer;
+use crate::requests::{self, WriteOptions};
+use crate::{Context, edit};
+
+#[derive(Args)]
+pub struct CreateArgs {
+    #[command(flatten)]
+    files: Files,
+    #[command(flatten)]
+    printing: Printing,
+    /// Must be "none", "server", or "client". With client nothing is sent, with server nothing is stored.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "none", default_missing_value = "unchanged")]
+    dry_run: String,
+    /// Edit the manifests before the objects are created.
+    #[arg(long)]
+    edit: bool,
+    /// Name of the manager that owns the fields.
+    #[arg(long, default_value = "kubectl-create")]
+    field_manager: String,
+    /// Namespace of the objects; that of the kubeconfig's context when empty.
+    #[arg(short = 'n', long)]
+    namespace: Option<String>,
+    /// Send the POST to this path of the server.
+    #[arg(long, default_value = "")]
+    raw: String,
+    /// Record the manifest in the object's annotation, for a later apply.
+    #[arg(long)]
+    save_config: bool,
+    /// Filter by labels, with '=', '==', '!=', 'in' and 'notin' (e.g. -l key1=value1,key2=value2).
+    #[arg(short = 'l', long, default_value = "")]
+    selector: String,
+    /// Validate fields. One of: (strict, warn, ignore).
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "strict", default_missing_value = "strict")]
+    validate: String,
+    /// Edit with the line endings of Windows.
+    #[arg(long)]
+    windows_line_endings: bool,
+}
+
+pub fn run<'a>(context: &'a Context, args: &'a CreateArgs) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let dry_run = DryRun::parse(&args.dry_run)?;
+        args.files.required()?;
+        if !args.raw.is_empty() {
+            return raw(context, args).await;
+        }
+        let mut printer = Printer::new(&args.printing, dry_run)?;
+        let options = WriteOptions {
+            field_manager: args.field_manager.clone(),
+            dry_run: dry_run == DryRun::Server,
+            validation: flags::validation(&args.validate)?,
+        };
+        let client = context.control_plane().await?;
+        let wanted = Wanted::files(&args.files, args.namespace.as_deref(), Some(&args.selector));
+        let found = objects::find(context, &client, wanted).await?;
+        if found.items.is_empty() && found.errors.is_empty() {
+            return Err(Error::message("no objects passed to create"));
+        }
+        let mut errors = found.errors;
+        let items = match args.edit {
+            false => found.items,
+            true => match edit::manifests(found.items, args.windows_line_endings).await? {
+                Some(items) => items,
+                None => {
+                    context.log("Edit cancelled, no changes made.\n");
+                    return Ok(());
+                }
+            },
+        };
+        for mut item in items {
+            let mut manifest = item.object.take().unwrap_or_default();
+            if args.save_config {
+                manifest = annotated(&manifest);
+            }
+            let created = match dry_run {
+                DryRun::Client => Ok(manifest),
+                _ => requests::create(context, &client, &item.resource, &item.key, &manifest, &options).await,
+            };
+            match created {
+                Ok(object) => {
+                    // The server completes `generateName`.
+                    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                    let shown = format!("{}/{name}", item.kind_shown());
+                    printer.done(context, &shown, "created", &object)?;
+                }
+                Err(error) => errors.push(item.failed("creating")(error)),
+            }
+        }
+        Error::of_all(errors)
+    })
+}
+
+/// The file as it is, to a path of the server.
+async fn raw(context: &Context, args: &CreateArgs) -> Result<(), Error> {
+    let [_only] = args.files.filename.as_slice() else {
+        return Err(Error::message("--raw can only use a single local file or stdin"));
+    };
+    let manifests = objects::files::read(&args.files).await?;
+    let body = manifests.into_iter().next().map_or(Value::Null, |manifest| manifest.object);
+    let client = context.control_plane().await?;
+    let sent = Some((requests::JSON, body.to_string().into_bytes()));
+    let answer = requests::raw(context, &client, Method::POST, &args.raw, sent).await;
+    context.print(&String::from_utf8_lossy(&answer.map_err(Error::client(format!("create {}", args.raw)))?));
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Flags that several commands share, with kubectl's names, defaults and refusals.
+
+use clap::Args;
+
+use crate::error::Error;
+
+/// Where manifests come from.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Files {
+    /// File, directory or URL that holds the resources; "-" is the standard input.
+    #[arg(short = 'f', long, value_delimiter = ',')]
+    pub filename: Vec<String>,
+    /// Directory of a kustomization. This version refuses it: run `kubectl kustomize DIR` and pass its output with -f -.
+    #[arg(short = 'k', long, default_value = "")]
+    pub kustomize: String,
+    /// Process the directories of -f recursively.
+    #[arg(short = 'R', long)]
+    pub recursive: bool,
+}
+
+impl Files {
+    pub fn is_empty(&self) -> bool {
+        self.filename.is_empty() && self.kustomize.is_empty()
+    }
+
+    /// kubectl's rule for commands that need files.
+    ///
+    /// # Errors
+    /// When neither -f nor -k is given.
+    pub fn required(&self) -> Result<(), Error> {
+        if self.is_empty() { Err(Error::message("must specify one of -f and -k")) } else { Ok(()) }
+    }
+}
+
+/// How objects are printed after a write.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Printing {
+    /// Output format. One of: (json, yaml, name, go-template, go-template-file, template, templatefile, jsonpath, jsonpath-as-json, jsonpath-file).
+    #[arg(short = 'o', long, default_value = "")]
+    pub output: String,
+    /// Template string or path to a template file, with -o=go-template and -o=go-template-file.
+    #[arg(long, default_value = "")]
+    pub template: String,
+    /// If true, ignore errors in templates when a field or map key is missing.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub allow_missing_template_keys: bool,
+    /// Keep metadata.managedFields in JSON and YAML.
+    #[arg(long)]
+    pub show_managed_fields: bool,
+}
+
+/// `--dry-run`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DryRun {
+    #[default]
+    None,
+    Client,
+    Server,
+}
+
+impl DryRun {
+    /// # Errors
+    /// As kubectl refuses other values.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        match text {
+            "none" => Ok(Self::None),
+            "client" => Ok(Self::Client),
+            "server" => Ok(Self::Server),
+            "unchanged" => Err(Error::message(
+                "--dry-run flag without a value was specified. A value must be set: \"none\", \"server\", or \"client\".",
+            )),
+            other => Err(Error::message(format!(
+                "Invalid dry-run value ({other}). Must be \"none\", \"server\", or \"client\"."
+            ))),
+        }
+    }
+
+    /// What follows the verb of a message.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Client => " (dry run)",
+            Self::Server => " (server dry run)",
+        }
+    }
+}
+
+/// `--validate` as the server's `fieldValidation`.
+///
+/// # Errors
+/// As kubectl refuses other values.
+pub fn validation(text: &str) -> Result<Option<&'static str>, Error> {
+    match text {
+        "strict" | "true" => Ok(Some("Strict")),
+        "warn" => Ok(Some("Warn")),
+        "ignore" | "false" => Ok(Some("Ignore")),
+        other => Err(Error::message(format!(
+            "invalid - validate option \"{other}\"; must be one of: strict (or true), warn, ignore (or false)"
+        ))),
+    }
+}
+
+/// `--cascade` as a propagation policy.
+///
+/// # Errors
+/// As kubectl refuses other values.
+pub fn cascade(text: &str) -> Result<&'static str, Error> {
+    match text {
+        "background" | "true" => Ok("Background"),
+        "foreground" => Ok("Foreground"),
+        "orphan" | "false" => Ok("Orphan"),
+        other => Err(Error::message(format!(
+            "invalid cascade value ({other}). Must be \"background\", \"foreground\", or \"orphan\""
+        ))),
+    }
+}
+
+/// A Go duration of a flag, which must not be negative.
+///
+/// # Errors
+/// Naming the flag.
+pub fn duration(flag: &str, text: &str) -> Result<std::time::Duration, Error> {
+    let parsed: apimachinery::duration::Duration =
+        text.parse().map_err(|e| Error::Flag(format!("invalid argument {text:?} for \"{flag}\" flag: {e}")))?;
+    Ok(parsed.to_std().unwrap_or_default())
+}

@@ -1,0 +1,314 @@
+//! The objects that a command line names: manifests of files, TYPE/NAME and TYPE NAME arguments, or what selectors match.
+//!
+//! One library for all commands that write; `get` has its own, as it reads tables from several servers.
+
+pub mod files;
+pub mod flags;
+
+use apimachinery::selector::Selector;
+use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
+use client::{Client, Discovery, ListOptions};
+use futures::future::BoxFuture;
+use http::Method;
+use serde_json::Value;
+
+use crate::Context;
+use crate::error::Error;
+use crate::get::targets::{self, Target};
+use crate::requests;
+use flags::Files;
+
+/// kubectl lists this many objects at a time.
+const CHUNK: usize = 500;
+
+/// One object of a command line.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub resource: ApiResource,
+    pub key: ObjectKey,
+    /// The manifest of a file, or the live object where a list was read.
+    pub object: Option<Value>,
+    /// The file; empty for arguments.
+    pub source: String,
+}
+
+impl Item {
+    /// `deployment.apps/web`
+    pub fn shown(&self) -> String {
+        format!("{}/{}", self.kind_shown(), self.key.name)
+    }
+
+    /// `deployment.apps`
+    pub fn kind_shown(&self) -> String {
+        let kind = self.resource.kind.to_lowercase();
+        if self.resource.group.is_empty() { kind } else { format!("{kind}.{}", self.resource.group) }
+    }
+
+    pub fn gvk(&self) -> GroupVersionKind {
+        self.resource.gvk()
+    }
+
+    /// An error of the server about this object: `error when VERB "FILE": WORDS` for one of a file.
+    pub fn failed(&self, verb: &str) -> impl FnOnce(client::Error) -> Error {
+        let (source, shown, verb) = (self.source.clone(), self.shown(), verb.to_owned());
+        move |error| match error {
+            client::Error::Status(mut status) if !source.is_empty() => {
+                status.message = format!("error when {verb} {source:?}: {}", status.message);
+                Error::Server(status)
+            }
+            error => Error::client(format!("{verb} {shown}"))(error),
+        }
+    }
+
+    /// The live object, read unless a list brought it.
+    pub async fn live(&self, context: &Context, client: &Client) -> Result<Value, client::Error> {
+        match (&self.object, self.source.is_empty()) {
+            (Some(object), true) => Ok(object.clone()),
+            _ => requests::get(context, client, &self.resource, &self.key, None).await,
+        }
+    }
+}
+
+/// Which objects a command line names.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub files: &'a Files,
+    pub args: &'a [String],
+    /// `-n`.
+    pub namespace: Option<&'a str>,
+    pub all: bool,
+    pub all_namespaces: bool,
+    pub selector: Option<&'a str>,
+    pub field_selector: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    pub fn files(files: &'a Files, namespace: Option<&'a str>, selector: Option<&'a str>) -> Self {
+        Self { files, args: &[], namespace, all: false, all_namespaces: false, selector, field_selector: None }
+    }
+
+    fn selects(&self) -> bool {
+        self.all
+            || self.selector.is_some_and(|it| !it.is_empty())
+            || self.field_selector.is_some_and(|it| !it.is_empty())
+    }
+}
+
+/// What was found; errors about single objects do not hide the others.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub items: Vec<Item>,
+    pub errors: Vec<Error>,
+}
+
+/// Finds the objects that are named.
+///
+/// # Errors
+/// When files or discovery cannot be read, or the arguments make no sense together.
+pub fn find<'a>(context: &'a Context, client: &'a Client, wanted: Wanted<'a>) -> BoxFuture<'a, Result<Found, Error>> {
+    Box::pin(async move {
+        if !wanted.files.is_empty() {
+            if !wanted.args.is_empty() {
+                return Err(Error::message(
+                    "when paths, URLs, or stdin is provided as input, you may not specify resource arguments as well",
+                ));
+            }
+            return of_files(context, client, wanted).await;
+        }
+        let targets = targets::split(wanted.args)?;
+        let discovery = discovery(client).await?;
+        of_targets(context, client, &discovery, &targets, wanted).await
+    })
+}
+
+/// # Errors
+/// When the server does not answer.
+pub async fn discovery(client: &Client) -> Result<Discovery, Error> {
+    client.discovery().await.map_err(Error::client("read what the server serves"))
+}
+
+async fn of_files(context: &Context, client: &Client, wanted: Wanted<'_>) -> Result<Found, Error> {
+    let manifests = files::read(wanted.files).await?;
+    let selector = wanted.selector.filter(|text| !text.is_empty()).map(selector).transpose()?;
+    let mut found = Found::default();
+    if manifests.is_empty() {
+        return Ok(found);
+    }
+    let discovery = discovery(client).await?;
+    for manifest in manifests {
+        if let Some(selector) = &selector
+            && !selector.matches_with(|key| manifest.object["metadata"]["labels"][key].as_str())
+        {
+            continue;
+        }
+        match of_manifest(context, &discovery, manifest, wanted.namespace) {
+            Ok(item) => found.items.push(item),
+            Err(error) => found.errors.push(error),
+        }
+    }
+    Ok(found)
+}
+
+/// # Errors
+/// What the selector has wrong.
+pub fn selector(text: &str) -> Result<Selector, Error> {
+    Selector::parse(text).map_err(|error| Error::message(error.to_string()))
+}
+
+/// The item of a manifest, whose namespace is filled in.
+fn of_manifest(
+    context: &Context,
+    discovery: &Discovery,
+    manifest: files::Manifest,
+    namespace: Option<&str>,
+) -> Result<Item, Error> {
+    let files::Manifest { source, mut object } = manifest;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (api_version, kind, name) =
+        (text(&object["apiVersion"]), text(&object["kind"]), text(&object["metadata"]["name"]));
+    let own = text(&object["metadata"]["namespace"]);
+    let gvk = GroupVersionKind::from_api_version(&api_version, &kind)
+        .map_err(|error| Error::message(format!("{source}: {error}")))?;
+    let Some(known) = discovery.by_kind(&gvk) else {
+        return Err(Error::message(format!(
+            "resource mapping not found for name: {name:?} namespace: {own:?} from {source:?}: no matches for kind {kind:?} \
+             in version {api_version:?}\nensure CRDs are installed first"
+        )));
+    };
+    let resource = known.resource.clone();
+    let key = if resource.namespaced {
+        let namespace = match namespace {
+            Some(named) if !own.is_empty() && own != named => {
+                return Err(Error::message(format!(
+                    "the namespace from the provided object {own:?} does not match the namespace {named:?}. You must pass \
+                     '--namespace={own}' to perform this operation."
+                )));
+            }
+            _ if !own.is_empty() => own,
+            Some(named) => named.to_owned(),
+            None => context.namespace(),
+        };
+        object["metadata"]["namespace"] = namespace.clone().into();
+        ObjectKey::namespaced(namespace, name)
+    } else {
+        ObjectKey::cluster(name)
+    };
+    Ok(Item { resource, key, object: Some(object), source })
+}
+
+/// The error for a type that the server does not serve.
+pub fn unknown_type(type_: &str) -> Error {
+    Error::UnknownType(format!("the server doesn't have a resource type {type_:?}"))
+}
+
+/// The objects of arguments: by their names, or all that the selectors match.
+pub fn of_targets<'a>(
+    context: &'a Context,
+    client: &'a Client,
+    discovery: &'a Discovery,
+    targets: &'a [Target],
+    wanted: Wanted<'a>,
+) -> BoxFuture<'a, Result<Found, Error>> {
+    Box::pin(async move {
+        let mut found = Found::default();
+        for target in targets {
+            let resources = targets::resolve(&target.type_, &discovery.resources);
+            if resources.is_empty() {
+                found.errors.push(unknown_type(&target.type_));
+                continue;
+            }
+            if !target.names.is_empty() && wanted.selects() {
+                return Err(Error::message("name cannot be provided when a selector is specified"));
+            }
+            if target.names.is_empty() && !wanted.selects() {
+                return Err(Error::message("resource(s) were provided, but no name was specified"));
+            }
+            if !target.names.is_empty() && wanted.all_namespaces {
+                return Err(Error::message("a resource cannot be retrieved by name across all namespaces"));
+            }
+            for known in resources {
+                let resource = &known.resource;
+                let namespace =
+                    resource.namespaced.then(|| wanted.namespace.map_or_else(|| context.namespace(), str::to_owned));
+                for name in &target.names {
+                    let key = match &namespace {
+                        Some(namespace) => ObjectKey::namespaced(namespace.as_str(), name.as_str()),
+                        None => ObjectKey::cluster(name.as_str()),
+                    };
+                    let resource = resource.clone();
+                    found.items.push(Item { resource, key, object: None, source: String::new() });
+                }
+                if target.names.is_empty() {
+                    let within = namespace.as_deref().filter(|_| !wanted.all_namespaces);
+                    match list(context, client, resource, within, &wanted).await {
+                        Ok(items) => found.items.extend(items),
+                        Err(error) => found.errors.push(Error::client(format!("list {}", resource.plural))(error)),
+                    }
+                }
+            }
+        }
+        Ok(found)
+    })
+}
+
+async fn list(
+    context: &Context,
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    wanted: &Wanted<'_>,
+) -> Result<Vec<Item>, client::Error> {
+    let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut options = ListOptions {
+        label_selector: text(wanted.selector),
+        field_selector: text(wanted.field_selector),
+        limit: CHUNK,
+        ..ListOptions::default()
+    };
+    let mut items = Vec::new();
+    loop {
+        let path = options.path(resource, namespace);
+        let mut page = requests::send(context, client, Method::GET, &path, None).await?;
+        let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        if let Value::Array(objects) = page["items"].take() {
+            items.extend(objects.into_iter().map(|object| of_list(resource, object)));
+        }
+        if next.is_none() || next == options.continue_token {
+            return Ok(items);
+        }
+        options.continue_token = next;
+    }
+}
+
+/// Items of lists leave out what the list states for all.
+fn of_list(resource: &ApiResource, mut object: Value) -> Item {
+    if let Value::Object(map) = &mut object {
+        map.entry("apiVersion").or_insert_with(|| resource.api_version().into());
+        map.entry("kind").or_insert_with(|| resource.kind.clone().into());
+    }
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let key = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) if resource.namespaced => ObjectKey::namespaced(namespace, name),
+        _ => ObjectKey::cluster(name),
+    };
+    Item { resource: resource.clone(), key, object: Some(object), source: String::new() }
+}
+
+/// The item of a manifest for commands that contact no server: its resource is derived from the kind alone.
+///
+/// # Errors
+/// When `apiVersion` is malformed.
+pub fn local(manifest: files::Manifest) -> Result<Item, Error> {
+    let files::Manifest { source, object } = manifest;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let gvk = GroupVersionKind::from_api_version(&text(&object["apiVersion"]), &text(&object["kind"]))
+        .map_err(|error| Error::message(format!("{source}: {error}")))?;
+    let name = text(&object["metadata"]["name"]);
+    let key = match object["metadata"]["namespace"].as_str() {
+        Some(namespace) => ObjectKey::namespaced(namespace, name),
+        None => ObjectKey::cluster(name),
+    };
+    let plural = format!("{}s", gvk.kind.to_lowercase());
+    let resource = ApiResource { group: gvk.group, version: gvk.version, kind: gvk.kind, plural, namespaced: false };
+    Ok(Item { resource, key, object: Some(object), source })
+}
