@@ -104,8 +104,8 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
         rules.connect(client_of(&server, "karmada-webhook"));
         let client = client_of(&server, "apiserver");
         crate::bootstrap::run(&client, &own).await?;
-        let (listen, trust) = (&options.listen, &data.trust);
-        registration::publish(&client, &listen.url(), listen.server_name().as_deref(), trust).await?;
+        let (listen, trust) = (&options.listen, crate::data_dir::trust(&data.pki, &options.listen));
+        registration::publish(&client, &listen.url(), listen.server_name().as_deref(), &trust).await?;
         record_opening(&client, opened_at, engine.breaks(), world).await?;
         Ok(server)
     };

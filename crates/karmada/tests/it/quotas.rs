@@ -299,7 +299,7 @@ impl Run {
 
 #[tokio::test]
 async fn usage_is_the_sum_over_bindings_after_every_step() {
-    let runs = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12_u64);
+    let runs = std::env::var("QUOTA_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(12_u64);
     let mut refusals = 0;
     for seed in 0..runs {
         let directory = tempfile::tempdir().expect("a directory");

@@ -208,17 +208,7 @@ fn commands_that_are_not_built_name_their_replacement() {
     "#]],
     );
     // Upstream's list.
-    for name in [
-        "explain",
-        "init",
-        "deinit",
-        "addons",
-        "attach",
-        "logs",
-        "exec",
-        "describe",
-        "top",
-    ] {
+    for name in ["explain", "init", "deinit", "addons", "attach", "logs", "exec", "describe", "top"] {
         let Request::Refuse(text) = read("karmadactl", words(name)) else { panic!("{name}") };
         assert!(text.starts_with(&format!("error: \"karmadactl {name}\" is not part of this version: ")), "{text}");
         assert!(tree().find_subcommand(name).is_none(), "{name}");
