@@ -22,12 +22,21 @@ use crate::engine::Kind;
 use crate::simulated::SimulatedMembers;
 use crate::sockets::Bound;
 
+/// The controllers of kube-controller-manager that run by default: those that Karmada's control planes run. The others act
+/// on templates that are meant for members. `default` ServiceAccounts and `kube-root-ca.crt` in every namespace would be
+/// propagated by policies that match them, and a ResourceQuota that is counted here limits the control plane.
+/// `flowschema-controller` is part of kube-apiserver upstream.
+pub const KUBE_CONTROLLERS: &str = "namespace-controller,garbage-collector-controller,serviceaccount-token-controller,\
+    ttl-after-finished-controller,bootstrap-signer-controller,token-cleaner-controller,\
+    certificatesigningrequest-cleaner-controller,certificatesigningrequest-signing-controller,\
+    clusterrole-aggregation-controller,flowschema-controller";
+
 #[derive(Clone, Debug)]
 pub struct Options {
     pub server: apiserver::Options,
     /// As `--controllers`: which controllers run, all by default.
     pub controllers: Vec<String>,
-    /// As kube-controller-manager's `--controllers`.
+    /// As kube-controller-manager's `--controllers`; all of them if it is empty.
     pub kube_controllers: Vec<String>,
     /// Members to simulate in this process, and how they are stored.
     pub members: Vec<MemberOptions>,
@@ -186,6 +195,11 @@ fn bound(options: &Options) -> anyhow::Result<(Options, Bound)> {
     let mut options = options.clone();
     options.server.listen = listen;
     Ok((options, bound))
+}
+
+/// [`KUBE_CONTROLLERS`], one by one.
+pub fn default_kube_controllers() -> Vec<String> {
+    KUBE_CONTROLLERS.split(',').map(str::to_owned).collect()
 }
 
 fn kube_controllers(

@@ -157,8 +157,9 @@ pub(super) struct UpArgs {
     /// The controllers to run: names, `*` for all, `-name` to leave one out
     #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true)]
     controllers: Vec<String>,
-    /// The controllers of kube-controller-manager to run; leave out those that another program runs
-    #[arg(long, value_delimiter = ',', default_value = "*", allow_hyphen_values = true, long_help = kube_controllers())]
+    /// The controllers of kube-controller-manager to run; the default is that of Karmada's control planes
+    #[arg(long, value_delimiter = ',', default_value = up::KUBE_CONTROLLERS, allow_hyphen_values = true,
+          long_help = kube_controllers())]
     kube_controllers: Vec<String>,
     /// Run the descheduler as well
     #[arg(long)]
@@ -278,7 +279,7 @@ fn kube_controllers() -> String {
     let names: Vec<&str> = kube_controllers::CONTROLLERS.iter().map(|controller| controller.name).collect();
     format!(
         "The controllers of kube-controller-manager to run: names, `*` for all, `-name` to leave out one that another program \
-         runs.\nThere are {}",
+         runs.\nThe default is that of Karmada's control planes, where templates stay as they are written. Available: {}",
         names.join(", ")
     )
 }

@@ -133,7 +133,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
             backups: None,
         },
         controllers: vec!["*".into()],
-        kube_controllers: vec!["*".into()],
+        kube_controllers: up::default_kube_controllers(),
         // They run already.
         members: Vec::new(),
         member_store: Kind::Memory,

@@ -44,7 +44,7 @@ impl Fleet {
                 backups: None,
             },
             controllers: vec!["*".into()],
-            kube_controllers: vec!["*".into()],
+            kube_controllers: karmada::up::default_kube_controllers(),
             members: inside.iter().map(|name| MemberOptions::new(*name)).collect(),
             member_store: Kind::Memory,
             settings: Default::default(),

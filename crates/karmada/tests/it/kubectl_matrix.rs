@@ -176,7 +176,8 @@ fn servers(transcripts: &BTreeMap<String, Transcript>, directory: &Path) -> BTre
     for transcript in transcripts.values() {
         let (name, data) = (&transcript.server, directory.join(&transcript.server));
         servers.entry(name.clone()).or_insert_with(|| match name.as_str() {
-            "up" => Karmada::up(&data),
+            // With every controller, namespaces begin as those of any Kubernetes cluster do.
+            "up" => Karmada::up_with(&data, &["--kube-controllers=*"]),
             "apiserver" => Karmada::apiserver(&data),
             "member" => Karmada::member("m1", &data),
             other => panic!("no server {other:?}; there are up, apiserver and member"),

@@ -14,6 +14,7 @@ mod explain_placement;
 mod fleet;
 mod journeys;
 mod karmada_kinds;
+mod inert_templates;
 mod karmadactl_errors;
 mod karmadactl_get;
 mod karmadactl_join;

@@ -30,7 +30,7 @@ pub fn options(data_dir: &Path) -> Options {
     Options {
         server,
         controllers: vec!["*".into()],
-        kube_controllers: vec!["*".into()],
+        kube_controllers: karmada::up::default_kube_controllers(),
         members: (1..=3).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
         member_store: Kind::Memory,
         settings: Default::default(),
