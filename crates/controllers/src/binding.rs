@@ -73,7 +73,7 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers(Controller::of_bindings("binding-controller"), queue, workers, stop, move |key| {
+    run_workers(Controller::of_bindings(component(Scope::Namespaced)), queue, workers, stop, move |key| {
         let (context, strays) = (context.clone(), strays.clone());
         async move { reconcile(&context, &strays, &key).await }
     })
@@ -132,6 +132,14 @@ async fn reconcile(context: &Context, strays: &Strays, key: &ObjectKey) -> Resul
     outcome
 }
 
+/// The source of events.
+fn component(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Namespaced => "binding-controller",
+        Scope::Cluster => "cluster-resource-binding-controller",
+    }
+}
+
 /// One pass; `failures` are the clusters whose Work cannot be rendered.
 async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mut Failures) -> Result<Next> {
     let Some(object) = context.bindings(Scope::of(key)).cache().get(key) else {
@@ -149,7 +157,7 @@ async fn sync(context: &Context, strays: &Strays, key: &ObjectKey, failures: &mu
         remove_finalizer(context, &binding).await?;
         return Ok(Next::Done);
     }
-    let recorder = context.recorder.for_component("binding-controller");
+    let recorder = context.recorder.for_component(component(binding.scope));
     let orphans = works::orphans(&binding.spec, &keys).map_err(Error::Wait)?;
     // What the cache says may be old by now, and be asked for again.
     if !orphans.is_empty() && !is_newest(context, &object).await? {

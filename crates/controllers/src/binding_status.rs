@@ -114,11 +114,19 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, workers) = (context.stop.clone(), context.settings.workers);
-    run_workers(Controller::of_bindings("resource-binding-status-controller"), queue, workers, stop, move |key| {
+    run_workers(Controller::of_bindings(component(Scope::Namespaced)), queue, workers, stop, move |key| {
         let (context, written) = (context.clone(), written.clone());
         async move { reconcile(&context, &written, &key).await }
     })
     .await;
+}
+
+/// The source of events.
+fn component(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Namespaced => "resource-binding-status-controller",
+        Scope::Cluster => "cluster-resource-binding-status-controller",
+    }
 }
 
 fn has_works(works: &Informer, label: &str, binding: &Object) -> bool {
@@ -168,7 +176,7 @@ async fn reconcile(context: &Context, written: &Written, key: &ObjectKey) -> Res
     for work in &works {
         decoded_works.push(decoded(work, work.decode())?);
     }
-    let recorder = context.recorder.for_component("binding-status-controller");
+    let recorder = context.recorder.for_component(component(scope));
     let failed = |error: &Error| {
         // What changed since it was read is read again, which is nobody's trouble.
         if !error.is_conflict() {
@@ -267,7 +275,7 @@ async fn fold_into_template(
     let Some((resource, key)) = templates::locate(context, &binding.spec.resource).await? else { return Ok(()) };
     let Some(template) = templates::fetch(context, &resource, &key).await? else { return Ok(()) };
     let tree = decoded(&template, template.to_tree())?;
-    let recorder = context.recorder.for_component("binding-status-controller");
+    let recorder = context.recorder.for_component(component(binding.scope));
     let failed = |error: &dyn std::fmt::Display| {
         recorder.warning(&*template, events::AGGREGATE_STATUS_FAILED, error.to_string());
     };

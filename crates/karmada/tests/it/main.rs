@@ -9,6 +9,7 @@ mod crash;
 mod damaged;
 mod demo;
 mod docs;
+mod event_sources;
 mod explain;
 mod explain_placement;
 mod fleet;
