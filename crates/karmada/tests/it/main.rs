@@ -12,6 +12,7 @@ mod docs;
 mod event_sources;
 mod explain;
 mod explain_placement;
+mod failover;
 mod fleet;
 mod journeys;
 mod karmada_kinds;

@@ -118,6 +118,21 @@ impl Karmada {
         asked.success() && self.child.wait().expect("the process is ours").success()
     }
 
+    /// Stops the process without ending it (SIGSTOP).
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a stopped process go on (SIGCONT).
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill is on PATH").success());
+    }
+
     /// Ends the process as a power cut would.
     pub fn kill(mut self) {
         self.child.kill().expect("the process is ours");
