@@ -83,7 +83,7 @@ struct Inner {
     cooling: Option<Mutex<Cooling>>,
     /// Also serialises changes: a handler sees each change once, in order, whenever it subscribed.
     handlers: Mutex<Vec<Handler>>,
-    /// Told before a list or a watch follows another one.
+    /// Called before a list or a watch follows another one.
     reconnecting: Mutex<Vec<Box<dyn Fn() + Send + Sync>>>,
     synced: Level<bool>,
     latest_first: AtomicBool,

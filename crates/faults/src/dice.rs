@@ -17,7 +17,7 @@ impl Dice {
         word ^ (word >> 31)
     }
 
-    /// A number from 0 to `bound - 1`; 0 if there is none.
+    /// A number from 0 to `bound - 1`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.word() % bound.max(1) as u64) as usize
     }

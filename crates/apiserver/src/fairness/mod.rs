@@ -5,7 +5,7 @@
 //! queue of his own, and the queues take turns (`schedule`, a value without a clock). Nothing is held while a request
 //! waits for the store, a webhook or another request, so that a request may call the server again.
 //!
-//! Callers in this process have no connection and wait for nobody here. Clients whose requests have not been
+//! Callers in this process have no connection and never wait here. Clients whose requests have not been
 //! authenticated yet share what their address gets, the newest first.
 //!
 //! `writers` lets the writers of one object follow each other instead of racing.

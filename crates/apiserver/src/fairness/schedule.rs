@@ -109,7 +109,7 @@ impl<F: Copy + Ord + Hash, T> Schedule<F, T> {
         self.start(flow, tag);
     }
 
-    /// Begins the turn of whoever is next. `accepts` reports whether an entry still wants it; others are forgotten.
+    /// Begins the turn of the next entry. `accepts` reports whether an entry still wants it; others are forgotten.
     pub fn pick(&mut self, mut accepts: impl FnMut(&T) -> bool) -> Option<(F, T)> {
         loop {
             let (tag, flow) = *self.next.first()?;
@@ -204,8 +204,8 @@ mod tests {
 
     use super::*;
 
-    /// Runs a script on one seat: `a3` lets flow `a` wait with three entries, `A2` has two turns end that cost two units each
-    /// whoever had them. Answers who got the turns.
+    /// Runs a script on one seat: `a3` lets flow `a` wait with three entries, `A2` has two turns of flow `a` end that cost two
+    /// units each. Returns the flows that got turns, in order.
     fn played(order: Order, script: &str) -> String {
         let mut schedule = Schedule::default();
         let mut names = HashMap::<char, usize>::new();

@@ -68,7 +68,7 @@ impl Writers {
         writing
     }
 
-    /// The turn to wait for, unless nobody writes, and the number of those who were let in.
+    /// The turn to wait for, unless no write is in flight, and the number of those who were let in.
     fn enter(&self, line: u64, user: u64) -> (Option<oneshot::Receiver<()>>, u64) {
         let mut lines = self.lines.lock();
         let line = lines.entry(line).or_default();
@@ -198,7 +198,7 @@ mod tests {
         assert!(futures::poll!(gives_up.as_mut()).is_pending());
         assert!(futures::poll!(waits.as_mut()).is_pending());
         drop(first);
-        // It was let in, and nobody polled it.
+        // It got its turn and was never polled.
         drop(gives_up);
         assert!(futures::poll!(waits.as_mut()).is_ready());
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fairness::Place;
 
-/// Connections that are looked at for an idle one; if there is none among them, the oldest is closed.
+/// Connections that are searched for an idle one; if all of them are busy, the oldest is closed.
 const LOOKED_AT: usize = 64;
 
 /// The strangers of one listener.

@@ -85,7 +85,7 @@ fn set<'a>(cluster: &'a Value, field: &str) -> Option<&'a Value> {
     (!is_default).then_some(value)
 }
 
-/// The destinations of a Cluster that are refused whoever writes them. Those that are stored already are refused when the
+/// The destinations of a Cluster that are refused for every user. Those that are stored already are refused when the
 /// control plane connects, so that old objects can still be changed and deleted.
 pub fn refused_destinations(old: Option<&Value>, new: &Value, allow_http: bool) -> ErrorList {
     let changed = |field: &str| {

@@ -239,7 +239,7 @@ pub struct GracefulEvictionTask {
     #[schemars(extend("maxLength" = 1024))]
     pub message: String,
     /// Labels for the copy in the new cluster, with what was kept of this copy's status. It gets them if it is the
-    /// only one, this is the last task, and the cluster is none of clustersBeforeFailover.
+    /// only one, this is the last task, and the cluster is not in clustersBeforeFailover.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub preserved_label_state: BTreeMap<String, String>,
     /// Who asked for the eviction, such as TaintManager or resource-binding-application-failover-controller.

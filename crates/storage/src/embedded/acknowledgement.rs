@@ -57,7 +57,7 @@ impl Inner {
 
     /// A commit that failed leaves parts of itself in the log, behind the last one that did not. When a later commit is
     /// torn by a power failure, they look like acknowledged commits behind damage. So the mark notes, durably, that there
-    /// may be some, before that later commit. Without space for the note there is none for a commit.
+    /// may be some, before that later commit. Without space for the note there is no space for a commit.
     pub(super) fn note_leftovers(&self, writer: &mut Writer) -> Result<()> {
         if !writer.leftovers || writer.mark.content().unsynced {
             return Ok(());

@@ -59,7 +59,7 @@ pub struct Measured {
 /// A store that is looked at.
 struct Looked {
     files: Files,
-    /// Held unless another process has the store open; then nobody starts meanwhile.
+    /// Held unless another process has the store open; no process can open the store meanwhile.
     claim: Option<Claim>,
     marked: Found,
     log: Option<Log>,

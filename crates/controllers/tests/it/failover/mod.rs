@@ -111,7 +111,7 @@ async fn running(plane: &Plane, name: &str, failover: Value) -> (String, String)
     (from, (*to).to_owned())
 }
 
-/// Waits for a cluster that is none of `former`.
+/// Waits for a cluster that is not in `former`.
 async fn until_scheduled(plane: &Plane, name: &str, former: &[&str]) -> String {
     plane
         .until("a schedule", async || {

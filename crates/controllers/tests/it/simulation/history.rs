@@ -122,7 +122,7 @@ pub enum Action {
     Wait(Duration),
     /// Of the control plane's store.
     Backup,
-    /// The backup is put back, and everything over it starts anew; with a raised revision, or with the one it had.
+    /// The backup is put back, and everything over it restarts; with a raised revision, or with the one it had.
     Restore {
         raised: bool,
     },

@@ -114,10 +114,10 @@ impl Untouched {
             match (before, now) {
                 (Some(before), Some(now)) if version(&now) == before => {}
                 (Some(_), now) => {
-                    wrong.push(format!("{kind:?} {name} in {member} was changed, and nobody confirmed: {now:?}"))
+                    wrong.push(format!("{kind:?} {name} in {member} was changed before the confirmation: {now:?}"))
                 }
                 (None, Some(now)) if is_managed(&now) && !is_new(&now) => {
-                    wrong.push(format!("{kind:?} {name} has returned to {member}, and nobody confirmed"));
+                    wrong.push(format!("{kind:?} {name} has returned to {member} before the confirmation"));
                 }
                 (None, _) => {}
             }
@@ -134,7 +134,7 @@ impl Untouched {
     }
 }
 
-/// The time of a hold that nobody has confirmed.
+/// The time of a hold that is not confirmed.
 pub async fn pending(plane: &Plane, member: &str) -> Option<Value> {
     let cluster = plane.get(&Cluster::api_resource(), &ObjectKey::cluster(member)).await.filter(lives)?;
     let conditions = cluster["status"]["conditions"].as_array()?;
