@@ -333,7 +333,8 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("authentication-", "only requests of the API server in front are accepted, and it has authenticated the user"),
     ("authorization-", "only requests of the API server in front are accepted, and it has authorized the user"),
     ("cert-dir", "a certificate that is not given is in --data-dir"),
-    ("cluster-api-", "requests to members are not rate-limited"),
+    ("cluster-api-burst", MEMBERS),
+    ("cluster-api-qps", MEMBERS),
     ("cluster-cache-sync-timeout", "a reconciliation waits for the caches it needs"),
     ("concurrent-", "reconciliations are tasks, and as many run as there is work"),
     ("contention-profiling", PROFILES),
@@ -347,7 +348,17 @@ pub const NEEDLESS: &[(&str, &str)] = &[
     ("resync-period", "caches follow watches and need no resync"),
 ];
 const LOGS: &str = "log lines are written to standard error without a buffer";
+const MEMBERS: &str = "requests to members are not rate-limited";
 const PROFILES: &str = "there is no Go runtime to profile";
+
+/// Flags of features that this version does not have, and what to do instead.
+const REFUSED: &[(&str, &str)] = &[("cluster-api-context", CLUSTER_API), ("cluster-api-kubeconfig", CLUSTER_API)];
+const CLUSTER_API: &str = "this version does not discover the clusters of a Cluster API management cluster; join each of them with `karmadactl join`";
+
+/// Why a flag is refused, where there is more to it than its value.
+pub fn refused(name: &str) -> Option<&'static str> {
+    REFUSED.iter().find(|(flag, _)| *flag == name).map(|(_, why)| *why)
+}
 
 /// Gates of Go's logging library, which may be set to anything.
 pub const NEEDLESS_GATES: &[&str] =

@@ -183,6 +183,9 @@ impl<'a> Given<'a> {
                 continue;
             }
             let Some(why) = needless(name) else {
+                if let Some(why) = refused(name) {
+                    anyhow::bail!("--{name}={value} is not supported: {why}");
+                }
                 if name.starts_with("etcd-") {
                     anyhow::bail!(
                         "--{name}={value}: this version keeps nothing in etcd, but in --data-dir; leave it out"
@@ -421,6 +424,19 @@ mod tests {
                 vec!["up", "--kubeconfig", "x"],
                 Err("--kubeconfig=x is not supported in this version, which uses the default; leave it out"),
             ),
+            (
+                vec!["up", "--cluster-api-kubeconfig=capi.config"],
+                Err(
+                    "--cluster-api-kubeconfig=capi.config is not supported: this version does not discover the clusters of a Cluster API management cluster; join each of them with `karmadactl join`",
+                ),
+            ),
+            (
+                vec!["up", "--cluster-api-context=capi"],
+                Err(
+                    "--cluster-api-context=capi is not supported: this version does not discover the clusters of a Cluster API management cluster; join each of them with `karmadactl join`",
+                ),
+            ),
+            (vec!["up", "--cluster-api-kubeconfig="], Ok("false 30s false [\"kube-.*\"] default-scheduler")),
             (
                 vec!["up", "--horizontal-pod-autoscaler-sync-period=1m"],
                 Err(

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use karmada_api::gates::GATES;
 use metrics::{Buckets, Description, Kind};
 
-use super::{ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, INERT, LOGGING, NEEDLESS_GATES, UP, flags, needless};
+use super::{
+    ALONE, COMPONENTS, EFFECTIVE_GATES, EFFECTIVE_IN_UP, INERT, LOGGING, NEEDLESS_GATES, UP, flags, needless, refused,
+};
 
 const MADE: &str =
     "<!-- Made from the program's data by `UPDATE_DOCS=1 cargo test -p karmada reference`; do not edit. -->\n";
@@ -41,6 +43,7 @@ pub fn flags_page() -> String {
             let works = match needless(flag.name) {
                 Some(why) if works.is_empty() => format!("needs no effect: {why}"),
                 None if INERT.contains(&flag.name) => "needs no effect".to_owned(),
+                None if works.is_empty() => refused(flag.name).map_or(works, |why| format!("refused: {why}")),
                 _ => works,
             };
             let default = match flag.default_here(component) {
