@@ -42,5 +42,6 @@ pub mod tokens;
 pub mod version;
 
 pub use admission::{Admission, AdmissionRequest, Change, JointWrite, Operation};
+pub use handlers::method_not_allowed;
 pub use request::RequestInfo;
 pub use server::{ApiServer, Authorization, Route, ServerConfig, Shared, StartError};

@@ -182,7 +182,8 @@ impl Call<'_> {
     }
 }
 
-pub(crate) fn method_not_allowed() -> Status {
+/// The answer to a method that a resource or path does not have.
+pub fn method_not_allowed() -> Status {
     Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
         .with_details(apimachinery::status::StatusDetails::default())
 }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use apimachinery::Status;
-use apimachinery::status::StatusReason;
+use apimachinery::{Status, StatusReason};
 use apiserver::request::RequestInfo;
-use apiserver::{Route, Shared};
+use apiserver::{Route, Shared, method_not_allowed};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use storage::embedded::EmbeddedStore;
@@ -117,8 +116,7 @@ impl Route for Backups {
     ) -> BoxFuture<'a, Result<Response, Status>> {
         Box::pin(async move {
             if request.method() != http::Method::GET {
-                let why = "the server does not allow this method on the requested resource";
-                return Err(Status::failure(StatusReason::MethodNotAllowed, why));
+                return Err(method_not_allowed());
             }
             self.answer(server, user, info.path == URL_WITH_KEYS).await
         })

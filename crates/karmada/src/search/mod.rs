@@ -20,7 +20,7 @@ use apimachinery::{ApiResource, GroupVersionResource, Object, Status, StatusReas
 use apiserver::authz::{Attributes, ResourceAttributes};
 use apiserver::cache::Cache;
 use apiserver::server::Shared;
-use apiserver::{RequestInfo, Route, respond};
+use apiserver::{RequestInfo, Route, method_not_allowed, respond};
 use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};
@@ -120,7 +120,7 @@ impl Search {
     /// `search/CATEGORY/PATH`.
     async fn search(&self, server: &Shared, info: &RequestInfo) -> Result<Response, Status> {
         if info.verb != "get" {
-            return Err(not_allowed());
+            return Err(method_not_allowed());
         }
         let tail = [info.subresource.as_str(), info.subpath.as_str()].join("/");
         let tail = tail.trim_matches('/');
@@ -379,10 +379,6 @@ fn one<'a>(resource: &ApiResource, name: &str, found: &'a [Found]) -> Result<&'a
     }
 }
 
-fn not_allowed() -> Status {
-    Status::failure(StatusReason::MethodNotAllowed, "the server does not allow this method on the requested resource")
-}
-
 fn not_supported(verb: &str, resource: &ApiResource) -> Status {
     let resource = resource.gvr().group_resource();
     let message = format!("{verb} is not supported on resources of kind \"{resource}\"");
@@ -464,7 +460,7 @@ impl Route for Search {
     ) -> BoxFuture<'a, Result<Response, Status>> {
         Box::pin(async move {
             match (info.resource.as_str(), info.name.is_empty()) {
-                (_, true) => Err(not_allowed()),
+                (_, true) => Err(method_not_allowed()),
                 ("search", _) => self.search(server, info).await,
                 _ => self.proxying(server, info, user, request).await,
             }
