@@ -24,11 +24,10 @@ use crate::access::{self, Around, Socket};
 use crate::admission::KarmadaAdmission;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
-use crate::cluster_ids::ClusterIds;
+use crate::cluster_admission::ClusterAdmission;
 use crate::cluster_proxy::ClusterProxy;
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
-use crate::member_tokens::MemberTokens;
 use crate::reach::Listen;
 use crate::registration::{self, AgentRules};
 use crate::rules::Rules;
@@ -254,9 +253,7 @@ fn server_config(
     let version = access::version();
     let mut admission = apiserver::plugins::built_in(options.services.clone(), world, &options.plugins)?;
     admission.push(Arc::new(KarmadaAdmission(Arc::clone(rules))));
-    // Before the IDs, which a refused Cluster must not reserve.
-    admission.push(Arc::new(MemberTokens::new(options.admission.allow_http_endpoints)));
-    admission.push(Arc::new(ClusterIds::default()));
+    admission.push(Arc::new(ClusterAdmission::new(options.admission.allow_http_endpoints)));
     admission.push(Arc::new(AgentRules::default()));
     Ok(ServerConfig {
         store,

@@ -1,19 +1,18 @@
-//! Admission of Clusters: no two have the same `spec.id`, and none has that of the control plane.
+//! A rule of the admission of Clusters: no two have the same `spec.id`, and none has that of the control plane.
 //!
 //! Clusters that were stored before this rule keep their ID; only a new one is checked.
 
 use apimachinery::{ApiResource, ObjectKey, Status};
+use apiserver::AdmissionRequest;
 use apiserver::cache::Event;
-use apiserver::{Admission, AdmissionRequest, Operation};
 use client::Client;
-use futures::future::BoxFuture;
 use karmada_api::cluster::ClusterIds as Ids;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 
-const GROUP: &str = "cluster.karmada.io";
-const PLURAL: &str = "clusters";
+use crate::cluster_admission::GROUP;
+
 const SYSTEM: &str = "kube-system";
 
 #[derive(Default)]
@@ -30,11 +29,8 @@ impl ClusterIds {
     }
 
     /// The ID that a request would give to a Cluster, if that is a new one.
-    fn given<'a>(request: &'a AdmissionRequest<'_>) -> Option<&'a str> {
-        if request.operation == Operation::Delete || !request.is_for(GROUP, PLURAL) {
-            return None;
-        }
-        let id = id_of(request.object.as_deref()?);
+    fn given<'a>(request: &AdmissionRequest<'_>, cluster: &'a Value) -> Option<&'a str> {
+        let id = id_of(cluster);
         (!id.is_empty() && request.old.map(id_of) != Some(id)).then_some(id)
     }
 
@@ -48,57 +44,28 @@ impl ClusterIds {
             Err(error) => tracing::warn!(%error, "the ID of the control plane cannot be read"),
         }
     }
-}
 
-fn id_of(cluster: &Value) -> &str {
-    cluster["spec"]["id"].as_str().unwrap_or_default()
-}
-
-/// The part of a stored Cluster that is read here.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Stored {
-    spec: Spec,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Spec {
-    id: String,
-}
-
-impl Admission for ClusterIds {
-    fn concerns(&self, group: &str, plural: &str) -> bool {
-        group == GROUP && plural == PLURAL
+    /// Reserves a new ID until the Cluster is stored.
+    ///
+    /// # Errors
+    /// When another cluster has the ID.
+    pub async fn validate(&self, request: &AdmissionRequest<'_>, cluster: &Value) -> Result<(), Status> {
+        let Some(id) = Self::given(request, cluster) else { return Ok(()) };
+        self.learn_own().await;
+        let (name, mut ids) = (request.key.name.as_str(), self.ids.lock());
+        let outcome =
+            if request.dry_run { ids.check(name, id, request.now) } else { ids.reserve(name, id, request.now) };
+        outcome.map_err(|error| Status::invalid(GROUP, "Cluster", name, &[error]))
     }
 
-    fn concerns_status(&self, _: &str, _: &str) -> bool {
-        false
-    }
-
-    fn concerns_metadata(&self, _: &str, _: &str, _: &[&str]) -> bool {
-        false
-    }
-
-    fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async move {
-            let Some(id) = Self::given(request) else { return Ok(()) };
-            self.learn_own().await;
-            let (name, mut ids) = (request.key.name.as_str(), self.ids.lock());
-            let outcome =
-                if request.dry_run { ids.check(name, id, request.now) } else { ids.reserve(name, id, request.now) };
-            outcome.map_err(|error| Status::invalid(GROUP, "Cluster", name, &[error]))
-        })
-    }
-
-    fn undo<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, ()> {
-        if let Some(id) = Self::given(request) {
+    /// The Cluster was not stored.
+    pub fn release(&self, request: &AdmissionRequest<'_>, cluster: &Value) {
+        if let Some(id) = Self::given(request, cluster) {
             self.ids.lock().release(&request.key.name, id);
         }
-        Box::pin(std::future::ready(()))
     }
 
-    fn observe(&self, place: &str, event: &Event) {
+    pub fn observe(&self, place: &str, event: &Event) {
         let object = event.current.as_ref().or(event.previous.as_ref());
         let Some(object) = object.filter(|_| place == "cluster.karmada.io/clusters" || place == "core/namespaces")
         else {
@@ -119,4 +86,21 @@ impl Admission for ClusterIds {
             self.ids.lock().stored(object.name(), &stored.spec.id);
         }
     }
+}
+
+fn id_of(cluster: &Value) -> &str {
+    cluster["spec"]["id"].as_str().unwrap_or_default()
+}
+
+/// The part of a stored Cluster that is read here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Stored {
+    spec: Spec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    id: String,
 }

@@ -7,6 +7,7 @@ pub mod backups;
 pub mod bootstrap;
 pub mod certificates;
 mod cli;
+mod cluster_admission;
 mod cluster_ids;
 pub mod cluster_proxy;
 mod components;

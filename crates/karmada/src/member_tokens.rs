@@ -1,15 +1,13 @@
-//! Admission of Clusters: the right to write them does not include the right to receive the tokens of their Secrets.
+//! A rule of the admission of Clusters: the right to write them does not include the right to receive the tokens of their Secrets.
 
 use apimachinery::{Status, StatusReason};
-use apiserver::{Admission, AdmissionRequest, Operation};
+use apiserver::AdmissionRequest;
 use client::Client;
-use futures::future::BoxFuture;
 use karmada_api::cluster::credentials::{self, SecretRead};
+use serde_json::Value;
 
+use crate::cluster_admission::GROUP;
 use crate::rights;
-
-const GROUP: &str = "cluster.karmada.io";
-const PLURAL: &str = "clusters";
 
 pub struct MemberTokens {
     /// `--allow-http-member-endpoints`
@@ -37,35 +35,19 @@ impl MemberTokens {
                 .map_err(|why| Status::failure(StatusReason::InternalError, why)),
         }
     }
-}
 
-impl Admission for MemberTokens {
-    fn concerns(&self, group: &str, plural: &str) -> bool {
-        group == GROUP && plural == PLURAL
-    }
-
-    fn concerns_status(&self, _: &str, _: &str) -> bool {
-        false
-    }
-
-    fn concerns_metadata(&self, _: &str, _: &str, _: &[&str]) -> bool {
-        false
-    }
-
-    fn validate<'a>(&'a self, request: &'a AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {
-        Box::pin(async move {
-            let is_about_it = request.operation != Operation::Delete && request.is_for(GROUP, PLURAL);
-            let Some(object) = request.object.as_deref().filter(|_| is_about_it) else { return Ok(()) };
-            let errors = credentials::refused_destinations(request.old, object, self.allow_http);
-            if !errors.is_empty() {
-                return Err(Status::invalid(GROUP, "Cluster", &request.key.name, &errors));
+    /// # Errors
+    /// When a token would go to a refused destination, or the user may not read a Secret concerned.
+    pub async fn validate(&self, request: &AdmissionRequest<'_>, cluster: &Value) -> Result<(), Status> {
+        let errors = credentials::refused_destinations(request.old, cluster, self.allow_http);
+        if !errors.is_empty() {
+            return Err(Status::invalid(GROUP, "Cluster", &request.key.name, &errors));
+        }
+        for read in credentials::reads(request.old, cluster) {
+            if !self.is_allowed(request, &read).await? {
+                return Err(request.forbidden(&read.refusal(&request.user.user)));
             }
-            for read in credentials::reads(request.old, object) {
-                if !self.is_allowed(request, &read).await? {
-                    return Err(request.forbidden(&read.refusal(&request.user.user)));
-                }
-            }
-            Ok(())
-        })
+        }
+        Ok(())
     }
 }

@@ -11,11 +11,10 @@ use karmada_api::gates;
 use world::World;
 
 use super::behind::{Behind, FrontSocket, front_proxy, kept};
-use crate::cluster_ids::ClusterIds;
+use crate::cluster_admission::ClusterAdmission;
 use crate::cluster_proxy::ClusterProxy;
 use crate::engine::Engine;
 use crate::flags::Given;
-use crate::member_tokens::MemberTokens;
 
 const GROUP: &str = "cluster.karmada.io";
 /// The name by which upstream's APIService calls it.
@@ -38,10 +37,7 @@ async fn open(
     Served { resource_models, allow_http }: Served,
     world: &World,
 ) -> anyhow::Result<Behind> {
-    let admission: Vec<Arc<dyn Admission>> = vec![
-        Arc::new(MemberTokens::behind(control.clone(), allow_http)),
-        Arc::new(ClusterIds::behind(control.clone())),
-    ];
+    let admission: Vec<Arc<dyn Admission>> = vec![Arc::new(ClusterAdmission::behind(&control, allow_http))];
     let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None), allow_http));
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
