@@ -6,20 +6,7 @@ use bytes::Bytes;
 
 use crate::model::Model;
 
-const TABLES: &str = "
-    PRAGMA journal_mode=WAL;
-    CREATE TABLE log(
-        id INTEGER PRIMARY KEY,
-        key BLOB NOT NULL,
-        create_revision INTEGER NOT NULL,
-        lease INTEGER,
-        value BLOB
-    ) STRICT;
-    CREATE UNIQUE INDEX log_by_key ON log(key, id, create_revision);
-    CREATE INDEX log_by_lease ON log(lease, key) WHERE lease IS NOT NULL;
-    CREATE TABLE lease(id INTEGER PRIMARY KEY, ttl INTEGER NOT NULL) STRICT;
-    CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    PRAGMA application_id=0x6b61726d; PRAGMA user_version=1;";
+const TABLES: &str = include_str!("../../../storage/tests/data/format-1.sql");
 
 /// Makes one of 40 revisions.
 pub fn make(dir: &Path) -> Model {

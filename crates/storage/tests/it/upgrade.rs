@@ -5,21 +5,7 @@ use std::path::Path;
 use storage::embedded::{EmbeddedStore, Options};
 use storage::{Error, KeyRange, RangeRequest, Store};
 
-/// What version 1 of the format had.
-const SCHEMA: &str = "
-    PRAGMA journal_mode=WAL;
-    CREATE TABLE log(
-        id INTEGER PRIMARY KEY,
-        key BLOB NOT NULL,
-        create_revision INTEGER NOT NULL,
-        lease INTEGER,
-        value BLOB
-    ) STRICT;
-    CREATE UNIQUE INDEX log_by_key ON log(key, id, create_revision);
-    CREATE INDEX log_by_lease ON log(lease, key) WHERE lease IS NOT NULL;
-    CREATE TABLE lease(id INTEGER PRIMARY KEY, ttl INTEGER NOT NULL) STRICT;
-    CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    PRAGMA application_id=0x6b61726d; PRAGMA user_version=1;";
+const SCHEMA: &str = include_str!("../data/format-1.sql");
 
 /// Revisions 3 to `newest`, of which 3 to 100 are compacted; a deletion; a key that hangs on a lease.
 pub fn old_store(dir: &Path, newest: i64) {
