@@ -6,7 +6,7 @@ use apimachinery::Object;
 use karmada_api::constants::annotations::CACHED_FROM_CLUSTER;
 use serde_json::{Value, json};
 
-use super::versions::{Since, Versions, encode};
+use super::versions::{Versions, encode};
 
 /// An object and the member it is from.
 #[derive(Clone, Debug)]
@@ -35,22 +35,6 @@ impl Found {
     }
 }
 
-/// A changed object as its member should get it: without our mark, with the member's own version.
-pub fn restore(object: &mut Value, cluster: &str) {
-    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-        annotations.remove(CACHED_FROM_CLUSTER);
-        if annotations.is_empty()
-            && let Some(metadata) = object["metadata"].as_object_mut()
-        {
-            metadata.remove("annotations");
-        }
-    }
-    let version = object["metadata"]["resourceVersion"].as_str().and_then(|text| Since::parse(text).of(cluster));
-    if let Some(version) = version {
-        object["metadata"]["resourceVersion"] = json!(version);
-    }
-}
-
 /// A list of what was found.
 pub fn list(api_version: &str, kind: &str, found: &[Found]) -> Result<Value, serde_json::Error> {
     let items: Vec<Value> = found.iter().map(Found::marked).collect::<Result<_, _>>()?;
@@ -62,14 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_back_has_no_mark() {
+    fn objects_are_marked_with_their_cluster() {
         let object = json!({"kind": "Node", "metadata": {"name": "n", "resourceVersion": "1291"}});
         let found = Found { cluster: "member1".to_owned(), object: Object::from_value(&object).unwrap().shared() };
-        let mut single = found.single().unwrap();
+        let single = found.single().unwrap();
         assert_eq!(single["metadata"]["annotations"][CACHED_FROM_CLUSTER], "member1");
         assert_eq!(single["metadata"]["resourceVersion"], "eyJtZW1iZXIxIjoiMTI5MSJ9");
-        restore(&mut single, "member1");
-        assert_eq!(single, object);
         assert_eq!(list("v1", "Node", &[found]).unwrap()["items"][0]["metadata"]["resourceVersion"], "1291");
     }
 }

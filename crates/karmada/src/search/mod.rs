@@ -5,6 +5,7 @@
 //! `proxying` goes to the control plane, in the name of the caller. Not here: other backends than memory.
 
 mod follow;
+mod forwarded;
 mod found;
 mod merged;
 mod path;
@@ -24,15 +25,15 @@ use apiserver::{RequestInfo, Route, method_not_allowed, respond};
 use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
 use karmada_api::search::v1alpha1::ResourceRegistry;
-use serde_json::{Value, json};
+use serde_json::json;
 use transport::{Identity, Request, Response};
 
 use crate::cluster_proxy::{ClusterProxy, Clusters, behind, whole};
 use follow::{Wanted, follow};
-use found::{Found, list, restore};
+use found::{Found, list};
 use merged::{Asked, Target};
 use path::{Native, native};
 use shown::Shown;
@@ -230,8 +231,8 @@ impl Search {
             let wanted = wanted(tail, asked, shown)?;
             let lines = follow(members, targets, resource, wanted, still, server.ending()).await?;
             let mut response = Response::new(transport::stream(lines));
-            let json = http::HeaderValue::from_static("application/json");
-            response.headers_mut().insert(http::header::CONTENT_TYPE, json);
+            let json = HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, json);
             return Ok(response);
         }
         let limit = number(tail, "limit")?.unwrap_or_default();
@@ -265,22 +266,30 @@ impl Search {
         let found = self.cached(server, resource, &native_of(tail), &Selector::everything()).await?;
         let cluster = one(resource, &tail.name, &found)?.cluster.clone();
         let (mut parts, mut body) = request.into_parts();
-        if tail.verb == "update" && tail.subresource.is_empty() {
+        if forwarded::concerns(tail.verb, &tail.subresource) {
             let bytes = whole(body, MAX_BODY).await?;
-            body = match serde_json::from_slice::<Value>(&bytes) {
-                Ok(mut object) => {
-                    restore(&mut object, &cluster);
-                    parts.headers.remove(http::header::CONTENT_LENGTH);
-                    transport::full(object.to_string())
+            let rewritten = forwarded::rewritten(media_type(&parts.headers), &bytes, &cluster);
+            let rewritten = rewritten.map_err(|_| Status::modified(&resource.group, &resource.plural, &tail.name))?;
+            body = match rewritten {
+                Some(rewritten) => {
+                    let media_type = HeaderValue::from_str(&rewritten.media_type).map_err(Status::internal)?;
+                    parts.headers.insert(header::CONTENT_TYPE, media_type);
+                    parts.headers.remove(header::CONTENT_LENGTH);
+                    transport::full(rewritten.body)
                 }
-                // In another form than JSON it has no mark of ours to lose.
-                Err(_) => transport::full(bytes),
+                None => transport::full(bytes),
             };
         }
         let uri = format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/proxy{target}");
         parts.uri = uri.parse().map_err(|error| Status::bad_request(format!("path {uri}: {error}")))?;
         self.proxy.forward(server, &cluster, user, Request::from_parts(parts, body)).await
     }
+}
+
+/// Without parameters; JSON if the header is missing.
+fn media_type(headers: &http::HeaderMap) -> &str {
+    let text = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("application/json");
+    text.split(';').next().unwrap_or(text).trim()
 }
 
 /// What lists and watches ask of every member. Only fields that every resource has are known.

@@ -89,6 +89,7 @@ async fn members_are_read_as_if_they_were_one() {
     assert_eq!(names(&get(client, &format!("{PROXY}/api/v1/nodes")).await), expected);
     pages_and_tables(client, &expected).await;
     changes_are_followed(&plane).await;
+    versions_of_lists_are_preconditions(&plane).await;
     let one = get(client, &format!("{PROXY}/api/v1/nodes/member1-node-1")).await;
     assert!(one["metadata"]["resourceVersion"].as_str().is_some_and(|it| it.starts_with("ey")), "{one}");
     let (code, body) = answer(client, Method::GET, &format!("{PROXY}/api/v1/nodes/nowhere")).await;
@@ -190,4 +191,86 @@ async fn changes_are_followed(plane: &Plane) {
     assert_eq!(object["metadata"]["annotations"]["resource.karmada.io/cached-from-cluster"], "member2");
     let (before, after) = (versions(&json!(since)), versions(&object["metadata"]["resourceVersion"]));
     assert!(after["member2"] != before["member2"] && after["member1"].is_string(), "{before} {after}");
+}
+
+/// Sends a body and returns the code and the answer.
+async fn send(client: &Client, method: Method, path: &str, media_type: &str, body: Vec<u8>) -> (u16, Value) {
+    let request = http::Request::builder().method(method).uri(path).header("content-type", media_type);
+    let request = request.header("accept", "application/json").body(transport::full(body)).expect("a request");
+    let response = client.send(request).await.expect("an answer");
+    let code = response.status().as_u16();
+    let body = http_body_util::BodyExt::collect(response.into_body()).await.expect("a body in memory").to_bytes();
+    (code, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+/// A version of several members, as lists and watches return it, reaches the member as its own.
+async fn versions_of_lists_are_preconditions(plane: &Plane) {
+    const MARK: &str = "resource.karmada.io/cached-from-cluster";
+    let groups = ["system:masters", "system:authenticated"].map(str::to_owned).into();
+    let admin = Identity { user: "system:admin".into(), groups, ..Identity::default() };
+    let client = &Client::in_process(plane.plane.service(), admin);
+    let path = format!("{PROXY}/api/v1/nodes/member1-node-1");
+    let direct = "/apis/cluster.karmada.io/v1alpha1/clusters/member1/proxy/api/v1/nodes/member1-node-1";
+    let encoded = |versions: Value| {
+        use base64::Engine as _;
+        base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(versions.to_string())
+    };
+    let merged = |own: &Value| encoded(json!({"member1": own, "member2": "7"}));
+    let forms: [(&str, Method, &str); 8] = [
+        ("application/json", Method::PUT, ""),
+        ("application/yaml", Method::PUT, ""),
+        ("application/vnd.kubernetes.protobuf", Method::PUT, ""),
+        ("application/json", Method::PUT, "/status"),
+        ("application/merge-patch+json", Method::PATCH, ""),
+        ("application/strategic-merge-patch+json", Method::PATCH, ""),
+        ("application/json-patch+json", Method::PATCH, ""),
+        ("application/json-patch+json", Method::PATCH, "/status"),
+    ];
+    for (media_type, method, subresource) in forms {
+        let what = format!("{method} {media_type} {subresource}");
+        let url = format!("{path}{subresource}");
+        // The first version is the newest one of the member, the second an old one of it, the third names another member.
+        let own = get(client, direct).await;
+        let newest = merged(&own["metadata"]["resourceVersion"]);
+        let elsewhere = encoded(json!({"member2": "7"}));
+        for (version, expected) in [(newest, 200), (merged(&json!("1")), 409), (elsewhere, 409)] {
+            let body = match media_type {
+                "application/json-patch+json" => {
+                    json!([{"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+                        {"op": "add", "path": "/metadata/labels/form", "value": "patched"}])
+                }
+                _ if method == Method::PATCH => {
+                    json!({"metadata": {"resourceVersion": version, "annotations": {MARK: "member1", "form": media_type}}})
+                }
+                _ => {
+                    let mut object = own.clone();
+                    object["metadata"]["resourceVersion"] = json!(version);
+                    object["metadata"]["annotations"][MARK] = json!("member1");
+                    object["metadata"]["annotations"]["form"] = json!(what);
+                    object
+                }
+            };
+            let body = match media_type {
+                "application/yaml" => apimachinery::yaml::to_string(&body).into_bytes(),
+                "application/vnd.kubernetes.protobuf" => {
+                    kubernetes_api::protobuf::encode(body.to_string().as_bytes()).expect("a message")
+                }
+                _ => body.to_string().into_bytes(),
+            };
+            let (code, answer) = send(client, method.clone(), &url, media_type, body).await;
+            assert_eq!(code, expected, "{what} {version}: {answer}");
+        }
+        let changed = get(client, direct).await;
+        assert_eq!(changed["metadata"]["annotations"].get(MARK), None, "{what}");
+    }
+    // A node that has changed is not deleted, the version that a watch showed is the member's own.
+    let own = get(client, direct).await["metadata"]["resourceVersion"].clone();
+    for (version, expected) in [(merged(&json!("1")), 409), (merged(&own), 200)] {
+        let options =
+            json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"resourceVersion": version}});
+        let (code, answer) =
+            send(client, Method::DELETE, &format!("{path}?dryRun=All"), "application/json", options.to_string().into())
+                .await;
+        assert_eq!(code, expected, "{answer}");
+    }
 }
