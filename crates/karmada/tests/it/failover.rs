@@ -118,9 +118,10 @@ impl Fleet {
             );
             let message = "jsonpath={.items[*].message}";
             let events = self.plane.ok(&["get", "events", "--field-selector", &selector, "-o", message]);
-            if events == "Evict from cluster primary succeed." { Ok(()) } else { Err(events) }
+            let tasks = self.plane.ok(&["get", &binding, "-o", "jsonpath={.spec.gracefulEvictionTasks}"]);
+            let is_over = events.contains("Evict from cluster primary succeed.") && tasks.is_empty();
+            if is_over { Ok(()) } else { Err(format!("{events}\n{tasks}")) }
         });
-        assert_eq!(self.plane.ok(&["get", &binding, "-o", "jsonpath={.spec.gracefulEvictionTasks}"]), "");
     }
 
     /// The identity of everything that belongs to a Deployment in the primary member: Deployment, ReplicaSet, Pods.
@@ -138,7 +139,7 @@ impl Fleet {
 fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_rescheduled() {
     let mut fleet = Fleet::start();
     fleet.deploy("moves", &json!([]));
-    fleet.deploy("stays", &json!([{"key": "not-ready", "operator": "Exists", "effect": "NoExecute"}]));
+    fleet.deploy("stays", &json!([{"operator": "Exists", "effect": "NoExecute"}]));
     fleet.wait_for_deployments(fleet.primary(), &["moves", "stays"]);
     let stays = fleet.identities("stays");
 
@@ -172,6 +173,14 @@ fn a_killed_member_loses_its_workloads_and_gets_them_back_when_they_are_reschedu
     fleet.plane.ok(&["patch", "rb", "moves-deployment", "--type=merge", "-p", &patch.to_string()]);
     fleet.wait_for_deployments(fleet.primary(), &["moves", "stays"]);
     fleet.wait_for_deployments(&fleet.backup, &[]);
+
+    // By hand it moves again, while the member is well.
+    fleet.plane.karmadactl_ok(&["taint", "clusters", "primary", "maintenance=now:NoExecute"]);
+    fleet.wait_for_move("moves");
+    fleet.wait_for_deployments(fleet.primary(), &["stays"]);
+    fleet.plane.karmadactl_ok(&["taint", "clusters", "primary", "maintenance:NoExecute-"]);
+    fleet.wait_for_taints("");
+    assert_eq!((fleet.placed("moves"), fleet.identities("stays")), ("backup".into(), stays));
 }
 
 #[test]
