@@ -1,8 +1,8 @@
 //! The directory of a store: who may open it, and whether the files in it are the ones that belong there.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::mark::{self, Found};
@@ -198,33 +198,6 @@ fn begin_empty(files: &Files, request: &Path) -> io::Result<()> {
     }
     fs::remove_file(request)?;
     File::open(&files.dir)?.sync_all()
-}
-
-/// Which files are open, to notice that others lie in their place.
-#[derive(Debug)]
-pub(super) struct Opened(Vec<(PathBuf, Option<(u64, u64)>)>);
-
-impl Opened {
-    pub fn note(files: &Files) -> Self {
-        Self(files.all().into_iter().map(|path| (path.clone(), identity(&path))).collect())
-    }
-
-    /// Fails if a file was removed or replaced: what is written to it would be lost with the process.
-    pub fn check(&self) -> Result<()> {
-        let Some((path, _)) = self.0.iter().find(|(path, opened)| opened.is_some() && identity(path) != *opened) else {
-            return Ok(());
-        };
-        let why = format!(
-            "{} was removed or replaced while the store is open: stop the process, put the files back together or restore \
-             them from a backup, and start it again",
-            path.display()
-        );
-        Err(Error::Failed(why.into()))
-    }
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|data: Metadata| (data.dev(), data.ino()))
 }
 
 /// Reads the mark.

@@ -18,6 +18,7 @@ mod directory;
 mod housekeeping;
 pub mod inspect;
 mod mark;
+mod opened;
 mod opening;
 mod read;
 mod recent;
@@ -44,7 +45,8 @@ use tokio::time::Instant;
 
 pub use breaks::{Break, BreakKind};
 use committer::{Queue, Request, Writer};
-use directory::{Claim, Opened};
+use directory::Claim;
+use opened::Opened;
 use scrub::Found;
 
 use crate::feed::{Feed, Limits};
