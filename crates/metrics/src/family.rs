@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering as Order;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +27,7 @@ struct All {
     /// Sorted by label values.
     sorted: Vec<Series>,
     /// By a hash of the label values, the first series that has it; the others are found in `sorted`.
-    hashed: HashMap<u64, Series>,
+    hashed: HashMap<u64, Series, BuildHasherDefault<Hashed>>,
 }
 
 impl All {
@@ -55,6 +55,37 @@ pub(crate) struct Cells {
     pub buckets: Box<[AtomicU64]>,
 }
 
+/// A hash of label values, computed several times for each request. Values with the same hash are found by a search, so it need not
+/// resist those who choose values.
+fn hash(values: &[&str]) -> u64 {
+    let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    let mut hash = 0;
+    for value in values {
+        let (words, rest) = value.as_bytes().as_chunks::<8>();
+        hash = words.iter().fold(hash, |hash, word| mix(hash, u64::from_le_bytes(*word)));
+        hash = mix(hash, rest.iter().fold(value.len() as u64, |word, byte| word << 8 | u64::from(*byte)));
+    }
+    hash ^ (hash >> 32)
+}
+
+/// Takes a hash for what it is.
+#[derive(Clone, Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0 << 8 | u64::from(*byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
 fn compare(series: &Series, values: &[&str]) -> Order {
     series.labels.iter().map(|label| &**label).cmp(values.iter().copied())
 }
@@ -71,9 +102,7 @@ impl Family {
     /// The series with these values, made if need be; `None` when there are too many.
     pub fn series(&self, values: &[&str]) -> Option<Arc<Cells>> {
         debug_assert_eq!(values.len(), self.description.labels.len(), "{}", self.description.name);
-        let mut hasher = DefaultHasher::new();
-        values.hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = hash(values);
         if let Some(found) = self.series.read().get(hash, values) {
             return Some(found);
         }
