@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use futures::task::AtomicWaker;
 use metrics::{Counters, Gauges, Registry};
 use parking_lot::Mutex;
 
+use crate::fairness::Place;
 use crate::metrics::{CUT, IN_FLIGHT, REFUSED};
 
 /// Bytes a response produces or hands over at once.
@@ -340,14 +341,27 @@ pub(crate) struct Wire(Arc<Connection>);
 struct Connection {
     account: Arc<Account>,
     budgets: Arc<Budgets>,
-    /// Most connections have one user.
-    latest: Mutex<Option<(Arc<str>, Arc<Accounts>)>>,
+    place: Arc<Place>,
+    /// The first user. Most connections have no other.
+    own: OnceLock<(Box<str>, Arc<Accounts>)>,
+    /// The latest of the others.
+    latest: Mutex<Option<(Box<str>, Arc<Accounts>)>>,
 }
 
 impl Wire {
-    pub fn new(budgets: Arc<Budgets>) -> Self {
+    pub fn new(budgets: Arc<Budgets>, place: Arc<Place>) -> Self {
         let account = Account::new(budgets.limits.connection);
-        Self(Arc::new(Connection { account, budgets, latest: Mutex::default() }))
+        Self(Arc::new(Connection { account, budgets, place, own: OnceLock::new(), latest: Mutex::default() }))
+    }
+
+    #[cfg(test)]
+    pub fn alone(budgets: Budgets) -> Self {
+        let turns = crate::fairness::Turns::new(1, 1);
+        Self::new(Arc::new(budgets), Place::new(&turns, std::net::Ipv4Addr::LOCALHOST.into()))
+    }
+
+    pub fn place(&self) -> &Arc<Place> {
+        &self.0.place
     }
 
     pub fn account(&self) -> &Arc<Account> {
@@ -360,17 +374,47 @@ impl Wire {
 
     /// The accounts of a response to this user.
     pub fn accounts(&self, user: &str) -> Arc<Accounts> {
+        self.own(user).map_or_else(|| self.others(user), Arc::clone)
+    }
+
+    /// The accounts of a response without [`Billed`]: the first user's.
+    pub fn own_accounts(&self) -> Arc<Accounts> {
+        self.0.own.get().map_or_else(|| self.others(""), |(_, accounts)| Arc::clone(accounts))
+    }
+
+    /// The mark of a response to this user.
+    pub fn billed(&self, user: &str) -> Option<Billed> {
+        if self.own(user).is_some() { None } else { Some(Billed(self.others(user))) }
+    }
+
+    /// The accounts of this user, who is the first one of the connection.
+    fn own(&self, user: &str) -> Option<&Arc<Accounts>> {
+        let (own, accounts) = self.0.own.get_or_init(|| (user.into(), self.fresh(user)));
+        (**own == *user).then_some(accounts)
+    }
+
+    fn others(&self, user: &str) -> Arc<Accounts> {
         let mut latest = self.0.latest.lock();
         if let Some((_, accounts)) = latest.as_ref().filter(|(name, _)| **name == *user) {
             return Arc::clone(accounts);
         }
-        let accounts = Arc::new(Accounts {
+        let accounts = self.fresh(user);
+        *latest = Some((user.into(), Arc::clone(&accounts)));
+        accounts
+    }
+
+    fn fresh(&self, user: &str) -> Arc<Accounts> {
+        Arc::new(Accounts {
             connection: Arc::clone(&self.0.account),
             user: self.0.budgets.user(user),
             server: Arc::clone(&self.0.budgets.server),
-        });
-        *latest = Some((user.into(), Arc::clone(&accounts)));
-        accounts
+        })
+    }
+
+    /// Whether a response to this user may begin without waiting, as nearly all may.
+    pub fn admits(&self, user: &str) -> bool {
+        let may_begin = |accounts: &Accounts| accounts.server.has(Room::ToBegin) && accounts.user.has(Room::ToBegin);
+        self.own(user).is_some_and(|accounts| may_begin(accounts))
     }
 
     /// Waits until a response to this user may begin.
@@ -421,7 +465,7 @@ pub fn passed_on(response: &mut transport::Response) {
     }
 }
 
-/// The accounts of the response's user, an extension of the response.
+/// The accounts of the response's user, an extension of the response where that is not the first user of the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Billed(pub Arc<Accounts>);
 
@@ -432,7 +476,7 @@ mod tests {
     use super::*;
 
     fn wire(connection: usize, user: usize, server: usize) -> Wire {
-        Wire::new(Arc::new(Budgets::new(Bytes { connection, user, server }, &Registry::default())))
+        Wire::alone(Budgets::new(Bytes { connection, user, server }, &Registry::default()))
     }
 
     #[tokio::test(start_paused = true)]

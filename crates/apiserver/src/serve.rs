@@ -19,7 +19,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{AbortHandle, Abortable, BoxFuture};
 use futures::{FutureExt, TryFutureExt as _};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -196,8 +196,8 @@ pub fn serve(
                 }
             };
             let place = Place::new(&turns, address.ip());
-            let close = CancellationToken::new();
-            let stranger = strangers.arrive(address.ip(), &place, &close);
+            let (close, closed) = AbortHandle::new_pair();
+            let stranger = strangers.arrive(address.ip(), &place, close);
             let connection = Connection {
                 service: service.clone(),
                 limits: Arc::clone(&limits),
@@ -206,13 +206,7 @@ pub fn serve(
                 place: Arc::clone(&place),
             };
             let running = in_turns(place, connection.run(stream, address, acceptor.clone()));
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = running => {}
-                    () = close.cancelled() => {}
-                }
-                drop((stranger, slot));
-            });
+            tokio::spawn(Abortable::new(running.map(move |()| drop((stranger, slot))), closed).map(drop));
         }
         drop(listener);
         // Every connection holds a slot, so holding all of them means that none is left.
@@ -278,20 +272,19 @@ impl Connection {
 
     async fn speak(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer) {
         let address = peer.address;
-        let wire = Wire::new(Arc::clone(&self.limits.budgets));
+        let wire = Wire::new(Arc::clone(&self.limits.budgets), Arc::clone(&self.place));
         // The responses of HTTP/1 follow one another.
         let only = Arc::new(Stream::default());
         let is_http1 = Arc::new(AtomicBool::new(false));
         let handler = {
             let (service, wire, is_http1) = (self.service.clone(), wire.clone(), Arc::clone(&is_http1));
-            let place = Arc::clone(&self.place);
             service_fn(move |request: http::Request<Incoming>| {
-                let (service, peer, wire, place) = (service.clone(), peer.clone(), wire.clone(), Arc::clone(&place));
+                let (service, peer, wire) = (service.clone(), peer.clone(), wire.clone());
                 let http2 = request.version() == http::Version::HTTP_2;
                 let only = (!http2).then(|| Arc::clone(&only));
                 is_http1.fetch_or(!http2, Relaxed);
                 let (request, left) = unread::watched(request);
-                let held = match fairness::admit(&place, &request) {
+                let held = match fairness::admit(wire.place(), &request) {
                     Ok(held) => held,
                     Err(status) => {
                         let encoding = negotiate::error_encoding(request.headers());
@@ -300,7 +293,7 @@ impl Connection {
                         return std::future::ready(Ok(refusal)).boxed();
                     }
                 };
-                let answer = service.oneshot(incoming(request, peer, wire.clone(), place));
+                let answer = service.oneshot(incoming(request, peer, wire.clone()));
                 // Boxed, because the compiler cannot see through the body's trait object otherwise.
                 answer
                     .map_ok(move |mut response| {
@@ -312,7 +305,7 @@ impl Connection {
             })
         };
         let mut stalls = [1, 2].map(|limits| Stall::new(self.limits.stall, limits));
-        let streams = Streams { limit: self.limits.stall, wire: wire.clone(), place: Arc::clone(&self.place) };
+        let streams = Streams { limit: self.limits.stall, wire: wire.clone() };
         let builder = self.builder(streams);
         let (stream, cork) = cork::corked(stream);
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), handler);
@@ -365,11 +358,10 @@ impl Connection {
 }
 
 /// The request as the service takes it. An identity cannot come from a socket: extensions start empty here.
-fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire, place: Arc<Place>) -> Request {
+fn incoming(request: http::Request<unread::Unread>, peer: Peer, wire: Wire) -> Request {
     let mut request = request.map(BodyExt::boxed_unsync);
     let extensions = request.extensions_mut();
     extensions.insert(peer);
     extensions.insert(wire);
-    extensions.insert(place);
     request
 }

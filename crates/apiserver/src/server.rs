@@ -17,7 +17,7 @@ use world::World;
 use crate::admission::{Admission, AdmissionRequest};
 use crate::authn::{Authentication, Lookup, expiry, impersonate};
 use crate::authz::{self, Attributes, Authorizer, Rbac, ResourceAttributes};
-use crate::budget::{Billed, Budgets, Wire};
+use crate::budget::{Budgets, Wire};
 use crate::cache::Cache;
 use crate::crds::Definitions;
 use crate::documents::Documents;
@@ -267,7 +267,9 @@ async fn respond_to(server: &Shared, request: Request) -> Response {
     if !long {
         response = crate::finish::finish(response, wishes).await;
     }
-    if let Some(id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
+    if let Some(mut id) = audit_id.or_else(|| HeaderValue::from_str(&server.world.uuid()).ok()) {
+        // No other response has it: HTTP/2 need not remember it for those.
+        id.set_sensitive(true);
         response.headers_mut().insert("audit-id", id);
     }
     response
@@ -301,7 +303,7 @@ async fn answer(
     let warning = peer.and_then(|peer| expiry::warning(peer, &caller, now));
     let user = impersonate(&mut parts.headers, caller, server.authorizer.as_ref())?;
     let mut watched = server.requests.watch(info, &user, started);
-    let billed = parts.extensions.get::<Wire>().map(|wire| Billed(wire.accounts(&user.user)));
+    let billed = parts.extensions.get::<Wire>().and_then(|wire| wire.billed(&user.user));
     let mut answer = answer_to(server, info, &user, parts, body).await;
     watched.status = Some(answer.as_ref().map_or_else(|status| status.code, |response| response.status().as_u16()));
     if let (Ok(response), Some(warning)) = (&mut answer, warning) {

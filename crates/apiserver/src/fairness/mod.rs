@@ -23,9 +23,10 @@ use http::Extensions;
 use transport::Identity;
 
 pub use flow::{Flow, Key};
-pub use turns::{Clock, InFlight, Place, Turns, give_way, in_turns};
+pub use turns::{Clock, InFlight, InTurns, Place, Turns, give_way, in_turns};
 
 use crate::authn::UNAUTHENTICATED;
+use crate::budget::Wire;
 use crate::request::RequestInfo;
 
 /// Seconds after which a refused client may try again, as kube-apiserver has it.
@@ -34,8 +35,8 @@ const RETRY_AFTER: i32 = 1;
 /// Notes who has sent a request; its connection counts for this user from now on. Callers in this process have none.
 pub(crate) fn identify(extensions: &Extensions, caller: &Identity) {
     let unknown = caller.groups.iter().any(|group| group == UNAUTHENTICATED);
-    if let Some(place) = extensions.get::<Arc<Place>>().filter(|_| !unknown) {
-        place.identify(&caller.user);
+    if let Some(wire) = extensions.get::<Wire>().filter(|_| !unknown) {
+        wire.place().identify(&caller.user);
     }
 }
 

@@ -5,8 +5,7 @@
 //! the flow that was picked last, so that it neither saves up service while it is idle nor waits for a backlog of
 //! another flow: of each other waiting flow at most one entry for each seat precedes it.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What a turn counts until its cost is known: flows with several turns underway cannot all be at the smallest tag.
 const ESTIMATE: u64 = 100_000;
@@ -51,7 +50,7 @@ impl<T> Lane<T> {
 /// `F` names a flow, `T` is what waits.
 #[derive(Debug)]
 pub struct Schedule<F, T> {
-    lanes: HashMap<F, Lane<T>>,
+    lanes: BTreeMap<F, Lane<T>>,
     /// The flows with entries that wait, by tag.
     next: BTreeSet<(u64, F)>,
     underway: usize,
@@ -67,7 +66,7 @@ pub struct Schedule<F, T> {
 impl<F, T> Default for Schedule<F, T> {
     fn default() -> Self {
         Self {
-            lanes: HashMap::new(),
+            lanes: BTreeMap::new(),
             next: BTreeSet::new(),
             underway: 0,
             waiting: 0,
@@ -78,7 +77,7 @@ impl<F, T> Default for Schedule<F, T> {
     }
 }
 
-impl<F: Copy + Ord + Hash, T> Schedule<F, T> {
+impl<F: Copy + Ord, T> Schedule<F, T> {
     /// Turns that were begun and have not ended.
     pub fn underway(&self) -> usize {
         self.underway
@@ -198,6 +197,7 @@ impl<F: Copy + Ord + Hash, T> Schedule<F, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::fmt::Write as _;
 
     use proptest::prelude::*;

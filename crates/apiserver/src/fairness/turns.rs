@@ -4,15 +4,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::net::IpAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
 use std::task::{Context, Poll};
 
 use arc_swap::ArcSwap;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
+use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 
 use super::flow::{Flow, Key};
@@ -36,6 +37,11 @@ pub struct Turns {
     /// Turns at once for users who use much: alone, and beside others.
     seats: (usize, usize),
     schedule: Mutex<Schedule<u64, Arc<Slot>>>,
+    /// Something waits or runs in `schedule`. Set before the seats that are taken alone are counted, and looked at after one
+    /// of these is taken or left, so that one of both sides sees the other.
+    in_use: AtomicBool,
+    /// Turns underway that were begun without the schedule: nothing waits and no other user is there.
+    alone: AtomicUsize,
     flows: Mutex<Flows>,
     next_id: AtomicU64,
     /// The user served last, and until when there is another one.
@@ -86,6 +92,8 @@ impl Turns {
             clock,
             seats: (cores.max(1), cores.saturating_sub(1).max(1)),
             schedule: Mutex::default(),
+            in_use: AtomicBool::new(false),
+            alone: AtomicUsize::new(0),
             flows: Mutex::new(Flows { by_key: HashMap::new(), kept: KEPT }),
             next_id: AtomicU64::new(1),
             last: AtomicU64::new(0),
@@ -125,11 +133,48 @@ impl Turns {
         }
     }
 
+    /// Takes a seat without a queue, if there is one and nothing waits.
+    fn begin_alone(&self) -> bool {
+        if self.in_use.load(Relaxed) {
+            return false;
+        }
+        if self.alone.fetch_add(1, SeqCst) < self.seats.0 && !self.in_use.load(SeqCst) {
+            return true;
+        }
+        // The caller locks the schedule next and grants what was withheld for this moment.
+        self.alone.fetch_sub(1, SeqCst);
+        false
+    }
+
+    fn end_alone(&self, now: u64) {
+        self.alone.fetch_sub(1, SeqCst);
+        if self.in_use.load(SeqCst) {
+            let granted = {
+                let mut schedule = self.schedule.lock();
+                let granted = self.grant(&mut schedule, now);
+                self.note_use(&schedule);
+                granted
+            };
+            granted.iter().for_each(|slot| slot.waker.wake());
+        }
+    }
+
+    /// Turns underway.
+    fn taken(&self, schedule: &Schedule<u64, Arc<Slot>>) -> usize {
+        schedule.underway() + self.alone.load(SeqCst)
+    }
+
+    fn note_use(&self, schedule: &Schedule<u64, Arc<Slot>>) {
+        if schedule.underway() == 0 && schedule.waiting() == 0 {
+            self.in_use.store(false, SeqCst);
+        }
+    }
+
     /// Gives the free seats to who is next.
     fn grant(&self, schedule: &mut Schedule<u64, Arc<Slot>>, now: u64) -> Granted {
         let seats = if self.has_company(now) { self.seats.1 } else { self.seats.0 };
         let mut granted = Granted::new();
-        while schedule.underway() < seats {
+        while self.taken(schedule) < seats {
             let claims = |slot: &Arc<Slot>| slot.state.compare_exchange(WAITING, GRANTED, AcqRel, Acquire).is_ok();
             let Some((_, slot)) = schedule.pick(claims) else { break };
             granted.push(slot);
@@ -145,7 +190,9 @@ impl Turns {
             if let Some(slot) = again {
                 schedule.push(flow.id, flow.order(), Rank::Underway, slot);
             }
-            self.grant(&mut schedule, now)
+            let granted = self.grant(&mut schedule, now);
+            self.note_use(&schedule);
+            granted
         };
         granted.iter().for_each(|slot| slot.waker.wake());
     }
@@ -155,6 +202,8 @@ impl Turns {
 pub struct Place {
     turns: Arc<Turns>,
     flow: ArcSwap<Flow>,
+    /// Counts the changes of `flow`.
+    changes: AtomicUsize,
     requests: AtomicUsize,
     /// Called once, when its user is known.
     acquainted: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -169,7 +218,13 @@ impl Debug for Place {
 impl Place {
     pub fn new(turns: &Arc<Turns>, address: IpAddr) -> Arc<Self> {
         let flow = ArcSwap::new(turns.flow(Key::Address(address)));
-        Arc::new(Self { turns: Arc::clone(turns), flow, requests: AtomicUsize::new(0), acquainted: Mutex::default() })
+        Arc::new(Self {
+            turns: Arc::clone(turns),
+            flow,
+            changes: AtomicUsize::new(0),
+            requests: AtomicUsize::new(0),
+            acquainted: Mutex::default(),
+        })
     }
 
     /// `then` is called when a request on the connection was authenticated.
@@ -192,6 +247,7 @@ impl Place {
             return;
         }
         self.flow.store(self.turns.flow(Key::User(user.into())));
+        self.changes.fetch_add(1, Release);
         let then = self.acquainted.lock().take();
         if let Some(then) = then {
             then();
@@ -244,72 +300,117 @@ pub async fn give_way() {
     tokio::task::yield_now().await;
 }
 
+pin_project! {
+    /// A future that runs in turns of the connection's user.
+    pub struct InTurns<F> {
+        task: Task,
+        #[pin]
+        future: F,
+    }
+}
+
 /// Runs a future in turns of the connection's user.
-pub async fn in_turns<F: Future>(place: Arc<Place>, future: F) -> F::Output {
-    let mut task = Task { place, waits: None, slot: None, begun: false };
-    let mut future = pin!(future);
-    std::future::poll_fn(move |context| task.poll(context, future.as_mut())).await
+pub fn in_turns<F: Future>(place: Arc<Place>, future: F) -> InTurns<F> {
+    InTurns { task: Task::new(place), future }
+}
+
+impl<F: Future> Future for InTurns<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.task.poll(context, this.future)
+    }
 }
 
 /// One task that takes turns.
 struct Task {
     place: Arc<Place>,
-    /// The flow in whose queue it waits.
-    waits: Option<Arc<Flow>>,
+    /// Whose turns it takes, and which change of the place's flow that was.
+    flow: Arc<Flow>,
+    changes: usize,
+    /// It waits in the queue of its flow.
+    waits: bool,
     slot: Option<Arc<Slot>>,
-    /// It was polled before.
-    begun: bool,
+    /// How far it has come.
+    rank: Rank,
+}
+
+/// How a turn is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seat {
+    /// Its flow uses little.
+    Light,
+    /// No other user is there to share with.
+    Alone,
+    Scheduled,
 }
 
 impl Task {
+    fn new(place: Arc<Place>) -> Self {
+        let (changes, flow) = (place.changes.load(Acquire), place.flow());
+        Self { place, flow, changes, waits: false, slot: None, rank: Rank::New }
+    }
+
     fn poll<F: Future>(&mut self, context: &mut Context<'_>, future: Pin<&mut F>) -> Poll<F::Output> {
         let begun = (self.place.turns.clock)();
-        let Some((flow, seated)) = self.turn(context, begun) else { return Poll::Pending };
-        self.begun = true;
-        let mut turn = Turn { turns: &self.place.turns, flow, seated, begun, again: None };
+        let Some(seat) = self.turn(context, begun) else { return Poll::Pending };
+        self.rank = Rank::Begun;
+        let mut turn = Turn { turns: &self.place.turns, flow: &self.flow, seat, begun, again: None };
         GAVE_WAY.set(false);
         let polled = future.poll(context);
-        if GAVE_WAY.replace(false) && seated && polled.is_pending() {
-            // It has more to do: back into the queue before anybody else is chosen.
-            let slot = self.slot.get_or_insert_default();
-            slot.waker.register(context.waker());
-            slot.state.store(WAITING, Release);
-            turn.again = Some(Arc::clone(slot));
-            self.waits = Some(Arc::clone(&turn.flow));
+        if GAVE_WAY.replace(false) {
+            self.rank = Rank::Underway;
+            if seat == Seat::Scheduled && polled.is_pending() {
+                // It has more to do: back into the queue before another one is chosen.
+                let slot = self.slot.get_or_insert_default();
+                slot.waker.register(context.waker());
+                slot.state.store(WAITING, Release);
+                turn.again = Some(Arc::clone(slot));
+                self.waits = true;
+            }
         }
         drop(turn);
         polled
     }
 
-    /// Whose turn it is, and whether it has a seat; `None` while it waits.
-    fn turn(&mut self, context: &Context<'_>, now: u64) -> Option<(Arc<Flow>, bool)> {
-        let turns = &self.place.turns;
-        if let Some(slot) = self.slot.as_ref().filter(|_| self.waits.is_some()) {
+    /// How it takes its turn; `None` while it waits.
+    fn turn(&mut self, context: &Context<'_>, now: u64) -> Option<Seat> {
+        if self.waits {
+            let slot = self.slot.get_or_insert_default();
             slot.waker.register(context.waker());
             if slot.state.load(Acquire) != GRANTED {
                 return None;
             }
-            return self.waits.take().map(|flow| (flow, true));
+            self.waits = false;
+            return Some(Seat::Scheduled);
         }
-        let flow = self.place.flow.load_full();
+        let changes = self.place.changes.load(Acquire);
+        if changes != self.changes {
+            (self.changes, self.flow) = (changes, self.place.flow());
+        }
+        let (turns, flow) = (&self.place.turns, &self.flow);
         if flow.is_light(now) {
-            return Some((flow, false));
+            return Some(Seat::Light);
+        }
+        // Alone, a user need not step aside.
+        let is_alone = !turns.has_company(now) && flow.order() == Order::OldestFirst;
+        if is_alone && turns.begin_alone() {
+            return Some(Seat::Alone);
         }
         let mut schedule = turns.schedule.lock();
-        // Alone, a user need not step aside for anybody.
-        let is_alone = !turns.has_company(now) && flow.order() == Order::OldestFirst;
-        if is_alone && schedule.waiting() == 0 && schedule.underway() < turns.seats.0 {
+        turns.in_use.store(true, SeqCst);
+        if is_alone && schedule.waiting() == 0 && turns.taken(&schedule) < turns.seats.0 {
             schedule.begin(flow.id);
-            return Some((flow, true));
+            return Some(Seat::Scheduled);
         }
         let slot = self.slot.get_or_insert_default();
         slot.waker.register(context.waker());
         slot.state.store(WAITING, Release);
-        let rank = if self.begun { Rank::Begun } else { Rank::New };
-        schedule.push(flow.id, flow.order(), rank, Arc::clone(slot));
+        schedule.push(flow.id, flow.order(), self.rank, Arc::clone(slot));
+        self.waits = true;
         let granted = turns.grant(&mut schedule, now);
         drop(schedule);
-        self.waits = Some(flow);
         granted.iter().for_each(|slot| slot.waker.wake());
         None
     }
@@ -317,10 +418,10 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
-        let (Some(flow), Some(slot)) = (self.waits.take(), &self.slot) else { return };
+        let Some(slot) = self.slot.as_ref().filter(|_| self.waits) else { return };
         if slot.state.swap(GIVEN_UP, AcqRel) == GRANTED {
             let turns = &self.place.turns;
-            turns.end(&flow, 0, (turns.clock)(), None);
+            turns.end(&self.flow, 0, (turns.clock)(), None);
         }
     }
 }
@@ -328,8 +429,8 @@ impl Drop for Task {
 /// A turn that is taken; dropped when it is over, even by a panic.
 struct Turn<'a> {
     turns: &'a Turns,
-    flow: Arc<Flow>,
-    seated: bool,
+    flow: &'a Flow,
+    seat: Seat,
     begun: u64,
     /// Waits for the next turn at once.
     again: Option<Arc<Slot>>,
@@ -339,9 +440,11 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         let now = (self.turns.clock)();
         let spent = now.saturating_sub(self.begun) + OVERHEAD;
-        self.turns.charge(&self.flow, now, spent);
-        if self.seated {
-            self.turns.end(&self.flow, spent, now, self.again.take());
+        self.turns.charge(self.flow, now, spent);
+        match self.seat {
+            Seat::Light => {}
+            Seat::Alone => self.turns.end_alone(now),
+            Seat::Scheduled => self.turns.end(self.flow, spent, now, self.again.take()),
         }
     }
 }

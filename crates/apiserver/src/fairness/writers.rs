@@ -6,6 +6,7 @@
 //! object it is called for).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::time::Duration;
 
@@ -26,12 +27,14 @@ pub(crate) struct Writers {
 }
 
 /// The writers of one object, fair to their users.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Line {
     /// Counts those who were let in.
     entered: u64,
     writing: usize,
-    waiting: Schedule<u64, oneshot::Sender<()>>,
+    /// The user of the first writer. Most are alone, so the schedule begins with the second one.
+    first: u64,
+    schedule: Option<Box<Schedule<u64, oneshot::Sender<()>>>>,
 }
 
 /// Leave to write, or a place in the line; dropped when the write is over or given up.
@@ -60,7 +63,7 @@ impl Writers {
                 // Goes on beside a writer that does not end.
                 turn.close();
                 if turn.try_recv().is_err() {
-                    self.lines.lock().entry(line).or_default().begin(user);
+                    self.begin(line, user);
                 }
                 writing.turn = None;
             }
@@ -71,14 +74,22 @@ impl Writers {
     /// The turn to wait for, unless no write is in flight, and the number of those who were let in.
     fn enter(&self, line: u64, user: u64) -> (Option<oneshot::Receiver<()>>, u64) {
         let mut lines = self.lines.lock();
-        let line = lines.entry(line).or_default();
-        if line.writing == 0 {
-            line.begin(user);
-            return (None, line.entered);
+        match lines.entry(line) {
+            Entry::Vacant(line) => (None, line.insert(Line::of(user)).entered),
+            Entry::Occupied(line) => {
+                let (line, (sender, turn)) = (line.into_mut(), oneshot::channel());
+                line.schedule().push(user, Order::OldestFirst, Rank::New, sender);
+                (Some(turn), line.entered)
+            }
         }
-        let (sender, turn) = oneshot::channel();
-        line.waiting.push(user, Order::OldestFirst, Rank::New, sender);
-        (Some(turn), line.entered)
+    }
+
+    /// Lets a writer in beside others.
+    fn begin(&self, line: u64, user: u64) {
+        match self.lines.lock().entry(line) {
+            Entry::Vacant(line) => drop(line.insert(Line::of(user))),
+            Entry::Occupied(mut line) => line.get_mut().begin(user),
+        }
     }
 
     /// The number of those who were let in, if it has grown.
@@ -90,14 +101,16 @@ impl Writers {
         let mut lines = self.lines.lock();
         let Some(line) = lines.get_mut(&place) else { return };
         line.writing = line.writing.saturating_sub(1);
-        line.waiting.end(user, 1);
-        while line.writing == 0 {
-            let Some((user, turn)) = line.waiting.pick(|turn| !turn.is_closed()) else { break };
-            if turn.send(()).is_ok() {
-                line.writing += 1;
-                line.entered += 1;
-            } else {
-                line.waiting.end(user, 0);
+        if let Some(schedule) = &mut line.schedule {
+            schedule.end(user, 1);
+            while line.writing == 0 {
+                let Some((user, turn)) = schedule.pick(|turn| !turn.is_closed()) else { break };
+                if turn.send(()).is_ok() {
+                    line.writing += 1;
+                    line.entered += 1;
+                } else {
+                    schedule.end(user, 0);
+                }
             }
         }
         if line.writing == 0 {
@@ -107,8 +120,21 @@ impl Writers {
 }
 
 impl Line {
+    fn of(first: u64) -> Self {
+        Self { entered: 1, writing: 1, first, schedule: None }
+    }
+
+    fn schedule(&mut self) -> &mut Schedule<u64, oneshot::Sender<()>> {
+        let first = self.first;
+        self.schedule.get_or_insert_with(|| {
+            let mut schedule = Box::<Schedule<_, _>>::default();
+            schedule.begin(first);
+            schedule
+        })
+    }
+
     fn begin(&mut self, user: u64) {
-        self.waiting.begin(user);
+        self.schedule().begin(user);
         self.writing += 1;
         self.entered += 1;
     }

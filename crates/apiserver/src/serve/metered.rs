@@ -51,7 +51,7 @@ pub(super) fn response(response: Response, stream: Arc<Stream>, wire: &Wire, htt
     let (mut parts, body) = response.into_parts();
     let accounts = match parts.extensions.remove::<Billed>() {
         Some(Billed(accounts)) => accounts,
-        None => wire.accounts(""),
+        None => wire.own_accounts(),
     };
     let produced = parts.extensions.remove::<Produced>();
     http::Response::from_parts(parts, Metered::new(body, stream, accounts, produced.as_ref(), http2))
@@ -220,7 +220,7 @@ mod tests {
         let frames = futures::stream::unfold(0, |n| async move {
             (n < 2).then(|| (Ok::<_, BoxError>(Frame::data(Bytes::from(vec![0; PIECE]))), n + 1))
         });
-        let wire = Wire::new(Arc::new(Budgets::default()));
+        let wire = Wire::alone(Budgets::default());
         let stream = Arc::new(Stream::default());
         let body = StreamBody::new(frames).boxed_unsync();
         let mut metered = Metered::new(body, Arc::clone(&stream), wire.accounts("a"), None, true);

@@ -8,10 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project_lite::pin_project;
+use tokio::task::futures::TaskLocalFuture;
 use tokio::time::{Instant, Sleep};
 
 use crate::budget::{Stream, Wire};
-use crate::fairness::{Place, in_turns};
+use crate::fairness::in_turns;
 
 /// Looks at what a client has taken for each time limit.
 const LOOKS: u32 = 4;
@@ -82,29 +84,42 @@ impl Stall {
 pub(super) struct Streams {
     pub limit: Duration,
     pub wire: Wire,
-    pub place: Arc<Place>,
 }
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Streams {
     fn execute(&self, work: F) {
-        let (stream, wire) = (Arc::new(Stream::default()), self.wire.clone());
-        let mut stall = Stall::new(self.limit, 1);
-        let answering = async move {
-            let mut work = std::pin::pin!(STREAM.scope(Arc::clone(&stream), work));
-            std::future::poll_fn(|context| {
-                if work.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(());
-                }
-                // One that waits for its connection moves as that does.
-                let blocked = stream.blocked.load(Relaxed);
-                let in_flight = stream.in_flight().max(usize::from(blocked));
-                let taken = if blocked { wire.account().taken() } else { stream.taken() };
-                std::task::ready!(stall.poll(in_flight, taken, context));
-                wire.budgets().count_cut("stream");
-                Poll::Ready(())
-            })
-            .await;
-        };
-        tokio::spawn(in_turns(Arc::clone(&self.place), answering));
+        let stream = Arc::new(Stream::default());
+        let work = STREAM.scope(Arc::clone(&stream), work);
+        let answering = Answering { stall: Stall::new(self.limit, 1), stream, wire: self.wire.clone(), work };
+        tokio::spawn(in_turns(Arc::clone(self.wire.place()), answering));
+    }
+}
+
+pin_project! {
+    /// A stream that is being answered. Not a block of its own: that would keep the work twice.
+    struct Answering<F> {
+        stall: Stall,
+        stream: Arc<Stream>,
+        wire: Wire,
+        #[pin]
+        work: TaskLocalFuture<Arc<Stream>, F>,
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Answering<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let this = self.project();
+        if this.work.poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        // One that waits for its connection moves as that does.
+        let blocked = this.stream.blocked.load(Relaxed);
+        let in_flight = this.stream.in_flight().max(usize::from(blocked));
+        let taken = if blocked { this.wire.account().taken() } else { this.stream.taken() };
+        std::task::ready!(this.stall.poll(in_flight, taken, context));
+        this.wire.budgets().count_cut("stream");
+        Poll::Ready(())
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use futures::future::AbortHandle;
 use parking_lot::Mutex;
-use tokio_util::sync::CancellationToken;
 
 use crate::fairness::Place;
 
@@ -19,7 +19,7 @@ pub(super) struct Strangers(Mutex<Table<Stranger>>);
 #[derive(Debug)]
 struct Stranger {
     place: Arc<Place>,
-    close: CancellationToken,
+    close: AbortHandle,
 }
 
 /// A stranger's entry; it ends with the connection, or when its user is known.
@@ -40,9 +40,9 @@ impl Strangers {
         Arc::new(Self(Mutex::new(Table::new(most, most_per_address))))
     }
 
-    /// Takes in a new connection, which ends when `close` is cancelled. The oldest idle one makes room for it.
-    pub(super) fn arrive(self: &Arc<Self>, address: IpAddr, place: &Arc<Place>, close: &CancellationToken) -> Entry {
-        let stranger = Stranger { place: Arc::clone(place), close: close.clone() };
+    /// Takes in a new connection, which `close` ends. The oldest idle one makes room for it.
+    pub(super) fn arrive(self: &Arc<Self>, address: IpAddr, place: &Arc<Place>, close: AbortHandle) -> Entry {
+        let stranger = Stranger { place: Arc::clone(place), close };
         let (number, closed) = self.0.lock().arrive(address, stranger, |stranger| stranger.place.is_idle());
         close_all(closed, "a newer connection needs its place");
         let entry = Entry { strangers: Arc::clone(self), number };
@@ -65,7 +65,7 @@ impl Strangers {
 fn close_all(closed: Vec<(IpAddr, Stranger)>, why: &str) {
     for (address, stranger) in closed {
         tracing::debug!(%address, why, "Connection without an authenticated request closed");
-        stranger.close.cancel();
+        stranger.close.abort();
     }
 }
 

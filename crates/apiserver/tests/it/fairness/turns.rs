@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 
 use apiserver::fairness::{Place, Turns, give_way, in_turns};
 use apiserver::serve::Limits;
@@ -107,6 +107,49 @@ async fn what_is_begun_is_finished_before_more_of_it_begins() {
     }
     let (_, most) = *begun.lock();
     assert!(most <= 2, "{most} requests were underway at once");
+}
+
+/// Alone, a user takes turns without the queue until there are more tasks than seats, or another user comes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_user_who_is_alone_takes_no_more_than_the_seats_and_misses_no_turn() {
+    let machine = Machine::new();
+    machine.request("only", 20).await.expect("no panic");
+    let underway = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let requests: Vec<_> = (0..200)
+        .map(|number| {
+            let place = Place::new(&machine.turns, IpAddr::from([127, 0, 0, 1]));
+            place.identify("only");
+            let (clock, underway, most) = (Arc::clone(&machine.clock), Arc::clone(&underway), Arc::clone(&most));
+            let work = async move {
+                for piece in 0..20 {
+                    let now = underway.fetch_add(1, SeqCst) + 1;
+                    most.fetch_max(now, SeqCst);
+                    clock.fetch_add(MILLISECOND, Relaxed);
+                    underway.fetch_sub(1, SeqCst);
+                    match piece % 3 {
+                        0 => give_way().await,
+                        1 => tokio::task::yield_now().await,
+                        // Another thread may have a turn meanwhile, whatever the number of processors.
+                        _ => std::thread::yield_now(),
+                    }
+                }
+            };
+            let request = tokio::spawn(in_turns(place, work));
+            if number % 10 == 9 {
+                request.abort();
+            }
+            request
+        })
+        .collect();
+    for (number, request) in requests.into_iter().enumerate() {
+        assert!(request.await.is_ok() || number % 10 == 9, "request {number} ends");
+        if number == 100 {
+            machine.request("neighbor", 3).await.expect("it is served beside the others");
+        }
+    }
+    let most = most.load(SeqCst);
+    assert!(most <= 2, "{most} turns at once");
 }
 
 #[tokio::test]
