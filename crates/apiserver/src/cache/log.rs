@@ -234,6 +234,9 @@ impl Events {
     /// The next change, if there is one; `Some(None)` at the end.
     pub fn now(&mut self) -> Option<Option<Arc<Event>>> {
         if self.taken.is_empty() {
+            if self.cursor.at.load(Relaxed) == self.resource.end() && !self.cursor.has_ended() {
+                return None;
+            }
             let has_all = self.resource.log().read(&self.cursor, &mut self.taken);
             if !has_all || (self.taken.is_empty() && self.cursor.has_ended()) {
                 return Some(None);

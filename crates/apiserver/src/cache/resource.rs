@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Weak};
 
 use apimachinery::object::Packer;
@@ -48,6 +49,8 @@ pub struct ResourceCache {
     cursors: Mutex<Cursors>,
     state: RwLock<State>,
     log: RwLock<Log>,
+    /// The position of the next change, for a look without a lock.
+    end: AtomicU64,
     /// Lists in use, by namespace, and the state they are of.
     lists: Mutex<Lists>,
     packer: Mutex<Packer>,
@@ -73,6 +76,7 @@ impl ResourceCache {
             cursors: Mutex::default(),
             state: RwLock::new(state),
             log: RwLock::new(Log::new(revision, backlog)),
+            end: AtomicU64::new(0),
             lists: Mutex::default(),
             packer: Mutex::default(),
         }
@@ -115,6 +119,7 @@ impl ResourceCache {
             let dropped = {
                 let mut log = self.log.write();
                 log.push(Arc::new(event));
+                self.end.store(log.end(), Release);
                 // The slowest is looked for only where something is to be dropped.
                 if log.exceeds(HISTORY, HISTORY_BYTES) { log.trim(cursors.slowest()) } else { Vec::new() }
             };
@@ -135,6 +140,11 @@ impl ResourceCache {
             self.log.write().trim(cursors.slowest())
         };
         self.forget(&dropped);
+    }
+
+    /// The position of the next change.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Acquire)
     }
 
     pub(super) fn log(&self) -> RwLockReadGuard<'_, Log> {

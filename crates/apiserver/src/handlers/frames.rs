@@ -20,7 +20,7 @@ const TOGETHER: usize = 32 << 10;
 
 /// The frames of a watch as the body sends them.
 pub(super) fn stream(events: WatchStream, frames: Frames) -> impl Stream<Item = Result<Bytes, BoxError>> + Send {
-    futures::stream::unfold((events, frames), async |(mut events, mut frames)| {
+    futures::stream::unfold((events, Box::new(frames)), async |(mut events, mut frames)| {
         let mut out = Vec::new();
         frames.put(events.next().await?, &mut out);
         while out.len() < TOGETHER

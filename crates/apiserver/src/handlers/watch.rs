@@ -164,7 +164,8 @@ struct Watcher {
 
 impl Watcher {
     fn into_stream(self) -> WatchStream {
-        Box::pin(futures::stream::unfold(self, |mut watcher| async move {
+        // Boxed: it is moved several times for each event.
+        Box::pin(futures::stream::unfold(Box::new(self), |mut watcher| async move {
             let event = watcher.next().await?;
             Some((event, watcher))
         }))
