@@ -1,7 +1,10 @@
 //! Reading what the store holds when a server starts: many objects at once, on all processors.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
+use apimachinery::object::Packer;
 use apimachinery::{Object, ObjectKey};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
@@ -41,22 +44,37 @@ pub(super) fn not_an_object(error: &serde_json::Error) -> Arc<str> {
 /// of a share is let go of before all is.
 const SHARES: usize = 4;
 
+/// Bytes of documents that are left as they are, for those who look at all of them at first: 30,000 objects of 4 KiB. What comes
+/// beyond is packed before more is read, which bounds what a start takes.
+pub(super) const AT_HAND: usize = 128 << 20;
+
 /// Fewer objects than this are parsed in less time than it takes to hand them out, and in the same order each time.
 const WORTH_A_THREAD: usize = 512;
 
-/// The stored objects of a range by resource, and the revision at which they were so.
-pub(super) async fn load(store: &dyn Store, range: &KeyRange) -> Result<(Loaded, Revision), Error> {
+/// The stored objects of a range by resource, and the revision at which they were so. Documents of up to `at_hand` bytes are not
+/// packed.
+pub(super) async fn load(store: &dyn Store, range: &KeyRange, at_hand: usize) -> Result<(Loaded, Revision), Error> {
+    let read = Arc::new(AtomicUsize::new(0));
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let shares = store.shares(range.clone(), SHARES * processors).await?;
     let revision = store.revision().await?;
-    let reads = shares.into_iter().map(|range| async move {
-        let request = RangeRequest { range, revision: Some(revision), limit: 0 };
-        let (found, damaged) = store.salvage(request).await?;
-        if found.items.len() < WORTH_A_THREAD {
-            return Ok(by_resource(found.items, damaged));
+    let reads = shares.into_iter().map(|range| {
+        let read = Arc::clone(&read);
+        async move {
+            let request = RangeRequest { range, revision: Some(revision), limit: 0 };
+            let (found, damaged) = store.salvage(request).await?;
+            let few = found.items.len() < WORTH_A_THREAD;
+            let parse = move || {
+                let size = |item: &KeyValue| item.value.len();
+                let before = read.fetch_add(found.items.iter().map(size).sum(), Relaxed);
+                by_resource(found.items, damaged, at_hand.saturating_sub(before))
+            };
+            if few {
+                return Ok(parse());
+            }
+            // One that cannot be awaited belongs to a runtime that is ending.
+            tokio::task::spawn_blocking(parse).await.map_err(|_| Error::Closed)
         }
-        // One that cannot be awaited belongs to a runtime that is ending.
-        tokio::task::spawn_blocking(|| by_resource(found.items, damaged)).await.map_err(|_| Error::Closed)
     });
     let shares: Vec<Loaded> = futures::stream::iter(reads).buffered(processors).try_collect().await?;
     let mut loaded = Loaded::default();
@@ -67,16 +85,27 @@ pub(super) async fn load(store: &dyn Store, range: &KeyRange) -> Result<(Loaded,
     Ok((loaded, revision))
 }
 
-/// Neighbours of one resource together; the store has them in the order of their keys.
-fn by_resource(items: Vec<KeyValue>, damaged: Vec<Damage>) -> Loaded {
+/// Neighbours of one resource together; the store has them in the order of their keys. What comes after `at_hand` bytes is
+/// packed.
+fn by_resource(items: Vec<KeyValue>, damaged: Vec<Damage>, mut at_hand: usize) -> Loaded {
     let mut all = Loaded { resources: Vec::new(), lost: damaged.into_iter().map(Lost::from).collect() };
+    let mut packer = Packer::default();
     for item in items {
         let Some((place, key)) = keys::split(&item.key) else { continue };
         match keys::with_revision(&item.value, item.mod_revision) {
-            Ok(object) => match all.resources.last_mut() {
-                Some((last, objects)) if last == place => objects.push((key, object.shared())),
-                _ => all.resources.push((place.to_owned(), vec![(key, object.shared())])),
-            },
+            Ok(object) => {
+                if all.resources.last().is_none_or(|(last, _)| last != place) {
+                    all.resources.push((place.to_owned(), Vec::new()));
+                    packer = Packer::default();
+                }
+                match at_hand.checked_sub(object.size()) {
+                    Some(left) => at_hand = left,
+                    None => packer.pack(&object),
+                }
+                if let Some((_, objects)) = all.resources.last_mut() {
+                    objects.push((key, object.shared()));
+                }
+            }
             Err(error) => {
                 let why = not_an_object(&error);
                 all.lost.push(Lost { key: item.key, why });
@@ -108,7 +137,7 @@ mod tests {
         put("/registry/core/b/z".into(), "no object".into()).await.expect("a write");
         let range = KeyRange::prefix(keys::ROOT);
         assert!(store.shares(range.clone(), 8).await.expect("shares").len() > 4, "it is read in parts");
-        let (loaded, revision) = load(&store, &range).await.expect("the objects");
+        let (loaded, revision) = load(&store, &range, AT_HAND).await.expect("the objects");
         assert_eq!(revision, store.revision().await.expect("a revision"));
         let lost: Vec<_> = loaded.lost.iter().map(|lost| &lost.key[..]).collect();
         assert_eq!(lost, [b"/registry/core/b/z"], "what is no object is not absent");
@@ -119,5 +148,30 @@ mod tests {
             let name = format!("n{n:06}");
             assert_eq!((found.as_str(), &*key.name, object.name()), (place(n), &*name, &*name));
         }
+    }
+
+    #[tokio::test]
+    async fn what_exceeds_the_bound_is_packed_before_it_is_served() {
+        let store = storage::memory::MemoryStore::new();
+        let text = |n: u32| {
+            let data = "some text that all of them have in common ".repeat(10);
+            format!(r#"{{"apiVersion":"v1","kind":"X","metadata":{{"name":"n{n:03}"}},"data":"{data}{n}"}}"#)
+        };
+        for n in 0..200 {
+            let key = format!("/registry/core/{}/n{n:03}", if n < 150 { "a" } else { "b" });
+            let ops = vec![Op::Put { key: key.into(), value: text(n).into(), lease: None }];
+            store.txn(Txn { guards: Vec::new(), ops }).await.expect("a write");
+        }
+        let range = KeyRange::prefix(keys::ROOT);
+        let mut seen = Vec::new();
+        for (at_hand, whole) in [(AT_HAND, 200..=200), (50 * text(0).len(), 30..=50), (0, 0..=0)] {
+            let (loaded, _) = load(&store, &range, at_hand).await.expect("the objects");
+            let objects: Vec<_> =
+                loaded.resources.iter().flat_map(|(_, found)| found).map(|(_, object)| object).collect();
+            let unpacked = objects.iter().filter(|object| !object.is_packed()).count();
+            assert!(whole.contains(&unpacked), "{unpacked} of {} with {at_hand} bytes", objects.len());
+            seen.push(objects.iter().map(|object| object.json()).collect::<Vec<_>>());
+        }
+        assert!(seen[0].len() == 200 && seen[1] == seen[0] && seen[2] == seen[0], "they read the same");
     }
 }

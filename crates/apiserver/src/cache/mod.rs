@@ -32,7 +32,7 @@ pub use unreadable::{UNREADABLE, is_unreadable};
 /// How long a read waits for a revision that has not happened yet.
 const FUTURE_WAIT: Duration = Duration::from_secs(3);
 
-/// After a start everything is looked at; what was found is packed when that is over.
+/// After a start everything is looked at; what was found and is not packed yet is packed when that is over.
 const SETTLED: Duration = Duration::from_secs(30);
 
 /// Objects that are packed before others have a turn: a tenth of a millisecond.
@@ -73,7 +73,7 @@ impl Cache {
             backlog: Arc::default(),
         });
         let range = KeyRange::prefix(keys::ROOT);
-        let (Loaded { resources, lost }, revision) = load::load(&*store, &range).await?;
+        let (Loaded { resources, lost }, revision) = load::load(&*store, &range, load::AT_HAND).await?;
         let stream = store.watch(range, revision).await?;
         for (place, objects) in resources {
             for (_, object) in &objects {
