@@ -143,6 +143,13 @@ pub static CONTROLLERS: &[Controller] = &[
         start: |context| Box::pin(crate::agent_requests::run(context)),
     },
     Controller {
+        name: "workloadRebalancer",
+        watches: &["workloadrebalancers"],
+        writes: &["rescheduleTriggeredAt of bindings", "workloadrebalancers/status"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::rebalancer::run(context)),
+    },
+    Controller {
         name: "hpaScaleTargetMarker",
         watches: &["horizontalpodautoscalers"],
         writes: &["labels of what they scale"],

@@ -97,11 +97,6 @@ pub static WARNINGS: &[Row] = &[
         "it can be propagated, but this version does not bring endpoints of other clusters to it",
     ),
     whole(
-        "apps.karmada.io",
-        &["WorkloadRebalancer"],
-        "no controller of this version acts on it; set spec.rescheduleTriggeredAt of the ResourceBindings instead",
-    ),
-    whole(
         "remedy.karmada.io",
         &["Remedy"],
         "its actions are written to the status of clusters, but this version does not carry them out",
@@ -340,7 +335,7 @@ mod tests {
             ("networking.karmada.io", "MultiClusterIngress", json!({}), "MultiClusterIngress", "MultiClusterIngress"),
             ("multicluster.x-k8s.io", "ServiceExport", json!({}), "ServiceExport", "ServiceExport"),
             ("multicluster.x-k8s.io", "ServiceImport", json!({}), "ServiceImport", "ServiceImport"),
-            ("apps.karmada.io", "WorkloadRebalancer", json!({}), "WorkloadRebalancer", "WorkloadRebalancer"),
+            ("apps.karmada.io", "WorkloadRebalancer", json!({}), "", ""),
             ("remedy.karmada.io", "Remedy", json!({}), "Remedy", "Remedy"),
             (POLICY, "PropagationPolicy", json!({"failover": {}, "preemption": "Never"}), "", ""),
             (POLICY, "PropagationPolicy", json!({"failover": {"application": {}}}), "", ""),

@@ -21,7 +21,6 @@ const ELSEWHERE: &[&str] = &[
     "multiclusterservice",
     "serviceExport",
     "serviceImport",
-    "workloadRebalancer",
 ];
 
 /// What `--controllers` selects of those that are `here`. As upstream, words that no controller has are passed over; those
