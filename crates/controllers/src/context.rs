@@ -52,6 +52,10 @@ pub struct Settings {
     pub renewal: Renewal,
     pub monitoring: Monitoring,
     pub eviction: Eviction,
+    /// `--federated-resource-quota-sync-period`
+    pub quota_sync_period: Duration,
+    /// The API server changes quotas in the transactions of bindings, so that only their count is left to the controllers.
+    pub quotas_are_joint: bool,
     /// `--enable-cluster-resource-modeling`: nodes and pods of members are followed and summed up.
     pub sums: bool,
     /// How long several changes of status are collected into one write.
@@ -74,6 +78,8 @@ impl Default for Settings {
             renewal: Renewal::default(),
             monitoring: Monitoring::default(),
             eviction: Eviction::default(),
+            quota_sync_period: Duration::from_secs(300),
+            quotas_are_joint: false,
             sums: true,
             settle: Duration::from_millis(100),
             metrics: ::metrics::Registry::default(),

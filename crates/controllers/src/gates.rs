@@ -25,6 +25,8 @@ pub struct Gates {
     pub graceful_eviction: bool,
     /// `StatefulFailoverInjection`: a copy that takes over from a failed one gets the labels kept of that one.
     pub stateful_failover: bool,
+    /// `FederatedQuotaEnforcement`: bindings are counted against the quotas of their namespace.
+    pub quota_enforcement: bool,
 }
 
 impl Default for Gates {
@@ -41,6 +43,7 @@ impl Default for Gates {
             failover: false,
             graceful_eviction: true,
             stateful_failover: false,
+            quota_enforcement: false,
         }
     }
 }
@@ -67,6 +70,7 @@ mod tests {
             (ours.failover, gates::FAILOVER),
             (ours.graceful_eviction, gates::GRACEFUL_EVICTION),
             (ours.stateful_failover, gates::STATEFUL_FAILOVER_INJECTION),
+            (ours.quota_enforcement, gates::FEDERATED_QUOTA_ENFORCEMENT),
         ] {
             assert_eq!(open, upstreams.is_open(name), "{name}");
         }

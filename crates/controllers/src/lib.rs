@@ -25,6 +25,7 @@ mod member_tokens;
 mod members;
 pub mod metrics;
 mod namespace;
+mod quotas;
 mod rebalancer;
 mod remedy;
 mod resume;

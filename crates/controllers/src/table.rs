@@ -150,6 +150,28 @@ pub static CONTROLLERS: &[Controller] = &[
         start: |context| Box::pin(crate::rebalancer::run(context)),
     },
     Controller {
+        name: "federatedResourceQuotaSync",
+        watches: &["federatedresourcequotas", "clusters", "works"],
+        writes: &["works"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::quotas::run_sync(context)),
+    },
+    Controller {
+        name: "federatedResourceQuotaStatus",
+        watches: &["federatedresourcequotas", "works"],
+        writes: &["federatedresourcequotas/status"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::quotas::run_status(context)),
+    },
+    Controller {
+        // Rests while the gate `FederatedQuotaEnforcement` is closed.
+        name: "federatedResourceQuotaEnforcement",
+        watches: &["federatedresourcequotas", "resourcebindings"],
+        writes: &["federatedresourcequotas/status"],
+        place: Place::ControlPlane,
+        start: |context| Box::pin(crate::quotas::run_enforcement(context)),
+    },
+    Controller {
         name: "hpaScaleTargetMarker",
         watches: &["horizontalpodautoscalers"],
         writes: &["labels of what they scale"],

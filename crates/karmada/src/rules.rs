@@ -12,7 +12,7 @@ use karmada_api::admission::secrets::{self, SecretUse};
 use karmada_api::admission::{self, Denied, Options, Request};
 use karmada_api::config::v1alpha1::ResourceInterpreterCustomization;
 use karmada_api::policy::v1alpha1::FederatedResourceQuota;
-use serde_json::{Value, json};
+use serde_json::Value;
 use world::World;
 
 use crate::rights;
@@ -136,7 +136,8 @@ impl Rules {
         new: Option<&Object>,
         bindings: impl Fn() -> Result<Vec<Arc<Object>>, Status>,
     ) -> Result<Vec<(Arc<Object>, Value)>, Denied> {
-        let outline = |object: &Object| outline(object).map_err(Denied::Failed);
+        let unreadable = |object: &Object, error| Denied::Failed(unreadable_object(object, &error));
+        let outline = |object: &Object| quota_usage::outline(object).map_err(|error| unreadable(object, error));
         let (old, new) = (old.map(outline).transpose()?, new.map(outline).transpose()?);
         let all = || {
             let bindings = bindings().map_err(|status| Denied::Failed(status.message))?;
@@ -145,7 +146,7 @@ impl Rules {
         };
         let mut changed = Vec::new();
         for quota in quotas {
-            let tree = quota.to_value().map_err(|error| unreadable_object(&quota, &error)).map_err(Denied::Failed)?;
+            let tree = quota.to_value().map_err(|error| unreadable(&quota, error))?;
             if let Some(tree) = quota_usage::balance(&tree, old.as_ref(), new.as_ref(), all)? {
                 changed.push((quota, tree));
             }
@@ -210,20 +211,13 @@ impl Rules {
 
     async fn write(&self, quotas: &[Object], dry_run: bool) -> client::Result<()> {
         let Some(client) = self.client.get() else { return Ok(()) };
-        let options = WriteOptions { dry_run, ..WriteOptions::default() };
+        let field_manager = Some(quota_usage::CHARGING_MANAGER.to_owned());
+        let options = WriteOptions { dry_run, field_manager };
         for quota in quotas {
             client.update_object(&FederatedResourceQuota::api_resource(), Some("status"), quota, &options).await?;
         }
         Ok(())
     }
-}
-
-/// The name and the specification of a binding: its status may be large, and no quota depends on it.
-fn outline(binding: &Object) -> Result<Value, String> {
-    let spec = binding.member("spec").map(|spec| serde_json::from_slice::<Value>(&spec));
-    let spec = spec.transpose().map_err(|error| unreadable_object(binding, &error))?;
-    let metadata = json!({"namespace": binding.namespace(), "name": binding.name()});
-    Ok(json!({"metadata": metadata, "spec": spec}))
 }
 
 fn unreadable_object(object: &Object, error: &serde_json::Error) -> String {

@@ -15,6 +15,7 @@ pub mod failover;
 pub mod identity;
 pub mod namespaces;
 pub mod overrides;
+pub mod quotas;
 pub mod rebalance;
 pub mod remedies;
 pub mod replica_sync;

@@ -11,6 +11,7 @@ mod identities;
 mod journey;
 mod log;
 mod network;
+mod quotas;
 mod rebalancer;
 mod restored;
 mod simulation;

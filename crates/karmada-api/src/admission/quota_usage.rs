@@ -7,8 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use apimachinery::Object;
+use apimachinery::meta::Time;
 use apimachinery::quantity::Quantity;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::autoscaling::{is_extended, list, quantity, text};
 use super::{Denied, Request};
@@ -42,10 +44,39 @@ pub fn overall_used(quota: &Value, total: &Amounts) -> Value {
     Value::Object(entries.collect())
 }
 
-/// Whether one `status.overallUsed` names less of any resource than another.
-pub fn is_less(used: &Value, than: &Value) -> bool {
-    let used = amounts(used);
-    amounts(than).iter().any(|(name, amount)| used.get(name).copied().unwrap_or(Quantity::ZERO) < *amount)
+/// The parts of a binding that usage is computed from; its status may be large.
+///
+/// # Errors
+/// If its specification is not JSON.
+pub fn outline(binding: &Object) -> Result<Value, serde_json::Error> {
+    let spec = binding.member("spec").map(|spec| serde_json::from_slice::<Value>(&spec)).transpose()?;
+    let metadata = json!({"namespace": binding.namespace(), "name": binding.name()});
+    Ok(json!({"metadata": metadata, "spec": spec}))
+}
+
+/// The `status.overallUsed` of a quota after a count of all bindings. Without `may_lower` no resource becomes less than it is:
+/// a webhook may have charged for a binding that is about to be stored.
+pub fn recounted(quota: &Value, total: &Amounts, may_lower: bool) -> Value {
+    let mut counted = total.clone();
+    if !may_lower {
+        for (name, charged) in amounts(&quota["status"]["overallUsed"]) {
+            let slot = counted.entry(name).or_insert(Quantity::ZERO);
+            *slot = charged.max(*slot);
+        }
+    }
+    overall_used(quota, &counted)
+}
+
+/// The field manager of charges that a webhook writes.
+pub const CHARGING_MANAGER: &str = "karmada-webhook";
+
+/// When a webhook last charged a quota.
+pub fn charged_at(quota: &Value) -> Option<Time> {
+    let entries = list(&quota["metadata"]["managedFields"]).iter();
+    let of_webhook = entries.filter(|it| it["manager"] == CHARGING_MANAGER && it["subresource"] == "status");
+    of_webhook
+        .filter_map(|it| serde_json::from_value(it["time"].clone()).ok())
+        .max_by_key(|time: &Time| time.timestamp())
 }
 
 /// Whether the usage of every limited resource has been counted: `status.overall` lists the limits that `overallUsed`
@@ -419,14 +450,21 @@ mod tests {
         assert!(!is_counted_fully(&json!({"spec": {"overall": {"cpu": "5"}}})));
         let total = total([&binding("1", &[2])]);
         assert_eq!(overall_used(&quota, &total), json!({"cpu": "2"}));
-        for (used, than, expected) in [
-            (json!({"cpu": "1"}), json!({"cpu": "2"}), true),
-            (json!({}), json!({"cpu": "2"}), true),
-            (json!({"cpu": "2", "memory": "1"}), json!({"cpu": "2"}), false),
-            (json!({"cpu": "2000m"}), json!({"cpu": "2"}), false),
-            (json!({"cpu": "3"}), json!({"cpu": "2", "memory": "1"}), true),
+        let charged =
+            json!({"spec": {"overall": {"cpu": "5", "memory": "1Gi"}}, "status": {"overallUsed": {"cpu": "3"}}});
+        for (may_lower, total, expected) in [
+            (true, json!({"cpu": "2"}), json!({"cpu": "2"})),
+            (false, json!({"cpu": "2"}), json!({"cpu": "3"})),
+            (false, json!({}), json!({"cpu": "3"})),
+            (true, json!({}), json!({})),
+            (false, json!({"cpu": "4", "memory": "1Mi"}), json!({"cpu": "4", "memory": "1Mi"})),
         ] {
-            assert_eq!(is_less(&used, &than), expected, "{used} {than}");
+            assert_eq!(recounted(&charged, &amounts(&total), may_lower), expected, "{may_lower} {total}");
         }
+        let entry = |manager: &str, subresource: &str, second: u8| json!({"manager": manager, "subresource": subresource, "time": format!("2026-11-21T10:00:0{second}Z")});
+        let managed = json!({"metadata": {"managedFields": [entry("karmada-webhook", "status", 1),
+            entry("karmada-webhook", "status", 4), entry("kubectl", "status", 6), entry("karmada-webhook", "", 8)]}});
+        assert_eq!(charged_at(&managed).map(|it| it.to_string()).as_deref(), Some("2026-11-21T10:00:04Z"));
+        assert_eq!(charged_at(&charged), None);
     }
 }

@@ -199,13 +199,6 @@ pub static WARNINGS: &[Row] = &[
         ),
         gates::FEDERATED_QUOTA_ENFORCEMENT,
     ),
-    field(
-        POLICY,
-        &["FederatedResourceQuota"],
-        "spec.staticAssignments",
-        "this version creates no ResourceQuotas in the clusters; propagate ResourceQuotas with a PropagationPolicy instead",
-        |object, _| !is_empty(&object["spec"]["staticAssignments"]),
-    ),
     gated(
         field(
             "cluster.karmada.io",
@@ -259,10 +252,6 @@ fn preserves(policy: &Value, on: &str) -> bool {
 
 fn evicts(taints: &Value) -> bool {
     taints.as_array().into_iter().flatten().any(|taint| taint["effect"] == crate::constants::taints::NO_EXECUTE)
-}
-
-fn is_empty(list: &Value) -> bool {
-    list.as_array().is_none_or(Vec::is_empty)
 }
 
 /// The object of a write, and the server that takes it.
@@ -364,13 +353,7 @@ mod tests {
             (POLICY, "ClusterTaintPolicy", evicting.clone(), "ClusterTaintPolicy", ""),
             (POLICY, "ClusterTaintPolicy", mild.clone(), "ClusterTaintPolicy", ""),
             (POLICY, "FederatedResourceQuota", json!({"overall": {}, "staticAssignments": []}), "spec.overall", ""),
-            (
-                POLICY,
-                "FederatedResourceQuota",
-                json!({"overall": {}, "staticAssignments": [{}]}),
-                "spec.overall spec.staticAssignments",
-                "spec.staticAssignments",
-            ),
+            (POLICY, "FederatedResourceQuota", json!({"overall": {}, "staticAssignments": [{}]}), "spec.overall", ""),
             ("cluster.karmada.io", "Cluster", evicting.clone(), "spec.taints", ""),
             ("cluster.karmada.io", "Cluster", mild, "", ""),
             ("search.karmada.io", "ResourceRegistry", json!({}), "", ""),

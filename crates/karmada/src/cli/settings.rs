@@ -37,6 +37,7 @@ pub(super) fn settings(given: &Given<'_>) -> anyhow::Result<controllers::Setting
         skip: Skip::parse(given.text("skipped-propagating-apis"), &given.list("skipped-propagating-namespaces"))?,
         monitoring: controllers::Monitoring { period, graces },
         eviction: eviction(given)?,
+        quota_sync_period: positive(given, "federated-resource-quota-sync-period")?,
         ..of_members(given)?
     })
 }
@@ -69,6 +70,7 @@ fn of_members(given: &Given<'_>) -> anyhow::Result<controllers::Settings> {
             failover: given.gates.is_open(gates::FAILOVER),
             graceful_eviction: given.gates.is_open(gates::GRACEFUL_EVICTION),
             stateful_failover: given.gates.is_open(gates::STATEFUL_FAILOVER_INJECTION),
+            quota_enforcement: given.gates.is_open(gates::FEDERATED_QUOTA_ENFORCEMENT),
         },
         ..Default::default()
     };

@@ -54,6 +54,10 @@ impl Session {
                     "Failover" => options.settings.gates.failover = true,
                     "PropagationPolicyPreemption" => options.settings.gates.preemption = true,
                     "MultiplePodTemplatesScheduling" => options.settings.gates.multiple_pod_templates = true,
+                    "FederatedQuotaEnforcement" => {
+                        options.settings.gates.quota_enforcement = true;
+                        options.server.admission.quota_enforcement = true;
+                    }
                     other => match other.strip_prefix('+') {
                         Some(controller) => options.controllers.push(controller.to_owned()),
                         None => panic!("scenarios know no feature gate {other:?}"),

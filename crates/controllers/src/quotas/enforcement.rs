@@ -1,0 +1,130 @@
+//! The count of what the bindings of a namespace use (gate FederatedQuotaEnforcement).
+//!
+//! Our API server keeps `status.overallUsed` right with every write of a binding, so that this count only confirms it. A
+//! webhook before another API server charges growth before it is stored: there this controller gives back what bindings
+//! freed and what was charged for a write that failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::{Object, ObjectKey};
+use client::ListOptions;
+use controller_runtime::{Event, Next, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::admission::quota_usage::{self, Amounts};
+use karmada_api::constants::events;
+use karmada_api::policy::v1alpha1::FederatedResourceQuota;
+use karmada_api::scope::{Binding, Scope};
+use serde_json::{Value, json};
+
+use super::status::known_status;
+use super::{WORKERS, informer, write_status};
+use crate::Context;
+use crate::error::{During, Error, Result, decoded};
+
+const COMPONENT: &str = "federated-resource-quota-enforcement-controller";
+
+/// A charge may be for a binding that is about to be stored: Kubernetes gives a webhook 30 s at most, and the API server
+/// stores the binding right after its webhooks have answered. Usage is not lowered until this time after a charge.
+const IN_FLIGHT: Duration = Duration::from_secs(30);
+
+pub(crate) async fn run(context: Context) {
+    if !context.settings.gates.quota_enforcement {
+        return;
+    }
+    let queue: Arc<WorkQueue<ObjectKey>> = context.queue();
+    let quotas = informer(&context);
+    let keys = queue.clone();
+    quotas.subscribe(move |event| {
+        if event.changes_generation() && !matches!(event, Event::Deleted(_)) {
+            keys.add(event.object().key());
+        }
+    });
+    if !context.settings.quotas_are_joint {
+        let (keys, known, settling) = (queue.clone(), quotas.clone(), context.clone());
+        context.bindings(Scope::Namespaced).subscribe(move |event| {
+            let of_namespace = known.cache().list(event.object().namespace());
+            if !of_namespace.is_empty() && frees(event) {
+                of_namespace.iter().for_each(|quota| keys.add_after(quota.key(), settling.settle()));
+            }
+        });
+    }
+    if !context.synced().await || !quotas.synced().await {
+        return;
+    }
+    let stop = context.stop.clone();
+    run_workers(COMPONENT, queue, WORKERS, stop, move |key| {
+        let context = context.clone();
+        async move { reconcile(&context, &key).await }
+    })
+    .await;
+}
+
+/// Whether a binding uses less of a resource than before.
+fn frees(event: &Event) -> bool {
+    let usage = |object: &Object| {
+        let outline = quota_usage::outline(object).ok();
+        outline.map(|it| quota_usage::total([&it])).unwrap_or_default()
+    };
+    match event {
+        Event::Added { .. } => false,
+        Event::Deleted(_) => true,
+        Event::Updated { old, new } if old.generation() == new.generation() => false,
+        Event::Updated { old, new } => {
+            let now = usage(new);
+            usage(old).iter().any(|(name, amount)| now.get(name).is_none_or(|now| now < amount))
+        }
+    }
+}
+
+async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
+    let resource = FederatedResourceQuota::api_resource();
+    // The quota first, then the bindings: whatever changes them afterwards through our API server changes the version of the
+    // quota too, and the write fails.
+    let live = context.client.get_opt(&resource, key).await.during(|| format!("reading {} {key}", resource.kind))?;
+    let Some(object) = live.filter(|it| !it.is_deleting()) else { return Ok(Next::Done) };
+    let quota = decoded(key, object.to_value())?;
+    let total = count(context, key).await?;
+    let since_charge = quota_usage::charged_at(&quota).map(|at| context.world.now().duration_since(at.timestamp()));
+    let in_flight = since_charge.and_then(|since| IN_FLIGHT.checked_sub(since.try_into().unwrap_or_default()));
+    let may_lower = in_flight.is_none_or(|left| left.is_zero());
+    let used = quota_usage::recounted(&quota, &total, may_lower);
+    let status = json!({"overall": quota["spec"]["overall"], "overallUsed": used});
+    let known = Value::Object(known_status(&object, &["overall", "overallUsed"])?);
+    let recorder = context.recorder.for_component(COMPONENT);
+    let is_new = !quota_usage::is_counted_fully(&quota);
+    match write_status(context, &object, &known, &status, Some(object.resource_version())).await {
+        Ok(true) => {
+            let message = format!("Collect overall status of FederatedResourceQuota({key}) succeed.");
+            recorder.normal(&*object, events::COLLECT_OVERALL_STATUS_SUCCEED, message);
+        }
+        Ok(false) => {}
+        // Another pass counts for the newer version.
+        Err(error) if error.is_conflict() => return Err(error),
+        Err(error) => {
+            recorder.warning(&*object, events::COLLECT_OVERALL_STATUS_FAILED, error.to_string());
+            return Err(error);
+        }
+    }
+    let period = context.settings.quota_sync_period;
+    let is_lower_now = !may_lower && quota_usage::recounted(&quota, &total, true) != used;
+    Ok(Next::After(match in_flight {
+        Some(left) if is_lower_now => left,
+        // A binding that was admitted before the quota existed may be stored after the count.
+        _ if is_new => period.min(IN_FLIGHT),
+        _ => period,
+    }))
+}
+
+/// The usage of all bindings of a namespace, as the server has them.
+async fn count(context: &Context, key: &ObjectKey) -> Result<Amounts> {
+    let bindings = Binding::api_resource(Scope::Namespaced);
+    let list = context.client.list(&bindings, key.namespace(), &ListOptions::default()).await;
+    let list = list.during(|| format!("counting the usage of FederatedResourceQuota {key}"))?;
+    let outline = |binding: &Arc<Object>| {
+        let what = || format!("{} {}, which FederatedResourceQuota {key} counts,", bindings.kind, binding.key());
+        quota_usage::outline(binding).map_err(|source| Error::Decode { what: what(), source })
+    };
+    let outlines = list.items.iter().map(outline).collect::<Result<Vec<_>>>()?;
+    Ok(quota_usage::total(&outlines))
+}
