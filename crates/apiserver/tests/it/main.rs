@@ -7,6 +7,7 @@ mod crds_leave;
 mod damaged;
 mod fairness;
 mod hostile;
+mod joint;
 mod objects;
 mod parity;
 mod plugins;
