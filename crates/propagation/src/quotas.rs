@@ -1,4 +1,4 @@
-//! FederatedResourceQuotas: the ResourceQuotas of single clusters, and what those clusters report.
+//! FederatedResourceQuotas: the ResourceQuotas of single clusters, and the reports of those clusters.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! WorkloadRebalancers: which bindings are scheduled afresh, and what the status lists.
+//! WorkloadRebalancers: the bindings that are scheduled afresh, and the status.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn order(workload: &WorkloadReference) -> String {
     format!("{api_version} {kind} {namespace} {name}")
 }
 
-/// What a workload without a result needs.
+/// The next step for a workload without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
     /// `spec.rescheduleTriggeredAt` of the binding becomes this time.
@@ -155,9 +155,9 @@ mod tests {
                 vec![seen("a", "Successful"), seen("b", "Failed")],
                 "a=Successful b=Failed",
             ),
-            ("what was rebalanced stays", vec!["b"], vec![seen("a", "Successful")], "a=Successful b="),
-            ("what failed or never had a result goes", vec!["c"], vec![seen("a", "Failed"), seen("b", "")], "c="),
-            ("what is retried stays", vec!["a"], vec![seen("a", "")], "a="),
+            ("a rebalanced workload stays", vec!["b"], vec![seen("a", "Successful")], "a=Successful b="),
+            ("a workload that failed or has no result goes", vec!["c"], vec![seen("a", "Failed"), seen("b", "")], "c="),
+            ("a workload that is retried stays", vec!["a"], vec![seen("a", "")], "a="),
         ] {
             let wanted: Vec<Value> = wanted.into_iter().map(workload).collect();
             let found =

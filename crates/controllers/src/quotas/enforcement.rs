@@ -1,8 +1,8 @@
 //! The count of what the bindings of a namespace use (gate FederatedQuotaEnforcement).
 //!
 //! Our API server keeps `status.overallUsed` right with every write of a binding, so that this count only confirms it. A
-//! webhook before another API server charges growth before it is stored: there this controller gives back what bindings
-//! freed and what was charged for a write that failed.
+//! webhook before another API server charges growth before it is stored: there this controller releases the shares that
+//! bindings freed, and charges for writes that failed.
 
 use std::sync::Arc;
 use std::time::Duration;

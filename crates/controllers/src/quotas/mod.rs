@@ -1,4 +1,4 @@
-//! FederatedResourceQuotas: their parts in single clusters, what those clusters report, and the count of what bindings use.
+//! FederatedResourceQuotas: their parts in single clusters, the reports of those clusters, and the usage of bindings.
 
 mod enforcement;
 mod status;

@@ -1,5 +1,5 @@
-//! The reports of the clusters of a quota, in its status. While the quota is not enforced, the sum of what they use is its
-//! usage.
+//! The reports of the clusters of a quota, in its status. While the quota is not enforced, the sum of their usage is
+//! its usage.
 
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ pub(crate) async fn run(context: Context) {
             known.cache().keys().into_iter().for_each(|key| keys.add(key));
         }
     });
-    // A Work that was deleted by hand is made again; one whose quota went while no controller ran is deleted.
+    // A Work that a user deleted is recreated; the Work of a quota that was deleted while no controller ran is deleted.
     let keys = queue.clone();
     context.works.subscribe(move |event| {
         if let (Event::Added { .. } | Event::Deleted(_), Some(key)) = (event, quota_of(event.object())) {

@@ -85,7 +85,7 @@ async fn workloads_that_come_and_go() {
     rebalance(&plane, "r", &["late", "a"]).await;
     assert_eq!(results(&plane, "r").await, ["a Successful", "late Failed"]);
     let first = triggered(&plane, &a).await.expect("a trigger");
-    // What failed is final, until it is taken out and added again.
+    // A failure is final until the workload is removed from the list and added again.
     bind(&plane, "late").await;
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(triggered(&plane, &late).await, None);
