@@ -15,9 +15,10 @@ use crate::{errors, keys};
 const TRIES: usize = 16;
 
 impl Shared {
-    fn joining<'s>(&'s self, info: &'s ResourceInfo) -> impl Iterator<Item = &'s dyn Admission> {
-        let (named, plugins) = (&info.resource, self.admission().iter().map(|plugin| &**plugin));
-        plugins.filter(|plugin| plugin.has_joint_writes(&named.group, &named.plural))
+    fn joining<'s>(&'s self, info: &'s ResourceInfo) -> impl Iterator<Item = &'s dyn Admission> + use<'s> {
+        let named = &info.resource;
+        let plugins = self.admission().iter().map(|plugin| &**plugin);
+        plugins.filter(move |plugin| plugin.has_joint_writes(&named.group, &named.plural))
     }
 
     fn joint_writes(&self, change: &Change<'_>) -> Result<Vec<JointWrite>, Status> {
