@@ -1,6 +1,7 @@
 //! The command line of `karmada`.
 
 mod arguments;
+mod certs;
 mod help;
 mod listening;
 mod settings;
@@ -161,6 +162,7 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             Ok(())
         }
         Command::Store(args) => store::run(args, &world),
+        Command::Certs(args) => certs::run(args, &world),
         Command::Demo(args) => run_logged(name, demo::run(&args.options(), &world, ended())),
         Command::Up(args) => {
             let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;

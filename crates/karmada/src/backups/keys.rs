@@ -48,7 +48,6 @@ pub enum Fate {
 /// A name that is not one of a file of keys.
 pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec<(Attachment, Fate)>> {
     let find = |files: &[Attachment], name: &str| files.iter().find(|it| it.name == name).map(|it| it.content.clone());
-    let stem = |name: &str| name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned();
     let mut planned = Vec::new();
     for file in backup {
         let name = file.name.strip_prefix("pki/").unwrap_or_default();
@@ -56,6 +55,10 @@ pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec
         anyhow::ensure!(plain, "the backup holds the file {:?}, which does not belong there", file.name);
         let other_half = |it: &&Attachment| stem(&it.name) == stem(&file.name) && it.name != file.name;
         let foreign = present.iter().filter(other_half).any(|it| find(backup, &it.name).as_ref() != Some(&it.content));
+        // The other generations of an authority, the other keys of tokens.
+        let relative = |it: &&Attachment| family(&it.name) == family(&file.name);
+        let differs = |it: &Attachment| find(backup, &it.name).is_some_and(|content| content != it.content);
+        let foreign = foreign || present.iter().filter(relative).any(differs);
         let fate = match find(present, &file.name) {
             Some(content) if content == file.content => Fate::Same,
             Some(_) => Fate::Kept,
@@ -65,6 +68,20 @@ pub fn plan(backup: &[Attachment], present: &[Attachment]) -> anyhow::Result<Vec
         planned.push((file.clone(), fate));
     }
     Ok(planned)
+}
+
+/// The name without its ending.
+fn stem(name: &str) -> &str {
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem)
+}
+
+/// The name that later generations share with the first: `pki/ca` of `pki/ca-2.pem`, `pki/sa` of `pki/sa-x7Yq.pub`.
+fn family(name: &str) -> &str {
+    let stem = stem(name);
+    match stem.rsplit_once('-') {
+        Some((first, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) || first == "pki/sa" => first,
+        _ => stem,
+    }
 }
 
 /// What is there, as a backup would hold it; nothing if the directory is missing.
@@ -82,7 +99,8 @@ pub fn put_back(data_dir: &Path, planned: &[(Attachment, Fate)]) -> anyhow::Resu
     }
     pki::files::private_directory(&data_dir.join(DIRECTORY))?;
     for (file, _) in planned.iter().filter(|(_, fate)| *fate == Fate::Put) {
-        let access = if file.name.ends_with(".crt") { Access::Public } else { Access::Private };
+        let is_public = file.name.ends_with(".crt") || file.name.ends_with(".pub");
+        let access = if is_public { Access::Public } else { Access::Private };
         pki::files::create_new(&data_dir.join(&file.name), &file.content, access)?;
     }
     Ok(())
@@ -109,6 +127,22 @@ mod tests {
             (files(&[("pki/ca.crt", "A")]), [Fate::Same, Fate::Put, Fate::Put]),
             (files(&[("pki/ca.crt", "B")]), [Fate::Kept, Fate::Kept, Fate::Put]),
             (files(&[("pki/sa.key", "t")]), [Fate::Put, Fate::Put, Fate::Kept]),
+        ] {
+            let planned = plan(&backup, &present).expect("plain names");
+            assert_eq!(planned.iter().map(|(_, fate)| *fate).collect::<Vec<_>>(), expected, "{present:?}");
+        }
+        let backup = files(&[
+            ("pki/ca-2.pem", "B"),
+            ("pki/ca.crt", "A"),
+            ("pki/front-proxy-ca.crt", "f"),
+            ("pki/sa-x.pub", "p"),
+        ]);
+        for (present, expected) in [
+            (files(&[("pki/ca.crt", "A")]), [Fate::Put, Fate::Same, Fate::Put, Fate::Put]),
+            // The successor of another authority is not taken up.
+            (files(&[("pki/ca.crt", "C"), ("pki/sa.key", "t")]), [Fate::Kept, Fate::Kept, Fate::Put, Fate::Put]),
+            (files(&[("pki/ca-2.pem", "C")]), [Fate::Kept, Fate::Kept, Fate::Put, Fate::Put]),
+            (files(&[("pki/ca-3.pem", "C")]), [Fate::Put; 4]),
         ] {
             let planned = plan(&backup, &present).expect("plain names");
             assert_eq!(planned.iter().map(|(_, fate)| *fate).collect::<Vec<_>>(), expected, "{present:?}");

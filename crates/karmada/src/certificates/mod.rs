@@ -14,13 +14,14 @@ use ::apiserver::serve::{Certificate, TlsConfig};
 use anyhow::Context as _;
 use client::Client;
 use controller_runtime::Failures;
-use metrics::{Description, Registry};
+use metrics::{Counters, Description, Registry};
 use pki::{Directory, ServerNames};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
 use crate::data_dir::{self, DataDir};
 use crate::reach::Listen;
+pub(crate) use files::Changes;
 pub use keys::Keys;
 
 /// The longest time between two looks, for files on file systems that report no changes.
@@ -35,7 +36,12 @@ pub const EXPIRATION: Description = Description::gauge(
     &["certificate"],
     "When a certificate of this server expires, in seconds since 1970: ca, ca-N, front-proxy-ca, apiserver, admin, tls-cert-file.",
 );
-pub const METRICS: &[Description] = &[EXPIRATION];
+pub const CHECKS: Description = Description::counter(
+    "karmada_certificate_checks_total",
+    &["result"],
+    "How often this server has read its certificates and renewed those that were due: success, error.",
+);
+pub const METRICS: &[Description] = &[EXPIRATION, CHECKS];
 
 /// What the certificates of a server are for.
 pub struct Served<'s> {
@@ -59,6 +65,7 @@ pub struct Keeper {
     keys: Keys,
     client: Option<Client>,
     expiry: expiry::Expiry,
+    checks: Counters,
     failures: Failures<&'static str>,
     world: World,
 }
@@ -73,6 +80,7 @@ impl Keeper {
             keys: served.data.keys.clone(),
             client: served.client,
             expiry: expiry::Expiry::new(served.registry),
+            checks: served.registry.counters(&CHECKS),
             failures: Failures::lasting(Duration::ZERO),
             world: served.world.clone(),
         }
@@ -88,12 +96,14 @@ impl Keeper {
         loop {
             let pause = match self.look().await {
                 Ok(pause) => {
+                    self.checks.increment(&["success"]);
                     if self.failures.succeeded(&"look").is_some() {
                         tracing::info!("Certificates are renewed and reloaded again");
                     }
                     pause
                 }
                 Err(error) => {
+                    self.checks.increment(&["error"]);
                     let err = format!("{error:#}");
                     if self.failures.failed(&"look", &err) {
                         tracing::warn!(err, "Certificates cannot be renewed or reloaded; the present ones are used");

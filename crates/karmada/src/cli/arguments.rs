@@ -60,6 +60,8 @@ pub(super) enum Command {
     MetricsAdapter,
     /// Verify, measure, back up and restore the store of a control plane
     Store(super::store::StoreArgs),
+    /// Check and renew the certificates of a control plane
+    Certs(super::certs::CertsArgs),
     /// Run a simulated member cluster: an API server with nodes and workloads
     Member(MemberArgs),
     /// Print the version

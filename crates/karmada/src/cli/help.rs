@@ -22,7 +22,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "metrics-adapter",
         ],
     ),
-    ("Other Commands", &["store", "karmadactl", "version", "help"]),
+    ("Other Commands", &["store", "certs", "karmadactl", "version", "help"]),
 ];
 
 const WORDS: &[(&str, &str)] = &[

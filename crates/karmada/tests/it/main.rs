@@ -3,6 +3,7 @@
 mod admission;
 mod agent;
 mod bad_input;
+mod certificates;
 mod cluster_proxy;
 mod components;
 mod crash;
