@@ -53,6 +53,7 @@ pub const LAYERS: &[Layer] = &[
             "propagation",
             "client",
             "controller-runtime",
+            "pki",
             "transport",
             "world",
             "pki",

@@ -66,6 +66,11 @@ impl Places {
         }
     }
 
+    /// The files that are configured for a component, be they readable or not.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.explicit.as_ref().map_or_else(|| self.listed.clone(), |(_, file)| vec![file.clone()])
+    }
+
     /// Whether anything at all is configured, be it readable or not.
     pub fn any(&self) -> bool {
         self.explicit.is_some() || !self.listed.is_empty() || self.pod

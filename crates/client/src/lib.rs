@@ -29,7 +29,7 @@ use http_body_util::{BodyExt, Limited};
 pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
-pub use remote::Endpoint;
+pub use remote::{Endpoint, Switch};
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
 

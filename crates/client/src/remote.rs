@@ -4,6 +4,7 @@ mod dial;
 mod guard;
 #[cfg(test)]
 mod hostile;
+mod switch;
 mod verify;
 
 use std::path::Path;
@@ -20,6 +21,8 @@ use transport::{BoxError, Request, Response};
 
 use crate::kubeconfig::Places;
 use crate::{Client, Error, Result, Transport};
+
+pub use switch::Switch;
 
 pub(crate) type Service = tower::util::BoxCloneSyncService<Request, Response, BoxError>;
 

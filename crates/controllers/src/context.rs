@@ -18,6 +18,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use world::World;
 
+use crate::cert_rotation::Rotation;
 use crate::definitions::Definitions;
 use crate::error::{During, Result};
 use crate::execution::Engine;
@@ -50,6 +51,7 @@ pub struct Settings {
     pub workers: usize,
     pub gates: Gates,
     pub renewal: Renewal,
+    pub rotation: Rotation,
     pub monitoring: Monitoring,
     pub eviction: Eviction,
     /// `--federated-resource-quota-sync-period`
@@ -76,6 +78,7 @@ impl Default for Settings {
             workers: 64,
             gates: Gates::default(),
             renewal: Renewal::default(),
+            rotation: Rotation::default(),
             monitoring: Monitoring::default(),
             eviction: Eviction::default(),
             quota_sync_period: Duration::from_secs(300),

@@ -6,6 +6,7 @@
 mod agent_requests;
 mod binding;
 mod binding_status;
+mod cert_rotation;
 mod cluster;
 mod cluster_status;
 mod context;
@@ -39,6 +40,7 @@ mod unified_auth;
 mod unrendered;
 mod written;
 
+pub use cert_rotation::Rotation;
 pub use context::{Context, Settings};
 pub use error::Error;
 pub use failover::Eviction;

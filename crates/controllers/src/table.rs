@@ -10,6 +10,7 @@ pub enum Place {
     ControlPlane,
     /// For push members in the control plane, for pull members in the agent.
     Both,
+    Agent,
 }
 
 /// One controller.
@@ -185,10 +186,17 @@ pub static CONTROLLERS: &[Controller] = &[
         place: Place::ControlPlane,
         start: |context| Box::pin(crate::member_scaling::run_syncer(context)),
     },
+    Controller {
+        name: "certRotation",
+        watches: &[],
+        writes: &["certificatesigningrequests", "secret karmada-kubeconfig in the member"],
+        place: Place::Agent,
+        start: |context| Box::pin(crate::cert_rotation::run(context)),
+    },
 ];
 
 /// Those that run only when `--controllers` names them, as upstream.
-const OFF_UNLESS_NAMED: [&str; 2] = ["hpaScaleTargetMarker", "deploymentReplicasSyncer"];
+const OFF_UNLESS_NAMED: [&str; 3] = ["hpaScaleTargetMarker", "deploymentReplicasSyncer", "certRotation"];
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown controller {0:?}; known are {known}", known = CONTROLLERS.iter().map(|c| c.name).collect::<Vec<_>>().join(", "))]
@@ -215,7 +223,8 @@ pub fn check(selection: &[String]) -> Result<(), SelectionError> {
 /// A name that no controller has; nothing is started then.
 pub fn start(context: &Context, selection: &[String]) -> Result<Vec<tokio::task::JoinHandle<()>>, SelectionError> {
     check(selection)?;
-    let here = |controller: &&Controller| context.agent_of.is_none() || controller.place == Place::Both;
+    let elsewhere = if context.agent_of.is_some() { Place::ControlPlane } else { Place::Agent };
+    let here = |controller: &&Controller| controller.place != elsewhere;
     let chosen = CONTROLLERS.iter().filter(here).filter(|controller| is_selected(controller.name, selection));
     let metrics = &context.metrics.registry;
     let started = chosen.map(|controller| {
@@ -254,6 +263,7 @@ mod tests {
         let words = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
         assert!(!is_selected("deploymentReplicasSyncer", &words("*")));
         assert!(!is_selected("deploymentReplicasSyncer", &[]));
+        assert!(!is_selected("certRotation", &words("*")) && is_selected("certRotation", &words("*,certRotation")));
         assert!(is_selected("deploymentReplicasSyncer", &words("*,deploymentReplicasSyncer")));
     }
 }

@@ -12,7 +12,6 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
-use client::Client;
 use karmadactl::version;
 use world::World;
 
@@ -245,7 +244,7 @@ async fn serve_webhook(given: &Given<'_>) -> anyhow::Result<()> {
     let rules = Rules::new(World::system(), admission(given)?);
     let places = components::places(given);
     anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the API server whose objects are validated");
-    rules.connect(Client::from_flags(&places, None).await?);
+    rules.connect(components::connect_to(places, None).await?);
     let registry = metrics::Registry::default();
     crate::metrics::of_process(&registry);
     let running = webhook::start(rules, registry, &options).await?;

@@ -50,7 +50,18 @@ pub(super) fn agent_settings(given: &Given<'_>) -> anyhow::Result<controllers::S
         fraction > 0.0 && fraction < 1.0,
         "--cluster-lease-renew-interval-fraction must be greater than 0 and less than 1"
     );
-    Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, ..of_members(given)? })
+    let threshold: f64 = given.parsed("cert-rotation-remaining-time-threshold")?;
+    anyhow::ensure!(
+        threshold > 0.0 && threshold < 1.0,
+        "--cert-rotation-remaining-time-threshold must be greater than 0 and less than 1"
+    );
+    let rotation = controllers::Rotation {
+        namespace: given.text("karmada-kubeconfig-namespace").to_owned(),
+        interval: positive(given, "cert-rotation-checking-interval")?,
+        threshold,
+        ..Default::default()
+    };
+    Ok(controllers::Settings { renewal: controllers::Renewal { duration, fraction }, rotation, ..of_members(given)? })
 }
 
 /// The settings of both.

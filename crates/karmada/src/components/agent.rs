@@ -1,33 +1,48 @@
 //! `karmada agent`: the controllers of one member in pull mode, beside the member. It makes its cluster known, carries
 //! out its Works, reports its status, and renews its Lease; nothing in the control plane reaches into the member.
 
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use client::Client;
 use controllers::{CONTROLLERS, Context, Controller, Place, Settings};
 use karmada_api::constants::leases;
 use karmadactl::agent::{Registration, register};
+use world::Level;
 
 use super::reconciling::selection;
+use super::reconnect::{Connect, following};
 use super::{Begun, limited, places, run_over};
 use crate::flags::Given;
 
 /// Keys of upstream's `--controllers` whose controllers are not here.
-const ELSEWHERE: &[&str] = &["certRotation", "endpointsliceCollect", "serviceExport"];
+const ELSEWHERE: &[&str] = &["endpointsliceCollect", "serviceExport"];
 
 /// Whether an agent runs it.
 fn is_of_agents(controller: &Controller) -> bool {
-    controller.place == Place::Both
+    controller.place != Place::ControlPlane
 }
 
-/// `--karmada-kubeconfig` and `--karmada-context`.
-async fn control_plane(given: &Given<'_>) -> anyhow::Result<Client> {
+/// `--karmada-kubeconfig` and `--karmada-context`; `rotated` is the kubeconfig once the agent has renewed its certificate.
+async fn control_plane(given: &Given<'_>, rotated: Arc<Level<Option<Arc<str>>>>) -> anyhow::Result<Client> {
     let path = given.text("karmada-kubeconfig");
     anyhow::ensure!(!path.is_empty(), "--karmada-kubeconfig must name the control plane");
-    let context = Some(given.text("karmada-context")).filter(|context| !context.is_empty());
-    let client = Client::from_kubeconfig(Path::new(path), context).await;
+    let path = PathBuf::from(path);
+    let context = Some(given.text("karmada-context").to_owned()).filter(|context| !context.is_empty());
+    let client = Client::from_kubeconfig(&path, context.as_deref()).await;
     let client = client.context("error building kubeconfig of karmada control plane")?;
+    let file = path.clone();
+    let connect: Connect = Box::new(move |text| {
+        let (path, context) = (path.clone(), context.clone());
+        Box::pin(async move {
+            match text {
+                Some(text) => Client::from_kubeconfig_text(&text, context.as_deref()).await,
+                None => Client::from_kubeconfig(&path, context.as_deref()).await,
+            }
+        })
+    });
+    let client = following(&client, vec![file], rotated, connect);
     limited(client.with_user_agent("karmada-agent"), given)
 }
 
@@ -68,7 +83,7 @@ pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> 
     let selection = selection(&given.list("controllers"), ELSEWHERE, is_of_agents)?;
     registration(given, false)?;
     let probes = super::addresses(given)?.bind()?;
-    let control = control_plane(given).await?;
+    let control = control_plane(given, Arc::clone(&settings.rotation.kubeconfig)).await?;
     let (member, insecure) = member(given).await?;
     let registration = registration(given, insecure)?;
     let kept = register(&control, &member, &registration).await?;
@@ -105,9 +120,10 @@ mod tests {
         for (given, expected) in [
             (vec!["*"], Ok(vec!["*"])),
             (vec!["*", "-execution", "-certRotation", "nothing"], Ok(vec!["*", "-execution"])),
+            (vec!["*", "certRotation"], Ok(vec!["*", "certRotation"])),
             (
-                vec!["*", "certRotation"],
-                Err("--controllers: certRotation is a controller of upstream's that is not part of this version"),
+                vec!["*", "serviceExport"],
+                Err("--controllers: serviceExport is a controller of upstream's that is not part of this version"),
             ),
         ] {
             let found = selection(&given, ELSEWHERE, is_of_agents).map_err(|error| error.to_string());

@@ -7,6 +7,7 @@ mod behind;
 mod flags;
 mod near;
 mod reconciling;
+mod reconnect;
 mod scheduling;
 mod searching;
 
@@ -175,7 +176,21 @@ async fn connect(name: &str, given: &Given<'_>) -> anyhow::Result<Client> {
     let places = places(given);
     let master = Some(given.text("master")).filter(|server| !server.is_empty());
     anyhow::ensure!(places.any() || master.is_some(), "--kubeconfig or KUBECONFIG must name the API server");
-    limited(Client::from_flags(&places, master).await?.with_user_agent(name), given)
+    limited(connect_to(places, master).await?.with_user_agent(name), given)
+}
+
+/// As [`Client::from_flags`]; the client reconnects when its kubeconfig changes.
+pub(crate) async fn connect_to(places: Places, master: Option<&str>) -> anyhow::Result<Client> {
+    let client = Client::from_flags(&places, master).await?;
+    let (files, master) = (places.files(), master.map(str::to_owned));
+    if files.is_empty() {
+        return Ok(client);
+    }
+    let connect: reconnect::Connect = Box::new(move |_| {
+        let (places, master) = (places.clone(), master.clone());
+        Box::pin(async move { Client::from_flags(&places, master.as_deref()).await })
+    });
+    Ok(reconnect::following(&client, files, Default::default(), connect))
 }
 
 /// `--kubeconfig`, else `$KUBECONFIG`, else what a pod is given.

@@ -173,6 +173,8 @@ pub const EFFECTIVE_IN_AGGREGATED_APISERVER: &[&str] = &[
 
 /// Those that have an effect in `karmada agent`.
 pub const EFFECTIVE_IN_AGENT: &[&str] = &[
+    "cert-rotation-checking-interval",
+    "cert-rotation-remaining-time-threshold",
     "cluster-api-burst",
     "cluster-api-endpoint",
     "cluster-api-qps",
@@ -192,6 +194,7 @@ pub const EFFECTIVE_IN_AGENT: &[&str] = &[
     "health-probe-bind-address",
     "karmada-context",
     "karmada-kubeconfig",
+    "karmada-kubeconfig-namespace",
     "kube-api-burst",
     "kube-api-qps",
     "kubeconfig",

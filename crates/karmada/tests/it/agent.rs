@@ -52,7 +52,10 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
     let more =
         ["--cluster-provider=p", "--cluster-region=r", "--cluster-zones=z1,z2", "--cluster-status-update-frequency=1s"];
     let agent = start(with("m1", &[&more[..], &["--cluster-api-endpoint", member.url()]].concat()), 3).await;
-    assert_eq!(agent.said()[0], "The agent of cluster m1 is ready (3 of execution, workStatus, clusterStatus)");
+    assert_eq!(
+        agent.said()[0],
+        "The agent of cluster m1 is ready (3 of execution, workStatus, clusterStatus, certRotation)"
+    );
 
     let (clusters, key) = (Cluster::api_resource(), ObjectKey::cluster("m1"));
     let cluster = until("the cluster is ready", async || {
@@ -118,6 +121,124 @@ async fn an_agent_serves_its_cluster_in_pull_mode() {
     assert!(agent.terminate());
 }
 
+/// A kubeconfig of a user of the control plane with every right.
+async fn of_user(fleet: &Fleet, control: &Client, user: &str) -> String {
+    let plane = std::fs::read(fleet.kubeconfig()).expect("a kubeconfig");
+    let plane = apimachinery::yaml::to_json_value(&plane).expect("YAML");
+    let data = fleet.kubeconfig();
+    let file = |name: &str| {
+        let path = data.parent().expect("the data directory").join("pki").join(name);
+        std::fs::read_to_string(path).expect("a key")
+    };
+    let ca = pki::KeyPairPem { certificate: file("ca.crt"), key: file("ca.key") };
+    let authority = pki::Authority::from_pem(&ca).expect("an authority");
+    let hour = std::time::Duration::from_secs(3600);
+    let pair = authority.issue_client_for(user, &[], hour, &fleet.world).expect("a certificate");
+    let server = plane["clusters"][0]["cluster"]["server"].as_str().expect("a URL");
+    let credentials = pki::kubeconfig::User::with_certificate(&pair);
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}]});
+    control.create(&role_bindings(), &binding).await.expect("a binding");
+    pki::Kubeconfig::new("karmada-apiserver", server, &ca.certificate, "m1", credentials).to_yaml().expect("YAML")
+}
+
+/// The kubeconfig as `cluster-info` publishes it once the authority has a successor.
+fn with_successor(kubeconfig: &str) -> String {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let mut config = apimachinery::yaml::to_json_value(kubeconfig.as_bytes()).expect("YAML");
+    let bundle = &mut config["clusters"][0]["cluster"]["certificate-authority-data"];
+    let first = String::from_utf8(STANDARD.decode(bundle.as_str().expect("a bundle")).expect("base64")).expect("PEM");
+    let (successor, _) = pki::Authority::generate("karmada-ca-2", &world::World::system()).expect("an authority");
+    *bundle = STANDARD.encode(format!("{first}{}", successor.certificate())).into();
+    config["users"] = json!([]);
+    config.to_string()
+}
+
+fn role_bindings() -> ApiResource {
+    ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
+}
+
+/// The kubeconfig in the Secret is of another user than the one with which the agent was started: what the agent does after
+/// the rotation, while the first user has no rights any more, it does with the new certificate.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_renews_its_certificate_and_goes_on_with_it() {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    let fleet = Fleet::start(&[]).await;
+    let member = fleet.member("m1").await;
+    let control = fleet.admin().await;
+    let (first, second) = (of_user(&fleet, &control, "first").await, of_user(&fleet, &control, "second").await);
+    let directory = tempfile::tempdir().expect("a directory");
+    let plane = directory.path().join("karmada-kubeconfig");
+    std::fs::write(&plane, first).expect("a file");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "agents"}});
+    let namespaces = ApiResource::cluster("", "v1", "Namespace", "namespaces");
+    member.client().create(&namespaces, &namespace).await.expect("a namespace");
+    let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "karmada-kubeconfig", "namespace": "agents"},
+        "data": {"karmada-kubeconfig": STANDARD.encode(&second)}});
+    member.client().create(&secrets, &secret).await.expect("a secret");
+
+    let (plane, own) = (plane.to_str().expect("text"), member.kubeconfig().to_str().expect("text"));
+    let mut list = args(&["agent", "--karmada-kubeconfig", plane, "--kubeconfig", own, "--cluster-name=m1"]);
+    list.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
+    list.extend(args(&["--leader-elect=false", "--cluster-status-update-frequency=1s"]));
+    list.extend(args(&["--controllers=*,certRotation", "--karmada-kubeconfig-namespace=agents"]));
+    // Due at once, as certificates are valid from five minutes before; not due again within the test.
+    list.extend(args(&["--cert-rotation-remaining-time-threshold=0.99", "--cert-rotation-checking-interval=1h"]));
+    let info = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public"},
+        "data": {"kubeconfig": with_successor(&second)}});
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    control.create(&config_maps, &info).await.expect("a ConfigMap");
+    let agent = start(list, 3).await;
+    assert_eq!(
+        agent.said()[0],
+        "The agent of cluster m1 is ready (4 of execution, workStatus, clusterStatus, certRotation)"
+    );
+
+    let requests =
+        ApiResource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests");
+    let mut request = until("the agent requests a certificate", async || {
+        let requests = control.list(&requests, None, &Default::default()).await.ok()?;
+        requests.items.first()?.to_value().ok()
+    })
+    .await;
+    let name = request["metadata"]["name"].as_str().expect("a name").to_owned();
+    assert!(name.starts_with("m1-") && name.len() == 8, "{name}");
+    assert_eq!(request["spec"]["usages"], json!(["digital signature", "key encipherment", "client auth"]));
+    assert_eq!(request["spec"]["signerName"], "kubernetes.io/kube-apiserver-client");
+    assert_eq!(request["spec"]["expirationSeconds"], 3900);
+    request["status"]["conditions"] =
+        json!([{"type": "Approved", "status": "True", "reason": "ByHand", "message": ""}]);
+    let path = format!("/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval");
+    control.request(http::Method::PUT, &path, Some(request)).await.expect("approved");
+
+    let key = ObjectKey::namespaced("agents", "karmada-kubeconfig");
+    until("the new certificate is in the Secret", async || {
+        let secret = tree(member.client(), &secrets, &key).await?;
+        let config = STANDARD.decode(secret["data"]["karmada-kubeconfig"].as_str()?).ok()?;
+        let config = apimachinery::yaml::to_json_value(&config).ok()?;
+        let certificate = STANDARD.decode(config["users"][0]["user"]["client-certificate-data"].as_str()?).ok()?;
+        let holder = pki::Holder::from_pem(&String::from_utf8(certificate).ok()?).ok()?;
+        let bundle = config["clusters"][0]["cluster"]["certificate-authority-data"].as_str()?;
+        let bundle = String::from_utf8(STANDARD.decode(bundle).ok()?).ok()?;
+        (holder.user == "second" && bundle.matches("BEGIN").count() == 2).then_some(())
+    })
+    .await;
+    let first = ObjectKey::cluster("first");
+    control.delete(&role_bindings(), &first, &DeleteOptions::default()).await.expect("a deletion");
+    propagate(&control).await;
+    until("the member's status is in the template", async || {
+        let live = tree(&control, &deployments(), &ObjectKey::namespaced("default", "web")).await?;
+        (live["status"]["readyReplicas"] == 2).then_some(())
+    })
+    .await;
+    assert!(agent.terminate());
+}
+
 #[test]
 fn what_is_missing_is_named() {
     let config = ["agent", "--cluster-name=m1", "--metrics-bind-address=0"];
@@ -128,7 +249,8 @@ fn what_is_missing_is_named() {
         (&["--report-secrets=All"], "--report-secrets: \"All\" is none of KubeCredentials, KubeImpersonator and None"),
         (&["--cluster-lease-renew-interval-fraction=1"], "must be greater than 0 and less than 1"),
         (&["--cluster-status-update-frequency=0s"], "--cluster-status-update-frequency must be greater than 0"),
-        (&["--controllers=*,certRotation"], "certRotation is a controller of upstream's that is not part"),
+        (&["--controllers=*,serviceExport"], "serviceExport is a controller of upstream's that is not part"),
+        (&["--cert-rotation-remaining-time-threshold=2"], "must be greater than 0 and less than 1"),
     ] {
         let list: Vec<&str> = match more.first() {
             Some(name) if name.starts_with("--cluster-name") => [&["agent"][..], more].concat(),

@@ -1,0 +1,214 @@
+//! The client certificate in an agent's kubeconfig: how long it is valid, when it is rotated, and the kubeconfig with its
+//! successor. Values and rules.
+
+use apimachinery::names::is_dns1123_subdomain;
+use apimachinery::yaml;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The user of the current context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Credential {
+    /// As the kubeconfig names it.
+    pub name: String,
+    /// The subject of its certificate.
+    pub user: String,
+    pub groups: Vec<String>,
+    /// What all certificates of its chain are valid for, in seconds since the epoch.
+    pub not_before: i64,
+    pub not_after: i64,
+}
+
+impl Credential {
+    /// # Errors
+    /// What the kubeconfig lacks.
+    pub fn of(kubeconfig: &str) -> Result<Self, String> {
+        let document = parsed(kubeconfig)?;
+        let name = current_user(&document)?;
+        let data = &entry(&document, &name)?["client-certificate-data"];
+        let chain = data.as_str().ok_or_else(|| format!("its user {name:?} has no client-certificate-data"))?;
+        let chain = STANDARD.decode(chain).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        let chain = chain.ok_or_else(|| format!("the certificate of its user {name:?} is not base64 of PEM"))?;
+        let unreadable = |error: pki::Error| format!("the certificate of its user {name:?}: {error}");
+        let chain = pki::holder::certificates(&chain).map_err(unreadable)?;
+        let chain = chain.iter().map(|one| pki::Holder::from_pem(one)).collect::<Result<Vec<_>, _>>();
+        let chain = chain.map_err(unreadable)?;
+        let Some(own) = chain.first() else { return Err(format!("its user {name:?} has no certificate")) };
+        let not_before = chain.iter().map(|it| it.not_before).max().unwrap_or(own.not_before);
+        let not_after = chain.iter().map(|it| it.not_after).min().unwrap_or(own.not_after);
+        Ok(Self { user: own.user.clone(), groups: own.groups.clone(), name, not_before, not_after })
+    }
+
+    fn lifetime(&self) -> i64 {
+        self.not_after.saturating_sub(self.not_before)
+    }
+
+    /// Whether no more than this share of its life is left.
+    pub fn is_due(&self, threshold: f64, now: i64) -> bool {
+        self.not_after.saturating_sub(now) as f64 <= self.lifetime() as f64 * threshold
+    }
+
+    /// The object that requests a successor with the same subject and lifetime.
+    pub fn request(&self, cluster: &str, suffix: &str, csr: &str) -> Value {
+        let name = format!("{}-{suffix}", self.name);
+        // Users of other kubeconfigs may have names that objects cannot have.
+        let name = if is_dns1123_subdomain(&name).is_empty() { name } else { format!("{cluster}-{suffix}") };
+        json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+            "spec": {
+                "request": STANDARD.encode(csr),
+                "signerName": "kubernetes.io/kube-apiserver-client",
+                "expirationSeconds": self.lifetime().clamp(600, i64::from(i32::MAX)),
+                "usages": ["digital signature", "key encipherment", "client auth"],
+            },
+        })
+    }
+}
+
+/// The kubeconfig whose current user has another certificate and key (PEM), and whose server is verified by the authorities
+/// that the `published` kubeconfig names.
+///
+/// # Errors
+/// What the kubeconfig lacks.
+pub(super) fn renewed(
+    kubeconfig: &str,
+    published: Option<&str>,
+    certificate: &str,
+    key: &str,
+) -> Result<String, String> {
+    let mut document = parsed(kubeconfig)?;
+    if let Some(published) = published.and_then(|published| parsed(published).ok()) {
+        take_trust(&mut document, &published);
+    }
+    let name = current_user(&document)?;
+    entry(&document, &name)?;
+    for user in document["users"].as_array_mut().into_iter().flatten().filter(|user| user["name"] == *name) {
+        user["user"]["client-certificate-data"] = STANDARD.encode(certificate).into();
+        user["user"]["client-key-data"] = STANDARD.encode(key).into();
+    }
+    Ok(yaml::to_string(&document))
+}
+
+/// A bundle is taken that has an authority of the present one: the successor of that authority is in it.
+fn take_trust(document: &mut Value, published: &Value) {
+    let bundle = |cluster: &Value| {
+        let text = STANDARD.decode(cluster["cluster"]["certificate-authority-data"].as_str()?).ok()?;
+        pki::holder::certificates(&String::from_utf8(text).ok()?).ok()
+    };
+    let Some(next) = bundle(&published["clusters"][0]) else { return };
+    for cluster in document["clusters"].as_array_mut().into_iter().flatten() {
+        if bundle(cluster).is_some_and(|present| present.iter().any(|it| next.contains(it))) {
+            cluster["cluster"]["certificate-authority-data"] = STANDARD.encode(next.concat()).into();
+        }
+    }
+}
+
+fn parsed(kubeconfig: &str) -> Result<Value, String> {
+    yaml::to_json_value(kubeconfig.as_bytes()).map_err(|error| format!("it is not YAML: {error}"))
+}
+
+fn current_user(document: &Value) -> Result<String, String> {
+    let current = &document["current-context"];
+    let contexts = document["contexts"].as_array().into_iter().flatten();
+    let user = contexts.filter(|it| it["name"] == *current).find_map(|it| it["context"]["user"].as_str());
+    user.map(str::to_owned).ok_or_else(|| format!("its current context {current} names no user"))
+}
+
+fn entry<'d>(document: &'d Value, name: &str) -> Result<&'d Value, String> {
+    let mut users = document["users"].as_array().into_iter().flatten();
+    let found = users.find(|user| user["name"] == *name).map(|user| &user["user"]);
+    found.ok_or_else(|| format!("it has no user {name:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pki::kubeconfig::User;
+    use pki::{Authority, Kubeconfig};
+    use world::World;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_certificate_is_due_in_the_last_fifth_of_its_life() {
+        let world = World::simulated("2026-11-23T00:00:00Z".parse().expect("a time"), 7);
+        let now = world.now().as_second();
+        let (authority, _) = Authority::generate("ca", &world).expect("an authority");
+        let groups = ["system:karmada:agents".to_owned()];
+        // Certificates are valid from five minutes before: ten hours in all.
+        let lifetime = Duration::from_secs(10 * 3600 - 300);
+        let pair = authority.issue_client_for("system:karmada:agent:m1", &groups, lifetime, &world).expect("issued");
+        let config = Kubeconfig::new("karmada-apiserver", "https://a", "ca", "m1", User::with_certificate(&pair));
+        let config = config.to_yaml().expect("YAML");
+        let credential = Credential::of(&config).expect("a credential");
+        assert_eq!((credential.name.as_str(), credential.user.as_str()), ("m1", "system:karmada:agent:m1"));
+        assert_eq!(credential.groups, groups);
+        let end = now + 10 * 3600 - 300;
+        for (seconds_left, threshold, expected) in [
+            (7201, 0.2, false),
+            (7200, 0.2, true),
+            (-5, 0.2, true),
+            (7200, 0.1, false),
+            (36_000, 1.0, true),
+            (1, 0.0, false),
+        ] {
+            assert_eq!(credential.is_due(threshold, end - seconds_left), expected, "{seconds_left} {threshold}");
+        }
+        let request = credential.request("m1", "x7k2p", "CSR");
+        assert_eq!(
+            (&request["metadata"]["name"], &request["spec"]["expirationSeconds"]),
+            (&json!("m1-x7k2p"), &json!(36_000))
+        );
+        let odd = Credential { name: "User:A".into(), ..credential.clone() };
+        assert_eq!(odd.request("m1", "x7k2p", "CSR")["metadata"]["name"], "m1-x7k2p");
+
+        let next =
+            authority.issue_client_for("system:karmada:agent:m1", &groups, 2 * lifetime, &world).expect("issued");
+        let changed = renewed(&config, None, &next.certificate, &next.key).expect("a kubeconfig");
+        assert!(Credential::of(&changed).expect("a credential").not_after > credential.not_after);
+        let mut expected = parsed(&config).expect("YAML");
+        expected["users"][0]["user"] = json!({
+            "client-certificate-data": STANDARD.encode(&next.certificate), "client-key-data": STANDARD.encode(&next.key),
+        });
+        assert_eq!(parsed(&changed).expect("YAML"), expected, "nothing else changes");
+
+        let (other, _) = Authority::generate("other", &world).expect("an authority");
+        let (one, both) =
+            (authority.certificate().to_owned(), format!("{}{}", authority.certificate(), other.certificate()));
+        let config = |bundle: &str| {
+            let config = Kubeconfig::new("karmada-apiserver", "https://a", bundle, "m1", User::with_certificate(&pair));
+            config.to_yaml().expect("YAML")
+        };
+        for (present, published, expected) in [
+            (&one, Some(&both), &both),
+            (&both, Some(&one), &one),
+            (&one, None, &one),
+            (&one, Some(&other.certificate().to_owned()), &one),
+        ] {
+            let published = published.map(|bundle| config(bundle));
+            let changed = renewed(&config(present), published.as_deref(), "", "").expect("a kubeconfig");
+            let changed = parsed(&changed).expect("YAML");
+            assert_eq!(changed["clusters"][0]["cluster"]["certificate-authority-data"], STANDARD.encode(expected));
+        }
+    }
+
+    #[test]
+    fn what_a_kubeconfig_lacks_is_named() {
+        let user = |data: &str| {
+            format!(
+                "current-context: c\ncontexts: [{{name: c, context: {{user: u}}}}]\nusers: [{{name: u, user: {{{data}}}}}]\n"
+            )
+        };
+        for (config, expected) in [
+            ("current-context: c\n".to_owned(), "its current context \"c\" names no user"),
+            ("current-context: c\ncontexts: [{name: c, context: {user: u}}]\n".to_owned(), "it has no user \"u\""),
+            (user("token: t"), "its user \"u\" has no client-certificate-data"),
+            (user("client-certificate-data: '%'"), "the certificate of its user \"u\" is not base64 of PEM"),
+            (user("client-certificate-data: YQ=="), "its user \"u\" has no certificate"),
+        ] {
+            assert_eq!(Credential::of(&config), Err(expected.to_owned()));
+        }
+    }
+}
