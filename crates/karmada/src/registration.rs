@@ -118,16 +118,15 @@ pub struct AgentRules {
 }
 
 impl AgentRules {
+    /// Of what is there, and of what it becomes.
     fn refusal_of_agent(request: &AdmissionRequest<'_>, cluster: &str) -> Option<String> {
         let named = &request.info.resource;
-        let write = agents::Write {
-            group: &named.group,
-            plural: &named.plural,
-            namespace: request.key.namespace().unwrap_or_default(),
-            name: &request.key.name,
-            object: request.object.as_deref(),
+        let refusal = |object: Option<&Value>| {
+            let namespace = request.key.namespace().unwrap_or_default();
+            let (group, plural, name) = (&named.group, &named.plural, &request.key.name);
+            agents::refusal(cluster, &agents::Write { group, plural, namespace, name, object })
         };
-        agents::refusal(cluster, &write)
+        refusal(request.object.as_deref()).or_else(|| refusal(Some(request.old?)))
     }
 
     fn refusal_of_generator(&self, request: &AdmissionRequest<'_>) -> Option<String> {
