@@ -39,6 +39,8 @@ mod python;
 mod quotas;
 mod reach;
 mod reference;
+mod registering;
+mod registering_journey;
 mod resume;
 mod scenarios;
 mod search;
