@@ -32,6 +32,12 @@ pub struct ApiResourcesArgs {
     /// Limit to resources that support all of these verbs.
     #[arg(long, value_delimiter = ',')]
     verbs: Vec<String>,
+    /// Accepted for kubectl's sake: this program keeps no cache.
+    #[arg(long)]
+    cached: bool,
+    /// Accepted for kubectl's sake: no object is printed.
+    #[arg(long)]
+    show_managed_fields: bool,
     /// Limit to resources that belong to all of these categories.
     #[arg(long, value_delimiter = ',')]
     categories: Vec<String>,

@@ -64,6 +64,12 @@ impl Context {
         facts.and_then(|facts| facts.namespace).unwrap_or_else(|| "default".to_owned())
     }
 
+    /// The names of the kubeconfig's contexts.
+    pub fn contexts(&self) -> Vec<String> {
+        let found = self.places().read().ok().flatten();
+        found.and_then(|kubeconfig| kubeconfig.facts(None).ok()).map(|facts| facts.contexts).unwrap_or_default()
+    }
+
     /// A member by its own kubeconfig; the context defaults to the current one. `doing` is what it is wanted for.
     pub async fn member(&self, kubeconfig: Option<&str>, context: Option<&str>, doing: &str) -> Result<Member, Error> {
         let failed =

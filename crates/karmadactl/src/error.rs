@@ -25,6 +25,9 @@ pub enum Error {
     /// Several objects of one command failed.
     #[error("{}", .0.iter().map(Error::listed).collect::<Vec<_>>().join("\n"))]
     All(Vec<Error>),
+    /// A command in a container ended with this code, which becomes the exit code.
+    #[error("command terminated with exit code {0}")]
+    Exit(u8),
     /// The reason is printed already.
     #[error("")]
     Silent,
@@ -63,6 +66,14 @@ impl Error {
         }
     }
 
+    /// The exit code of the process.
+    pub fn code(&self) -> u8 {
+        match self {
+            Self::Exit(code) => *code,
+            _ => 1,
+        }
+    }
+
     /// The line of one error among several.
     fn listed(&self) -> String {
         match self {
@@ -76,7 +87,7 @@ impl Error {
         match self {
             Self::Server(status) => render_status(status),
             Self::Silent => String::new(),
-            Self::All(_) => format!("{self}\n"),
+            Self::All(_) | Self::Exit(_) => format!("{self}\n"),
             // Upstream's habit: several messages stand alone.
             Self::Several(messages) if messages.len() > 1 => format!("{self}\n"),
             other => format!("error: {other}\n"),

@@ -207,10 +207,14 @@ async fn arguments_are_named() {
     "#]],
         )
         .await;
-    files.check("exec web -- sh", expect![[r#"
-        error: "karmadactl exec" is not part of this version: use `kubectl exec` with the kubeconfig of the control plane and --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy
-        rc=1
-    "#]]).await;
+    files
+        .check(
+            "register host:6443",
+            expect![[r#"
+    "#]],
+        )
+        .await;
+
     files.write("config", "{}");
     files
         .check(

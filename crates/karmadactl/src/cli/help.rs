@@ -16,7 +16,7 @@ pub fn root(program: &str, tree: &Command) -> String {
     let mut text = format!("{}\n", about(tree));
     for group in Group::LISTED {
         let _ = write!(text, "\n{}\n", group.title());
-        for page in PAGES.iter().filter(|page| page.group == group) {
+        for page in PAGES.iter().filter(|page| page.group == group && !page.command.contains(' ')) {
             let about = tree.find_subcommand(page.command).map(about).unwrap_or_default();
             let _ = writeln!(text, "  {:width$}   {about}", page.command);
         }
@@ -34,13 +34,18 @@ pub fn root(program: &str, tree: &Command) -> String {
 }
 
 /// `karmadactl COMMAND --help`.
-pub fn command(program: &str, command: &Command) -> String {
-    let Some(page) = pages::page(command.get_name()) else { return String::new() };
+pub fn command(program: &str, name: &str, command: &Command) -> String {
+    let Some(page) = pages::page(name) else { return String::new() };
     let mut text = format!("{}.\n", about(command));
     if !page.description.is_empty() {
         let _ = write!(text, "\n {}\n", page.description);
     }
     let _ = write!(text, "\nExamples:\n{}", examples(program, page, "  "));
+    let below: Vec<&Command> = command.get_subcommands().collect();
+    if !below.is_empty() {
+        text.push_str("\nAvailable Commands:\n");
+        below.iter().for_each(|it| text.push_str(&format!("  {:11} {}\n", it.get_name(), about(it))));
+    }
     let flags: Vec<&Arg> = own_flags(command);
     if !flags.is_empty() {
         text.push_str("\nOptions:\n");

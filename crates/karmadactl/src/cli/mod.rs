@@ -1,5 +1,6 @@
 //! The commands and their flags, with upstream's names and defaults.
 
+mod candidates;
 mod completion;
 mod help;
 mod pages;
@@ -21,8 +22,10 @@ use crate::context::ActAs;
 use crate::cordon::Desired;
 use crate::create::CreateArgs;
 use crate::delete::DeleteArgs;
+use crate::describe::DescribeArgs;
 use crate::edit::EditArgs;
 use crate::error::Error;
+use crate::explain::ExplainArgs as ExplainTypeArgs;
 use crate::get::GetArgs;
 use crate::metadata_edit::{AnnotateArgs, LabelArgs};
 use crate::patch::PatchArgs;
@@ -30,13 +33,19 @@ use crate::placement::{ExplainArgs, ScheduleArgs};
 use crate::promote::PromoteArgs;
 use crate::register::RegisterArgs;
 use crate::resume::ResumeArgs;
+use crate::streams::exec::{self, AttachArgs, ExecArgs};
+use crate::streams::logs::{self, LogsArgs};
 use crate::taint::TaintArgs;
 use crate::token::TokenArgs;
+use crate::top::TopArgs;
 use crate::unregister::UnregisterArgs;
+use crate::version;
 use crate::{
-    Context, api_resources, api_versions, apply, cordon, create, delete, diagnosis, edit, get, interpret, join,
+    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, get,
 };
-use crate::{metadata_edit, patch, placement, promote, register, resume, taint, token, unjoin, unregister, version};
+use crate::{
+    interpret, join, metadata_edit, patch, placement, promote, register, resume, taint, token, top, unjoin, unregister,
+};
 pub use reference::reference_page;
 
 #[derive(Parser)]
@@ -106,6 +115,11 @@ enum Command {
     Get {
         #[command(flatten)]
         get: Box<GetArgs>,
+    },
+    /// Print the documentation of a resource and of its fields.
+    Explain {
+        #[command(flatten)]
+        explain: Box<ExplainTypeArgs>,
     },
     /// Create resources from a file or from standard input.
     Create {
@@ -190,6 +204,8 @@ enum Command {
         #[command(flatten)]
         promote: Box<PromoteArgs>,
     },
+    /// Display resource usage (CPU and memory) of member clusters.
+    Top(TopArgs),
     /// Update fields of a resource.
     Patch {
         #[command(flatten)]
@@ -211,6 +227,26 @@ enum Command {
     ApiResources {
         #[command(flatten)]
         resources: Box<ApiResourcesArgs>,
+    },
+    /// Attach to a process that runs in a container of a pod.
+    Attach {
+        #[command(flatten)]
+        attach: Box<AttachArgs>,
+    },
+    /// Print the logs of a container in a pod of a member cluster.
+    Logs {
+        #[command(flatten)]
+        logs: Box<LogsArgs>,
+    },
+    /// Execute a command in a container of a pod.
+    Exec {
+        #[command(flatten)]
+        exec: Box<ExecArgs>,
+    },
+    /// Show the details of a specific resource or group of resources.
+    Describe {
+        #[command(flatten)]
+        describe: Box<DescribeArgs>,
     },
     /// Explain why a workload runs where it runs, cluster by cluster.
     ExplainPlacement {
@@ -251,7 +287,13 @@ struct Cordon {
 /// Runs a command line, the program's name first; answers the exit code. `program` is how the user calls it:
 /// `karmadactl` or `kubectl karmada`.
 pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>) -> u8 {
-    let (context, name, command) = match read(program, args.into_iter().collect()) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    if args.get(1).is_some_and(|word| word == completion::COMMAND) {
+        let words = args[2..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        Context::default().print(&candidates::lines(&tree(), words).await);
+        return 0;
+    }
+    let (context, name, command) = match read(program, args) {
         Request::Print(text) => {
             Context::default().print(&text);
             return 0;
@@ -270,7 +312,7 @@ pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>
                 None => diagnosis::explain(&context, &error).await,
             };
             context.log(&text);
-            1
+            error.code()
         }
     }
 }
@@ -312,14 +354,32 @@ fn read(program: &str, args: Vec<OsString>) -> Request {
     if let Some(text) = pages::absent(program, &name) {
         return Request::Refuse(text);
     }
-    let Some(command) = tree.find_subcommand(&name) else {
+    let Some(mut command) = tree.find_subcommand(&name) else {
         return Request::Refuse(refusal::unknown_command(program, &tree, &name));
     };
+    let mut name = command.get_name().to_owned();
+    if command.has_subcommands() {
+        match args.get(2).map(|word| word.to_string_lossy()).filter(|word| !word.starts_with('-')) {
+            None => return Request::Print(help::command(program, &name, command)),
+            Some(word) => match command.find_subcommand(&*word) {
+                Some(below) => {
+                    command = below;
+                    name = format!("{name} {}", below.get_name());
+                }
+                None => return Request::Refuse(refusal::unknown_command(&format!("{program} {name}"), command, &word)),
+            },
+        }
+    }
     match tree.clone().try_get_matches_from(&args).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => Request::Execute { name, cli: Box::new(cli) },
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => Request::Print(help::command(program, command)),
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => Request::Print(help::command(program, &name, command)),
         Err(error) => Request::Refuse(refusal::of_parser(program, Some(&name), &error)),
     }
+}
+
+/// The command of a page, whose name may have two words.
+fn find<'t>(tree: &'t clap::Command, name: &str) -> Option<&'t clap::Command> {
+    name.split(' ').try_fold(tree, |command, word| command.find_subcommand(word))
 }
 
 /// The tree of commands. As in Go, a switch takes a value, too: `--dry-run=false`.
@@ -369,6 +429,12 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
                 let (args, options) = get.options(context)?;
                 get::run(context, &args, &options).await
             }
+            Command::Explain { explain } => explain::run(context, &explain).await,
+            Command::Attach { attach } => exec::attach(context, &attach).await,
+            Command::Logs { logs } => logs::run(context, &logs).await,
+            Command::Exec { exec } => exec::exec(context, &exec).await,
+            Command::Describe { describe } => describe::run(context, &describe).await,
+            Command::Top(top) => top::run(context, &top).await,
             Command::Create { create } => create::run(context, &create).await,
             Command::Delete { delete } => delete::run(context, &delete).await,
             Command::Edit { edit } => edit::run(context, &edit).await,
@@ -419,7 +485,7 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
                 Ok(())
             }
             Command::Completion { args } => {
-                context.print(&completion::script(program, tree(), &args)?);
+                context.print(&completion::script(program, &args)?);
                 Ok(())
             }
             Command::Options => {

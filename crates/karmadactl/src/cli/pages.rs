@@ -56,6 +56,21 @@ pub struct Page {
 /// In the order of the root help.
 pub const PAGES: &[Page] = &[
     Page {
+        command: "explain",
+        group: Group::Basic,
+        arguments: "TYPE [--recursive=FALSE|TRUE] [--api-version=api-version-group] [--output=plaintext|plaintext-openapiv2]",
+        description: "Fields are named by their path: TYPE.FIELD.FIELD.",
+        examples: &[
+            ("Print the documentation of propagation policies", "karmadactl explain propagationpolicies"),
+            ("Print all fields of a resource", "karmadactl explain propagationpolicies --recursive"),
+            ("Print the documentation of one field", "karmadactl explain propagationpolicies.spec.placement"),
+            (
+                "Print the documentation of a resource of a member cluster",
+                "karmadactl explain pods --operation-scope=members --cluster=member1",
+            ),
+        ],
+    },
+    Page {
         command: "get",
         group: Group::Basic,
         arguments: "[NAME | -l label | -n namespace]",
@@ -271,6 +286,63 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "attach",
+        group: Group::Troubleshooting,
+        arguments: "(POD | TYPE/NAME) -c CONTAINER",
+        description: "The output is that of the process in the container; with -i it reads the standard input.",
+        examples: &[
+            (
+                "Attach to pod mypod of member1 and print its output",
+                "karmadactl attach mypod --operation-scope=members --cluster=member1",
+            ),
+            (
+                "Attach to container ruby with a terminal",
+                "karmadactl attach mypod -c ruby -i -t --operation-scope=members --cluster=member1",
+            ),
+        ],
+    },
+    Page {
+        command: "logs",
+        group: Group::Troubleshooting,
+        arguments: "[-f] [-p] (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER)",
+        description: "",
+        examples: &[
+            ("Print the logs of pod nginx of member1", "karmadactl logs nginx -C member1"),
+            (
+                "Follow the logs of all containers of the pods with a label",
+                "karmadactl logs -f -l app=nginx --all-containers -C member1",
+            ),
+            ("Print the last 20 lines of a deployment's pod", "karmadactl logs deployment/nginx --tail=20 -C member1"),
+        ],
+    },
+    Page {
+        command: "exec",
+        group: Group::Troubleshooting,
+        arguments: "(POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER) -- COMMAND [args...]",
+        description: "The exit code is that of the command.",
+        examples: &[
+            (
+                "Print the date in the first container of pod mypod of member1",
+                "karmadactl exec mypod --operation-scope=members --cluster=member1 -- date",
+            ),
+            (
+                "Open a shell in container ruby",
+                "karmadactl exec mypod -c ruby -i -t --operation-scope=members --cluster=member1 -- sh",
+            ),
+        ],
+    },
+    Page {
+        command: "describe",
+        group: Group::Troubleshooting,
+        arguments: "(-f FILENAME | TYPE [NAME_PREFIX | -l label] | TYPE/NAME) (--operation-scope=SCOPE --cluster=CLUSTER)",
+        description: "Prints every field of the objects, and the events about them.",
+        examples: &[
+            ("Describe a cluster", "karmadactl describe cluster member1"),
+            ("Describe a pod of member1", "karmadactl describe pods/nginx --operation-scope=members --cluster=member1"),
+            ("Describe all propagation policies with a label", "karmadactl describe propagationpolicies -l app=nginx"),
+        ],
+    },
+    Page {
         command: "explain-placement",
         group: Group::Troubleshooting,
         arguments: "(TYPE NAME | TYPE/NAME | NAME) [-n namespace]",
@@ -353,6 +425,37 @@ pub const PAGES: &[Page] = &[
                 "Promote it without a policy",
                 "karmadactl promote deployment nginx -n default -C member1 --auto-create-policy=false",
             ),
+        ],
+    },
+    Page {
+        command: "top",
+        group: Group::Advanced,
+        arguments: "",
+        description: "Members need the metrics API (metrics.k8s.io).",
+        examples: &[
+            ("Show the usage of pods", "karmadactl top pod"),
+            ("Show the usage of nodes", "karmadactl top node"),
+        ],
+    },
+    Page {
+        command: "top pod",
+        group: Group::Advanced,
+        arguments: "[NAME | -l label]",
+        description: "",
+        examples: &[
+            ("Show the usage of the pods of all member clusters in the default namespace", "karmadactl top pod"),
+            ("Show the usage of all pods of member1 by memory", "karmadactl top pod -A -C member1 --sort-by=memory"),
+            ("Show the usage of each container and the sum", "karmadactl top pod --containers --sum"),
+        ],
+    },
+    Page {
+        command: "top node",
+        group: Group::Advanced,
+        arguments: "[NAME | -l label]",
+        description: "",
+        examples: &[
+            ("Show the usage of all nodes of all member clusters", "karmadactl top node"),
+            ("Show the usage of a node of member1", "karmadactl top node node-1 --clusters=member1"),
         ],
     },
     Page {
@@ -481,23 +584,13 @@ pub const ABSENT: &[(&str, &str)] = &[
         "search runs in `karmada up`, the descheduler with `karmada up --descheduler`; `karmada scheduler-estimator` runs \
          beside it",
     ),
-    ("attach", THROUGH_PROXY),
     ("deinit", "stop `karmada up` and remove its data directory"),
-    ("describe", "use `kubectl describe` with the kubeconfig of the control plane"),
-    ("exec", THROUGH_PROXY),
-    ("explain", "use `kubectl explain` with the kubeconfig of the control plane"),
     ("init", "use `karmada up`, which runs the whole control plane in one process"),
-    ("logs", THROUGH_PROXY),
-    ("top", THROUGH_PROXY),
 ];
-
-/// `VERB` is the command's name.
-const THROUGH_PROXY: &str = "use `kubectl VERB` with the kubeconfig of the control plane and \
-                             --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy";
 
 /// The answer to a command that is not built; `None` for any other word.
 pub fn absent(program: &str, command: &str) -> Option<String> {
     let (_, instead) = ABSENT.iter().find(|(name, _)| *name == command)?;
-    let instead = instead.replace("VERB", command).replace("karmadactl", program);
+    let instead = instead.replace("karmadactl", program);
     Some(format!("error: \"{program} {command}\" is not part of this version: {instead}\n"))
 }

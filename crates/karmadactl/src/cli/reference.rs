@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::pages::{ABSENT, PAGES};
-use super::{help, tree};
+use super::{find, help, tree};
 
 const PROGRAM: &str = "karmadactl";
 
@@ -18,7 +18,7 @@ pub fn reference_page() -> String {
         flags(tree.get_arguments().filter(|arg| arg.is_global_set()).collect())
     );
     for entry in PAGES {
-        let Some(command) = tree.find_subcommand(entry.command) else { continue };
+        let Some(command) = find(&tree, entry.command) else { continue };
         let _ = write!(page, "\n## {}\n\n{}.\n", entry.command, help::about(command));
         if !entry.description.is_empty() {
             let _ = writeln!(page, "{}", entry.description);
@@ -38,7 +38,7 @@ pub fn reference_page() -> String {
         "\n## Commands of Karmada that are not in this version\n\nEach ends with exit code 1 and this advice.\n\n",
     );
     for (name, instead) in ABSENT {
-        let _ = writeln!(page, "- `{name}`: {}", instead.replace("VERB", name));
+        let _ = writeln!(page, "- `{name}`: {}", instead);
     }
     page
 }

@@ -12,7 +12,9 @@ const MAX_EDITS: usize = 2;
 /// A command that does not exist, with those it may be meant to be.
 pub fn unknown_command(program: &str, tree: &Command, word: &str) -> String {
     let known = tree.get_subcommands().map(Command::get_name).filter(|name| *name != "options");
-    let known = known.chain(pages::ABSENT.iter().map(|(name, _)| *name));
+    let is_root = tree.get_subcommands().any(|command| command.get_name() == "get");
+    let absent = pages::ABSENT.iter().map(|(name, _)| *name).filter(|_| is_root);
+    let known = known.chain(absent);
     let typed = word.to_lowercase();
     let mut near: Vec<&str> =
         known.filter(|name| edits(&typed, name) <= MAX_EDITS || name.starts_with(&typed)).collect();

@@ -193,14 +193,6 @@ fn commands_that_are_not_built_name_their_replacement() {
     let check = |program: &str, line: &str, expected: Expect| check(program, line, &expected);
     check(
         "kubectl karmada",
-        "logs web -C m1",
-        expect![[r#"
-        stderr, 1
-        error: "kubectl karmada logs" is not part of this version: use `kubectl logs` with the kubeconfig of the control plane and --server=https://HOST:PORT/apis/cluster.karmada.io/v1alpha1/clusters/NAME/proxy
-    "#]],
-    );
-    check(
-        "kubectl karmada",
         "--kubeconfig x deinit --purge-namespace",
         expect![[r#"
         stderr, 1
@@ -208,7 +200,7 @@ fn commands_that_are_not_built_name_their_replacement() {
     "#]],
     );
     // Upstream's list.
-    for name in ["explain", "init", "deinit", "addons", "attach", "logs", "exec", "describe", "top"] {
+    for name in ["init", "deinit", "addons"] {
         let Request::Refuse(text) = read("karmadactl", words(name)) else { panic!("{name}") };
         assert!(text.starts_with(&format!("error: \"karmadactl {name}\" is not part of this version: ")), "{text}");
         assert!(tree().find_subcommand(name).is_none(), "{name}");
@@ -226,6 +218,7 @@ fn help_has_kubectls_layout() {
             karmadactl controls a Kubernetes Cluster Federation.
 
             Basic Commands:
+              explain             Print the documentation of a resource and of its fields
               get                 Display one or many resources of the control plane and its member clusters
               create              Create resources from a file or from standard input
               delete              Delete resources by file names, standard input, resources and names, or by resources and a label selector
@@ -242,12 +235,17 @@ fn help_has_kubectls_layout() {
               resume              Print and confirm what changes in members that are newer than the store
 
             Troubleshooting and Debugging Commands:
+              attach              Attach to a process that runs in a container of a pod
+              logs                Print the logs of a container in a pod of a member cluster
+              exec                Execute a command in a container of a pod
+              describe            Show the details of a specific resource or group of resources
               explain-placement   Explain why a workload runs where it runs, cluster by cluster
               interpret           Validate, test and edit interpreter customizations
 
             Advanced Commands:
               apply               Apply a configuration to a resource by file name or standard input, and propagate it to member clusters
               promote             Promote a resource of a member cluster to the control plane
+              top                 Display resource usage (CPU and memory) of member clusters
               patch               Update fields of a resource
               schedule            Print where workloads would run if manifests were applied or clusters were gone
 
@@ -262,7 +260,7 @@ fn help_has_kubectls_layout() {
               version             Print the version information
 
             Not in this version (each answers with what to use instead):
-              addons, attach, deinit, describe, exec, explain, init, logs, register, token, top, unregister
+              addons, deinit, init, register, token, unregister
 
             Usage:
               karmadactl [flags] [options]
@@ -377,8 +375,12 @@ fn help_has_kubectls_layout() {
 #[test]
 fn every_command_has_examples_and_every_flag_help() {
     let tree = tree();
-    for command in tree.get_subcommands() {
-        let name = command.get_name();
+    let commands = pages::PAGES.iter().map(|page| {
+        let command = find(&tree, page.command);
+        (page.command, command.unwrap_or_else(|| panic!("{} is not a command", page.command)))
+    });
+    let named = tree.get_subcommands().map(|command| (command.get_name(), command));
+    for (name, command) in named.chain(commands) {
         let page = pages::page(name);
         let page = page.unwrap_or_else(|| panic!("{name} has no page in cli/pages.rs"));
         assert!(!help::about(command).is_empty(), "{name} has no description");
@@ -399,20 +401,16 @@ fn every_command_has_examples_and_every_flag_help() {
             assert!(!meaning.ends_with('.') || meaning.ends_with("..."), "{name} --{}: full stop", arg.get_id());
             assert!(meaning.starts_with(|first: char| first.is_uppercase()), "{name} --{}: {meaning}", arg.get_id());
         }
-        assert!(command.get_subcommands().next().is_none(), "{name}: pages know commands of one level");
-    }
-    for page in pages::PAGES {
-        assert!(tree.find_subcommand(page.command).is_some(), "{} is not a command", page.command);
     }
 }
 
 #[test]
-fn completion_names_commands_and_flags() {
+fn completion_scripts_call_the_program() {
     let arguments = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     for shell in ["bash", "zsh", "fish", "powershell"] {
         for program in ["karmadactl", "kubectl karmada"] {
-            let script = completion::script(program, tree(), &arguments(&[shell])).expect("a script");
-            for needle in ["explain-placement", "operation-scope", &program.replace(' ', "-")] {
+            let script = completion::script(program, &arguments(&[shell])).expect("a script");
+            for needle in [completion::COMMAND, &program.replace(' ', "-")] {
                 assert!(script.contains(needle), "{shell} {needle}");
             }
         }
@@ -422,7 +420,50 @@ fn completion_names_commands_and_flags() {
         (&["tcsh"], "Unsupported shell type \"tcsh\"."),
         (&["bash", "zsh"], "Too many arguments. Expected only the shell type."),
     ] {
-        let refused = completion::script("karmadactl", tree(), &arguments(given));
+        let refused = completion::script("karmadactl", &arguments(given));
         assert_eq!(refused.err().map(|error| error.to_string()).as_deref(), Some(expected));
     }
+}
+
+/// Upstream's flags, one a line: `COMMAND [-SHORT,]--NAME[=DEFAULT]`.
+const UPSTREAM: &str = include_str!("upstream_flags.txt");
+
+/// Where ours differ, and why.
+const DIFFERENT: &[(&str, &str)] = &[
+    ("api-resources --namespaced", "without the flag both are printed, which upstream calls true"),
+    ("interpret --output", "upstream prints YAML without the flag, too"),
+];
+
+#[test]
+fn flags_are_upstreams() {
+    let tree = tree();
+    let mut wrong = Vec::new();
+    for line in UPSTREAM.lines().filter(|line| !line.starts_with('#')) {
+        let (command, flag) = line.split_once(" -").expect("a command and a flag");
+        let (names, default) = flag.split_once('=').unwrap_or((flag, ""));
+        let (short, long) = match names.split_once(',') {
+            Some((short, long)) => (short.chars().next(), long.trim_start_matches('-')),
+            None => (None, names.trim_start_matches('-')),
+        };
+        if DIFFERENT.iter().any(|(known, _)| *known == format!("{command} --{long}")) {
+            continue;
+        }
+        let found = find(&tree, command).expect("a command of ours");
+        let global = tree.get_arguments().filter(|arg| arg.is_global_set());
+        let Some(arg) = found.get_arguments().chain(global).find(|arg| arg.get_long() == Some(long)) else {
+            wrong.push(format!("{command} --{long} is missing"));
+            continue;
+        };
+        if short.is_some() && arg.get_short() != short {
+            wrong.push(format!("{command} --{long}: -{} is not {short:?}", arg.get_short().unwrap_or(' ')));
+        }
+        let ours = help::default(arg);
+        let bare = |text: &str| text.trim_matches(['\'', '[', ']']).to_owned();
+        let is_switch = matches!(default, "true" | "false");
+        let is_bool = arg.get_value_parser().type_id() == std::any::TypeId::of::<bool>();
+        if bare(&ours) != bare(default) || is_switch != is_bool {
+            wrong.push(format!("{command} --{long}: {ours}, upstream's is {default}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

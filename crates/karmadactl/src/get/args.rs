@@ -28,9 +28,15 @@ pub struct GetArgs {
     /// Filter by fields, with '=', '==' and '!=' (e.g. --field-selector metadata.name=nginx).
     #[arg(long)]
     pub field_selector: Option<String>,
-    /// Output format. One of: (wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=HEADING:PATH,...).
+    /// Output format. One of: (wide, json, yaml, name, jsonpath, jsonpath-as-json, jsonpath-file, go-template, go-template-file, template, templatefile, custom-columns, custom-columns-file).
     #[arg(short = 'o', long, default_value = "")]
     pub output: String,
+    /// Template string or path to a template file, with -o=go-template and -o=go-template-file.
+    #[arg(long, default_value = "")]
+    pub template: String,
+    /// If true, ignore errors in templates when a field or map key is missing.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true", default_missing_value = "true", action = clap::ArgAction::Set)]
+    pub allow_missing_template_keys: bool,
     /// Read large lists in chunks of this many objects. Pass 0 to read them at once.
     #[arg(long, default_value_t = 500)]
     pub chunk_size: usize,
@@ -74,7 +80,7 @@ impl GetArgs {
             let rule = "--output-watch-events option can only be used with --watch or --watch-only";
             return Err(Error::message(rule));
         }
-        let output = Output::parse(&self.output)?;
+        let output = Output::parse_with(&self.output, &self.template, self.allow_missing_template_keys)?;
         if self.show_labels && !output.is_table() {
             let name = self.output.split('=').next().unwrap_or_default();
             return Err(Error::message(format!("--show-labels option cannot be used with {name} printer")));

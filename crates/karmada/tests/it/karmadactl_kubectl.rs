@@ -1,0 +1,128 @@
+//! `karmadactl` beside the real kubectl: the same command lines in two namespaces, and the same output and exit code.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::fleet::{Fleet, Ran};
+
+const CONFIG_MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  labels: {app: demo}\ndata: {k: v}\n";
+const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: 2\n  selector: {matchLabels: {a: b}}\n  \
+                          template:\n    metadata: {labels: {a: b}}\n    spec:\n      containers:\n      - {name: c, image: 'nginx:1', env: [{name: A, value: '1'}, {name: B, value: '2'}]}\n      - {name: side, image: busybox}\n";
+
+/// Command lines, in order; `D/` is the directory of the manifests, `~` a blank.
+const LINES: &[&str] = &[
+    "apply -f D/web1.yaml --dry-run=server",
+    "apply -f D/web1.yaml",
+    "apply -f D/web1.yaml",
+    "apply -f D/web2.yaml -o jsonpath={.spec.template.spec.containers[*].name}",
+    "get deploy web -o jsonpath={.spec.template.spec.containers[*].env}{.spec.replicas}{.metadata.annotations}",
+    "apply -f D/web2.yaml --server-side",
+    "apply -f D/web1.yaml --server-side",
+    "create -f D/a.yaml",
+    "create -f D/a.yaml",
+    "apply -f D/strict.yaml",
+    "apply -f D/nokind.yaml",
+    "apply -f D/unknown.yaml",
+    "apply -f D/nosuch.yaml",
+    "apply -f D/a.yaml --dry-run=client -o yaml",
+    "patch cm a -p {\"data\":{\"x\":\"y\"}}",
+    "patch cm a -p {\"data\":{\"x\":\"y\"}}",
+    "patch deploy web -p spec:~{template:~{spec:~{containers:~[{name:~c,~image:~'nginx:2'}]}}} -o go-template={{range~.spec.template.spec.containers}}{{.name}}={{.image}};{{end}}",
+    "patch cm nosuch -p {}",
+    "label cm a app=other",
+    "label cm a app=other --overwrite",
+    "label cm a app=other",
+    "label cm a nosuch-",
+    "label cm a app-",
+    "label cm a x=a~b",
+    "label cm a",
+    "label",
+    "annotate cm a note=1",
+    "annotate cm a note=2",
+    "annotate cm a note=2 --overwrite -o name",
+    "annotate cm a note-",
+    "get cm a -o go-template={{.kind}}{{range~$k,~$v~:=~.data}}~{{$k}}={{$v}}{{end}}",
+    "get cm a -o jsonpath={..app}{.data}",
+    "get cm a -o custom-columns=NAME:.metadata.name,X:.data.x",
+    "get deploy web -o jsonpath={range~.spec.template.spec.containers[*]}{.name}{\"\\t\"}{end}",
+    "get deploy web -o jsonpath={.spec.template.spec.containers[?(@.name==\"c\")].image}",
+    "get deploy web -o go-template={{.spec.replicas}}~{{len~.spec.template.spec.containers}}~{{.none}}",
+    "explain deploy.spec.strategy",
+    "explain deploy.spec --recursive",
+    "explain propagationpolicy.spec",
+    "explain propagationpolicy --recursive",
+    "explain pods.spec.containers.ports",
+    "explain cm",
+    "api-versions",
+    "delete cm",
+    "delete nosuch a",
+    "delete cm a --cascade=sometimes",
+    "delete cm nosuch",
+    "delete cm nosuch --ignore-not-found",
+    "delete -f D/a.yaml -o name",
+    "delete deploy --all --dry-run=client -o name",
+];
+
+/// Where the outputs differ for a reason.
+const DIFFERENT: &[&str] = &[];
+
+async fn run(fleet: &Fleet, mut command: Command, namespace: &str, line: &str, directory: &Path) -> String {
+    let here = directory.to_string_lossy().into_owned();
+    let words = line.split(' ').map(|word| word.replace("D/", &format!("{here}/")).replace('~', " "));
+    command.args(words);
+    if !line.starts_with("api-versions") {
+        command.args(["-n", namespace]);
+    }
+    let ran: Ran = fleet.run(command).await;
+    let text = format!("{}{}rc={}\n", ran.out, ran.err, ran.code.unwrap_or(-1));
+    // Their names differ, and so do the hints about usage.
+    let text = text.replace(namespace, "NS").replace("karmadactl", "kubectl");
+    text.lines().filter(|line| !line.starts_with("See 'kubectl")).flat_map(|line| [line, "\n"]).collect()
+}
+
+#[tokio::test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+async fn both_print_the_same() {
+    let fleet = Fleet::start(&[]).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    for (name, text) in [
+        ("a.yaml", CONFIG_MAP.to_owned()),
+        ("web1.yaml", DEPLOYMENT.to_owned()),
+        (
+            "web2.yaml",
+            DEPLOYMENT.replace("{name: A, value: '1'}, ", "").replace("      - {name: side, image: busybox}\n", ""),
+        ),
+        ("strict.yaml", CONFIG_MAP.replace("\ndata:", "\ndat:")),
+        ("nokind.yaml", "apiVersion: v1\n".to_owned()),
+        ("unknown.yaml", "apiVersion: nosuch/v1\nkind: Foo\nmetadata: {name: x}\n".to_owned()),
+    ] {
+        std::fs::write(directory.path().join(name), text).expect("written");
+    }
+    for namespace in ["aaa-ours", "aaa-real"] {
+        fleet
+            .karmadactl(&["create", "--raw", "/api/v1/namespaces", "-f", &{
+                let file = directory.path().join(format!("{namespace}.yaml"));
+                std::fs::write(&file, format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {namespace}}}\n"))
+                    .expect("written");
+                file.display().to_string()
+            }])
+            .await
+            .ok();
+    }
+    let mut differences = String::new();
+    for line in LINES {
+        let ours = run(&fleet, fleet.command(&[]), "aaa-ours", line, directory.path()).await;
+        let mut kubectl = Command::new("kubectl");
+        kubectl.env("KUBECONFIG", fleet.kubeconfig()).env("HOME", directory.path());
+        let theirs = run(&fleet, kubectl, "aaa-real", line, directory.path()).await;
+        let get = |text: &str| match line.starts_with("get ") {
+            // Upstream names the cluster of an error.
+            true => text.replace("cluster(Karmada): ", ""),
+            false => text.to_owned(),
+        };
+        if get(&ours) != get(&theirs) && !DIFFERENT.contains(line) {
+            differences.push_str(&format!("$ {line}\nours:\n{ours}kubectl:\n{theirs}\n"));
+        }
+    }
+    assert!(differences.is_empty(), "{differences}");
+}

@@ -1,0 +1,200 @@
+//! `karmadactl logs`, `exec`, `attach` and `top` through the cluster proxy, against a member that answers as a kubelet and a
+//! metrics server do.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::Stdio;
+
+use apimachinery::ApiResource;
+use expect_test::{Expect, expect};
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Message, Role};
+
+use crate::fleet::{Fleet, Ran};
+
+/// A member whose pod `web` has two containers.
+async fn member() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream));
+        }
+    });
+    address
+}
+
+async fn answer(mut stream: TcpStream) {
+    let mut read = Vec::new();
+    while !read.ends_with(b"\r\n\r\n") {
+        match stream.read_u8().await {
+            Ok(byte) => read.push(byte),
+            Err(_) => return,
+        }
+    }
+    let head = String::from_utf8(read).expect("text");
+    let target = head.split(' ').nth(1).expect("a target").to_owned();
+    let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+    if path.ends_with("/exec") || path.ends_with("/attach") {
+        return session(stream, &head, query).await;
+    }
+    let (code, body) = match path {
+        "/api/v1/namespaces/default/pods/web/log" => (200, format!("log of {query}\nsecond\n")),
+        path => match document(path) {
+            Some(document) => (200, document.to_string()),
+            None => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                let details = if path.contains("/pods/") { json!({"name": name, "kind": "pods"}) } else { Value::Null };
+                let message = format!("pods {name:?} not found");
+                (404, json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404,
+                    "message": message, "details": details}).to_string())
+            }
+        },
+    };
+    let head = format!(
+        "HTTP/1.1 {code} X\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    // A caller that went away needs no answer.
+    let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+}
+
+fn document(path: &str) -> Option<Value> {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "uid": "u"},
+        "spec": {"containers": [{"name": "nginx"}, {"name": "side"}]}, "status": {"phase": "Running"}});
+    let usage = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
+    match path.strip_prefix("/base").unwrap_or(path) {
+        "/api/v1/namespaces/default/pods/web" => Some(pod),
+        "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods" => Some(json!({"kind": "PodMetricsList", "items": [
+            {"metadata": {"name": "web", "namespace": "default"}, "containers": [
+                {"name": "nginx", "usage": usage("40m", "20Mi")}, {"name": "side", "usage": usage("1", "1Gi")}]}]})),
+        "/apis/metrics.k8s.io/v1beta1/nodes" => Some(
+            json!({"kind": "NodeMetricsList", "items": [{"metadata": {"name": "n1"}, "usage": usage("1500m", "2Gi")}]}),
+        ),
+        "/api/v1/nodes" => Some(json!({"kind": "NodeList", "items": [
+            {"metadata": {"name": "n1"}, "status": {"allocatable": usage("8", "16Gi"), "capacity": usage("16", "32Gi")}},
+            {"metadata": {"name": "n2"}, "status": {"allocatable": usage("8", "16Gi")}}]})),
+        _ => None,
+    }
+}
+
+/// Says hello, echoes the standard input to its end, and ends as the command requests.
+async fn session(mut stream: TcpStream, head: &str, query: &str) {
+    let header = |name: &str| {
+        head.lines().find_map(|line| {
+            let (key, value) = line.split_once(": ")?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+        })
+    };
+    let accept = derive_accept_key(header("sec-websocket-key").expect("a key").as_bytes());
+    let protocol = header("sec-websocket-protocol").expect("a protocol");
+    let switch = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\
+         Sec-WebSocket-Protocol: {protocol}\r\n\r\n"
+    );
+    stream.write_all(switch.as_bytes()).await.expect("written");
+    let mut socket = WebSocketStream::from_raw_socket(stream, Role::Server, None).await;
+    let send = |channel: u8, text: &str| Message::binary([&[channel], text.as_bytes()].concat());
+    socket.send(send(1, &format!("{query}\n"))).await.expect("sent");
+    socket.send(send(2, "to stderr\n")).await.expect("sent");
+    if query.contains("stdin=true") {
+        while let Some(Ok(message)) = socket.next().await {
+            let bytes = message.into_data();
+            match bytes.split_first() {
+                Some((0, rest)) => socket.send(Message::binary([&[1], rest].concat())).await.expect("sent"),
+                Some((255, _)) => break,
+                _ => {}
+            }
+        }
+    }
+    let status = match query.contains("command=fail") {
+        true => json!({"status": "Failure", "reason": "NonZeroExitCode",
+            "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}),
+        false => json!({"status": "Success"}),
+    };
+    socket.send(send(3, &status.to_string())).await.expect("sent");
+    // The other end may have closed already.
+    let _ = socket.close(None).await;
+}
+
+async fn fleet() -> Fleet {
+    let fleet = Fleet::start_with(&[], |options| options.server.admission.allow_http_endpoints = true).await;
+    let address = member().await;
+    let control = fleet.plane.client();
+    let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
+        "data": {"token": "dG9rZW4="}});
+    control.create(&secrets, &secret).await.expect("created");
+    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+        "spec": {"syncMode": "Push", "apiEndpoint": format!("http://{address}"),
+                 "impersonatorSecretRef": {"namespace": "default", "name": "s"}}});
+    control.create(&clusters, &cluster).await.expect("created");
+    fleet
+}
+
+fn shown(ran: &Ran) -> String {
+    let mut text = String::new();
+    for (stream, output) in [("O", &ran.out), ("E", &ran.err)] {
+        output.lines().for_each(|line| text.push_str(&format!("{stream}|{line}\n")));
+    }
+    text + &format!("rc={}\n", ran.code.unwrap_or(-1))
+}
+
+async fn check(fleet: &Fleet, line: &str, expected: Expect) {
+    let words: Vec<&str> = line.split(' ').collect();
+    expected.assert_eq(&shown(&fleet.karmadactl(&words).await));
+}
+
+#[tokio::test]
+async fn logs_are_copied() {
+    let fleet = fleet().await;
+    check(&fleet, "logs web -C m1", expect![""]).await;
+    check(&fleet, "logs web -c side -C m1 --tail=5 --timestamps", expect![""]).await;
+    check(&fleet, "logs web --all-containers --prefix -C m1", expect![""]).await;
+    check(&fleet, "logs web -c nope -C m1", expect![""]).await;
+    check(&fleet, "logs nosuchpod -C m1", expect![""]).await;
+    check(&fleet, "logs web", expect![""]).await;
+    check(&fleet, "logs -C m1", expect![""]).await;
+    check(&fleet, "logs web -C nosuch", expect![""]).await;
+}
+
+#[tokio::test]
+async fn commands_run_and_their_exit_code_is_ours() {
+    let fleet = fleet().await;
+    check(&fleet, "exec web -s members --cluster m1 -- echo a", expect![""]).await;
+    check(&fleet, "exec web -c side -s members --cluster m1 -- fail", expect![""]).await;
+    check(&fleet, "attach web -c nginx -s members --cluster m1", expect![""]).await;
+    check(&fleet, "exec web -s members --cluster m1", expect![""]).await;
+    check(&fleet, "exec web -s members -- date", expect![""]).await;
+    check(&fleet, "exec web -s all -- date", expect![""]).await;
+    check(&fleet, "attach", expect![""]).await;
+    let mut command = fleet.command(&["exec", "web", "-q", "-i", "-s", "members", "--cluster", "m1", "--", "cat"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = tokio::task::spawn_blocking(move || {
+        let mut child = command.spawn().expect("the binary starts");
+        child.stdin.take().expect("piped").write_all(b"typed\n").expect("written");
+        child.wait_with_output()
+    });
+    let ran = Ran::from(output.await.expect("no panic").expect("it ends"));
+    expect![""].assert_eq(&shown(&ran));
+}
+
+#[tokio::test]
+async fn usage_is_read_from_members() {
+    let fleet = fleet().await;
+    check(&fleet, "top pod", expect![""]).await;
+    check(&fleet, "top pods --containers --no-headers", expect![""]).await;
+    check(&fleet, "top pod nosuch", expect![""]).await;
+    check(&fleet, "top node", expect![""]).await;
+    check(&fleet, "top node --show-capacity --sort-by=cpu", expect![""]).await;
+    check(&fleet, "top pod --sort-by=disk", expect![""]).await;
+    check(&fleet, "top pod web -l a=b", expect![""]).await;
+    check(&fleet, "top pod -C nosuch", expect![""]).await;
+    check(&fleet, "top bogus", expect![""]).await;
+}

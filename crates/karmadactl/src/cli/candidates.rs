@@ -1,0 +1,381 @@
+//! What may stand at the cursor of a command line: commands, flags, their values, and the names of live objects.
+//!
+//! What is possible is a pure function of the words ([`ask`]); names are read from the servers only where one is needed.
+
+use std::time::Duration;
+
+use client::Client;
+use futures::future::BoxFuture;
+use http::Method;
+
+use super::help;
+use crate::get::targets;
+use crate::scope::OperationScope;
+use crate::{Context, requests, resources, servers};
+
+/// A person waits at the cursor; a server that is slower completes nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// More names than that help no person.
+const MAX_NAMES: usize = 500;
+
+/// What may stand at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Words with their meaning.
+    Words(Vec<(String, String)>),
+    Files,
+    Clusters,
+    Namespaces,
+    Contexts,
+    /// Types of the server.
+    Types,
+    /// Names of this type.
+    Names(String),
+    Nothing,
+}
+
+/// The question at the cursor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Question {
+    wanted: Wanted,
+    /// Printed before each candidate, such as `--cluster=` or `deployments/`.
+    before: String,
+    /// What candidates begin with.
+    prefix: String,
+    kubeconfig: Option<String>,
+    context: Option<String>,
+    namespace: Option<String>,
+    /// The member whose objects are named.
+    cluster: Option<String>,
+}
+
+/// The candidates as lines: the word, and its meaning after a tab.
+pub fn lines(tree: &clap::Command, words: Vec<String>) -> BoxFuture<'static, String> {
+    let question = ask(tree, words);
+    Box::pin(async move {
+        let found = tokio::time::timeout(PATIENCE, answer(&question)).await.unwrap_or_default();
+        let mut text = String::new();
+        for (word, meaning) in found.into_iter().filter(|(word, _)| word.starts_with(&question.prefix)) {
+            let gap = if meaning.is_empty() { "" } else { "\t" };
+            text.push_str(&format!("{}{word}{gap}{meaning}\n", question.before));
+        }
+        if question.wanted == Wanted::Files {
+            text.push_str(":files\n");
+        }
+        text
+    })
+}
+
+/// The words before the cursor, the last one being completed.
+fn ask(tree: &clap::Command, words: Vec<String>) -> Question {
+    let (mut words, bash) = joined(words);
+    let current = words.pop().unwrap_or_default();
+    let mut read = Read { command: tree, path: Vec::new(), arguments: Vec::new(), flags: Vec::new(), pending: None };
+    words.iter().for_each(|word| read.word(word));
+    let flag = |name: &str| read.flags.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let mut question = Question {
+        wanted: Wanted::Nothing,
+        before: String::new(),
+        prefix: current.clone(),
+        kubeconfig: flag("kubeconfig"),
+        context: flag("karmada-context"),
+        namespace: flag("namespace"),
+        cluster: flag("cluster").or_else(|| flag("clusters")).filter(|_| {
+            flag("operation-scope").is_some_and(|scope| scope == "members")
+                || read.path == ["logs"]
+                || read.path == ["promote"]
+        }),
+    };
+    let assigned = current.strip_prefix("--").and_then(|rest| rest.split_once('='));
+    if let Some(name) = read.pending.clone() {
+        question.value(tree, &read, &name, &current);
+    } else if let Some((name, value)) = assigned {
+        question.value(tree, &read, name, value);
+        if !bash {
+            question.before = format!("--{name}={}", question.before);
+        }
+    } else if current.starts_with('-') {
+        question.wanted = Wanted::Words(read.flag_words(tree));
+    } else {
+        read.argument(&mut question, &current);
+    }
+    question
+}
+
+/// Bash splits `--name=value` into three words.
+fn joined(words: Vec<String>) -> (Vec<String>, bool) {
+    let mut joined: Vec<String> = Vec::new();
+    let mut bash = false;
+    let mut after_sign = false;
+    for word in words {
+        match joined.last_mut() {
+            Some(last) if word == "=" && last.starts_with("--") => {
+                last.push('=');
+                (after_sign, bash) = (true, true);
+            }
+            Some(last) if after_sign => {
+                last.push_str(&word);
+                after_sign = false;
+            }
+            _ => joined.push(word),
+        }
+    }
+    (joined, bash)
+}
+
+/// The command line up to the cursor.
+struct Read<'t> {
+    command: &'t clap::Command,
+    path: Vec<&'t str>,
+    arguments: Vec<String>,
+    flags: Vec<(String, String)>,
+    /// A flag whose value is at the cursor.
+    pending: Option<String>,
+}
+
+impl<'t> Read<'t> {
+    fn word(&mut self, word: &str) {
+        if let Some(name) = self.pending.take() {
+            self.flags.push((name, word.to_owned()));
+            return;
+        }
+        if let Some(rest) = word.strip_prefix("--") {
+            match rest.split_once('=') {
+                Some((name, value)) => self.flags.push((name.to_owned(), value.to_owned())),
+                None if self.takes_value(|arg| arg.get_long() == Some(rest)) => self.pending = Some(rest.to_owned()),
+                None => {}
+            }
+            return;
+        }
+        if let Some(letter) = word.strip_prefix('-').and_then(|rest| rest.chars().next()) {
+            let name = self.find(|arg| arg.get_short() == Some(letter)).and_then(|arg| arg.get_long());
+            let name = name.unwrap_or_default().to_owned();
+            if word.len() == 2 && self.takes_value(|arg| arg.get_short() == Some(letter)) {
+                self.pending = Some(name);
+            } else if word.len() > 2 {
+                self.flags.push((name, word[2..].trim_start_matches('=').to_owned()));
+            }
+            return;
+        }
+        match self
+            .command
+            .get_subcommands()
+            .find(|it| it.get_name() == word || it.get_all_aliases().any(|it| it == word))
+        {
+            Some(command) if self.arguments.is_empty() => {
+                self.command = command;
+                self.path.push(command.get_name());
+            }
+            _ => self.arguments.push(word.to_owned()),
+        }
+    }
+
+    fn find(&self, is: impl Fn(&clap::Arg) -> bool) -> Option<&'t clap::Arg> {
+        self.command.get_arguments().find(|arg| is(arg))
+    }
+
+    /// The flags of every command have values, too.
+    fn takes_value(&self, is: impl Fn(&clap::Arg) -> bool) -> bool {
+        match self.find(&is) {
+            Some(arg) => !arg.is_require_equals_set() && arg.get_action().takes_values(),
+            None => true,
+        }
+    }
+
+    fn flag_words(&self, tree: &clap::Command) -> Vec<(String, String)> {
+        let global = tree.get_arguments().filter(|arg| arg.is_global_set() && !arg.is_hide_set());
+        let own = help::own_flags(self.command).into_iter();
+        own.chain(global).map(|arg| (format!("--{}", arg.get_long().unwrap_or_default()), help::meaning(arg))).collect()
+    }
+
+    /// What may stand as an argument.
+    fn argument(&self, question: &mut Question, current: &str) {
+        let subcommands: Vec<(String, String)> = self
+            .command
+            .get_subcommands()
+            .filter(|it| !it.is_hide_set())
+            .map(|it| (it.get_name().to_owned(), help::about(it)))
+            .collect();
+        if !subcommands.is_empty() {
+            question.wanted = Wanted::Words(subcommands);
+            return;
+        }
+        let words =
+            |words: &[&str]| Wanted::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect());
+        let count = self.arguments.len();
+        question.wanted = match (self.path.first().copied().unwrap_or_default(), count) {
+            ("cordon" | "uncordon" | "unjoin" | "unregister", 0) | ("resume", _) => Wanted::Clusters,
+            ("taint", 0) => words(&["cluster", "clusters"]),
+            ("taint", _) => Wanted::Clusters,
+            ("completion", 0) => words(&["bash", "zsh", "fish", "powershell"]),
+            ("explain", 0) => Wanted::Types,
+            ("logs" | "exec" | "attach", 0) => Wanted::Names("pods".into()),
+            (
+                "get" | "delete" | "describe" | "edit" | "patch" | "label" | "annotate" | "promote"
+                | "explain-placement",
+                _,
+            ) => self.object(question, current),
+            _ => Wanted::Nothing,
+        };
+    }
+
+    /// `TYPE`, `TYPE NAME...` or `TYPE/NAME...`
+    fn object(&self, question: &mut Question, current: &str) -> Wanted {
+        if let Some((type_, name)) = current.split_once('/') {
+            question.before = format!("{type_}/");
+            question.prefix = name.to_owned();
+            return Wanted::Names(type_.to_owned());
+        }
+        match self.arguments.first() {
+            None => Wanted::Types,
+            Some(first) if first.contains('/') => Wanted::Types,
+            Some(type_) => Wanted::Names(type_.clone()),
+        }
+    }
+}
+
+impl Question {
+    /// The value of a flag.
+    fn value(&mut self, tree: &clap::Command, read: &Read<'_>, name: &str, value: &str) {
+        // Of a list, the part after the last comma.
+        let (done, part) = value.rsplit_once(',').map_or(("", value), |(done, part)| (&value[..=done.len()], part));
+        (self.before, self.prefix) = (done.to_owned(), part.to_owned());
+        let words =
+            |words: &[&str]| Wanted::Words(words.iter().map(|word| ((*word).to_owned(), String::new())).collect());
+        let known = read.find(|arg| arg.get_long() == Some(name));
+        let known = known.or_else(|| tree.get_arguments().find(|arg| arg.get_long() == Some(name)));
+        self.wanted = match name {
+            "cluster" | "clusters" | "without-cluster" => Wanted::Clusters,
+            "namespace" => Wanted::Namespaces,
+            "karmada-context" => Wanted::Contexts,
+            "operation-scope" => words(&["karmada", "members", "all"]),
+            "dry-run" => words(&["none", "client", "server"]),
+            "cascade" => words(&["background", "foreground", "orphan"]),
+            "validate" => words(&["strict", "warn", "ignore"]),
+            "type" => words(&["strategic", "merge", "json"]),
+            "output" => words(&["json", "yaml", "name", "wide", "jsonpath=", "go-template=", "custom-columns="]),
+            _ if known.is_some_and(names_file) => Wanted::Files,
+            _ => Wanted::Nothing,
+        };
+    }
+}
+
+fn names_file(arg: &clap::Arg) -> bool {
+    let name = arg.get_long().unwrap_or_default();
+    matches!(name, "filename" | "kustomize") || name.ends_with("kubeconfig") || name.ends_with("-file")
+}
+
+/// The words that answer a question; none where a server is needed and does not answer.
+fn answer(question: &Question) -> BoxFuture<'_, Vec<(String, String)>> {
+    Box::pin(async move {
+        let context = Context {
+            kubeconfig: question.kubeconfig.clone().map(Into::into),
+            karmada_context: question.context.clone(),
+            ..Context::default()
+        };
+        match &question.wanted {
+            Wanted::Words(words) => words.clone(),
+            Wanted::Nothing | Wanted::Files => Vec::new(),
+            Wanted::Contexts => contexts(&context).into_iter().map(plain).collect(),
+            wanted => live(&context, question, wanted).await.unwrap_or_default().into_iter().map(plain).collect(),
+        }
+    })
+}
+
+fn plain(word: String) -> (String, String) {
+    (word, String::new())
+}
+
+fn contexts(context: &Context) -> Vec<String> {
+    context.contexts()
+}
+
+async fn live(context: &Context, question: &Question, wanted: &Wanted) -> Option<Vec<String>> {
+    let control = context.control_plane().await.ok()?;
+    let client = match question.cluster.as_deref().and_then(|name| name.split(',').next()) {
+        Some(cluster) if !matches!(wanted, Wanted::Clusters) => {
+            servers::one(&control, OperationScope::Members, cluster).await.ok()?
+        }
+        _ => control.clone(),
+    };
+    match wanted {
+        Wanted::Clusters => names(context, &control, &resources::CLUSTER, None).await,
+        Wanted::Namespaces => names(context, &client, &resources::NAMESPACE, None).await,
+        Wanted::Types => {
+            let discovery = client.discovery().await.ok()?;
+            let mut types: Vec<String> = discovery
+                .preferred()
+                .into_iter()
+                .filter(|it| it.can("list"))
+                .map(|it| it.resource.plural.clone())
+                .collect();
+            types.sort();
+            types.dedup();
+            Some(types)
+        }
+        Wanted::Names(type_) => {
+            let discovery = client.discovery().await.ok()?;
+            let resource = targets::resolve(type_, &discovery.resources).first()?.resource.clone();
+            let namespace = question.namespace.clone().unwrap_or_else(|| context.namespace());
+            names(context, &client, &resource, Some(&namespace)).await
+        }
+        _ => None,
+    }
+}
+
+async fn names(
+    context: &Context,
+    client: &Client,
+    resource: &apimachinery::ApiResource,
+    namespace: Option<&str>,
+) -> Option<Vec<String>> {
+    let options = client::ListOptions { limit: MAX_NAMES, ..Default::default() };
+    let path = options.path(resource, namespace.filter(|_| resource.namespaced));
+    let list = requests::send(context, client, Method::GET, &path, None).await.ok()?;
+    let items = list["items"].as_array()?;
+    Some(items.iter().filter_map(|item| item["metadata"]["name"].as_str().map(str::to_owned)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let words = line.split(' ').map(str::to_owned).collect();
+        let question = ask(&super::super::tree(), words);
+        let wanted = match question.wanted {
+            Wanted::Words(words) => {
+                let fitting = words.iter().map(|(word, _)| word.as_str()).filter(|it| it.starts_with(&question.prefix));
+                fitting.take(3).collect::<Vec<_>>().join(" ")
+            }
+            other => format!("{other:?}"),
+        };
+        let cluster = question.cluster.map(|name| format!(" of {name}")).unwrap_or_default();
+        assert_eq!(format!("{wanted} {}|{}{cluster}", question.before, question.prefix), expected, "{line}");
+    }
+
+    #[test]
+    fn the_cursor_is_understood() {
+        check("cor", "cordon |cor");
+        check("top ", "pod node |");
+        check("cordon ", "Clusters |");
+        check("get ", "Types |");
+        check("get dep", "Types |dep");
+        check("get deployments we", "Names(\"deployments\") |we");
+        check("get deploy/we", "Names(\"deploy\") deploy/|we");
+        check("get pods -s members -C m1 ", "Names(\"pods\") | of m1");
+        check("get pods --operation-scope m", "members |m");
+        check("get --clusters m1,m", "Clusters m1,|m");
+        check("get --clusters=m1,m", "Clusters --clusters=m1,|m");
+        check("get --clusters = m1,m", "Clusters m1,|m");
+        check("get -n ", "Namespaces |");
+        check("apply -f ", "Files |");
+        check("apply --al", "--all --all-clusters --allow-missing-template-keys |--al");
+        check("-n shop get pods ", "Names(\"pods\") |");
+        check("logs -C m1 we", "Names(\"pods\") |we of m1");
+        check("taint clusters ", "Clusters |");
+        check("completion z", "zsh |z");
+        check("get pods --karmada-context ", "Contexts |");
+        check("version ", "Nothing |");
+    }
+}

@@ -1,0 +1,287 @@
+//! The text of one object: `Label: value`, nested by two blanks, values of neighbouring lines in one column.
+
+use apimachinery::age::human_duration;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::table::printable;
+
+/// Longer annotations begin on a line of their own.
+const LONG: usize = 140;
+/// Documents are never deeper than what the JSON decoder reads.
+const MAX_DEPTH: usize = 128;
+
+/// Of the metadata, what has a line of its own at the top or no reader.
+const SKIPPED: [&str; 6] = ["managedFields", "name", "namespace", "labels", "annotations", "selfLink"];
+
+/// The page; `events` are left out when they are not wanted.
+pub fn page(object: &Value, events: Option<&[Value]>, now: Timestamp) -> String {
+    let mut lines = Lines::default();
+    let metadata = &object["metadata"];
+    lines.pair(0, "Name:", metadata["name"].as_str().unwrap_or_default());
+    lines.pair(0, "Namespace:", metadata["namespace"].as_str().unwrap_or_default());
+    multiline(&mut lines, "Labels:", &metadata["labels"], "=");
+    multiline(&mut lines, "Annotations:", &metadata["annotations"], ": ");
+    let empty = Map::new();
+    let map = object.as_object().unwrap_or(&empty);
+    lines.pair(0, "API Version:", &shown(&object["apiVersion"]));
+    lines.pair(0, "Kind:", &shown(&object["kind"]));
+    let mut rest = map.clone();
+    rest.remove("apiVersion");
+    rest.remove("kind");
+    if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|key, _| !SKIPPED.contains(&key.as_str()));
+    }
+    content(&mut lines, 0, &rest);
+    if let Some(events) = events {
+        event_lines(&mut lines, events, now);
+    }
+    lines.render()
+}
+
+/// Lines of cells, aligned as Go's tabwriter does: a column ends at a line that lacks it.
+#[derive(Debug, Default)]
+struct Lines(Vec<Vec<String>>);
+
+impl Lines {
+    fn pair(&mut self, level: usize, label: &str, value: &str) {
+        self.0.push(vec![format!("{}{label}", "  ".repeat(level)), value.to_owned()]);
+    }
+
+    fn alone(&mut self, level: usize, text: &str) {
+        self.0.push(vec![format!("{}{text}", "  ".repeat(level))]);
+    }
+
+    fn render(&self) -> String {
+        let mut widths: Vec<Vec<usize>> =
+            self.0.iter().map(|cells| cells.iter().map(|cell| cell.chars().count()).collect()).collect();
+        let columns = self.0.iter().map(Vec::len).max().unwrap_or_default();
+        (0..columns).for_each(|column| self.align(column, &mut widths));
+        let mut text = String::new();
+        for (cells, widths) in self.0.iter().zip(&widths) {
+            for (position, cell) in cells.iter().enumerate() {
+                text.push_str(cell);
+                if position + 1 < cells.len() {
+                    text.push_str(&" ".repeat(widths[position] - cell.chars().count() + 2));
+                }
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Gives the cells of a column one width in each run of lines that have it. Only a cell that another follows belongs to
+    /// a column.
+    fn align(&self, column: usize, widths: &mut [Vec<usize>]) {
+        let has = |line: usize| self.0[line].len() > column + 1;
+        let mut start = 0;
+        while start < self.0.len() {
+            if !has(start) {
+                start += 1;
+                continue;
+            }
+            let end = (start..self.0.len()).find(|line| !has(*line)).unwrap_or(self.0.len());
+            let width = (start..end).map(|line| widths[line][column]).max().unwrap_or_default();
+            (start..end).for_each(|line| widths[line][column] = width);
+            start = end;
+        }
+    }
+}
+
+/// A map with its label on the first line only.
+fn multiline(lines: &mut Lines, label: &str, map: &Value, sign: &str) {
+    let Some(map) = map.as_object().filter(|map| !map.is_empty()) else {
+        return lines.pair(0, label, "<none>");
+    };
+    let mut label = label;
+    for (key, value) in map {
+        // kubectl leaves out the record of client-side apply.
+        if key == crate::apply::LAST_APPLIED {
+            continue;
+        }
+        let value = printable(&shown(value));
+        if sign == ": " && key.len() + value.len() > LONG {
+            lines.pair(0, label, &format!("{key}:"));
+            lines.pair(0, "", &format!("  {value}"));
+        } else {
+            lines.pair(0, label, &format!("{key}{sign}{value}"));
+        }
+        label = "";
+    }
+    if !label.is_empty() {
+        lines.pair(0, label, "<none>");
+    }
+}
+
+fn content(lines: &mut Lines, level: usize, map: &Map<String, Value>) {
+    if level > MAX_DEPTH {
+        return;
+    }
+    for (key, value) in map {
+        let label = format!("{}:", label(key));
+        match value {
+            Value::Object(map) => {
+                lines.alone(level, &label);
+                content(lines, level + 1, map);
+            }
+            Value::Array(items) => {
+                lines.alone(level, &label);
+                for item in items {
+                    match item {
+                        Value::Object(map) => content(lines, level + 1, map),
+                        other => lines.alone(level + 1, &printed(other)),
+                    }
+                }
+            }
+            other => lines.pair(level, &label, &printed(other)),
+        }
+    }
+}
+
+fn printed(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        // Texts of several lines stay so, without what would steer the terminal.
+        other => shown(other).lines().map(printable).collect::<Vec<_>>().join("\n"),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    crate::jsonpath::shown(value)
+}
+
+/// `creationTimestamp` is `Creation Timestamp`, `apiVersion` is `API Version`.
+fn label(field: &str) -> String {
+    const ACRONYMS: [&str; 5] = ["API", "URL", "UID", "OSB", "GUID"];
+    if field.chars().any(|c| !c.is_alphabetic() && c != '-') {
+        return field.to_owned();
+    }
+    let mut words: Vec<String> = Vec::new();
+    let chars: Vec<char> = field.chars().collect();
+    for (position, &c) in chars.iter().enumerate() {
+        let before = position.checked_sub(1).map(|at| chars[at]);
+        let after = chars.get(position + 1);
+        // A capital begins a word, and so does the last one of several before a small letter.
+        let begins = match before {
+            None => true,
+            Some(before) if c == '-' || before == '-' => c != before,
+            Some(before) => {
+                c.is_uppercase() && (!before.is_uppercase() || after.is_some_and(|after| after.is_lowercase()))
+            }
+        };
+        match words.last_mut().filter(|_| !begins) {
+            Some(word) => word.push(c),
+            None => words.push(c.to_string()),
+        }
+    }
+    let titled = words.into_iter().map(|word| {
+        let upper = word.to_uppercase();
+        if ACRONYMS.contains(&upper.as_str()) {
+            return upper;
+        }
+        let mut chars = word.chars();
+        chars.next().map(|first| first.to_uppercase().chain(chars).collect::<String>()).unwrap_or_default()
+    });
+    titled.collect::<Vec<_>>().join(" ")
+}
+
+fn event_lines(lines: &mut Lines, events: &[Value], now: Timestamp) {
+    if events.is_empty() {
+        return lines.pair(0, "Events:", "<none>");
+    }
+    lines.alone(0, "Events:");
+    let row = |cells: [&str; 5]| {
+        let mut row: Vec<String> = cells.iter().map(|cell| (*cell).to_owned()).collect();
+        row[0] = format!("  {}", row[0]);
+        row
+    };
+    lines.0.push(row(["Type", "Reason", "Age", "From", "Message"]));
+    lines.0.push(row(["----", "------", "----", "----", "-------"]));
+    for event in events {
+        let text = |value: &Value| printable(value.as_str().unwrap_or_default());
+        let source = match text(&event["source"]["component"]) {
+            component if component.is_empty() => text(&event["reportingComponent"]),
+            component => component,
+        };
+        let cells = [
+            &*text(&event["type"]),
+            &*text(&event["reason"]),
+            &*age(event, now),
+            &*source,
+            &*printable(event["message"].as_str().unwrap_or_default().trim()),
+        ];
+        lines.0.push(row(cells));
+    }
+}
+
+/// `5s`, or `5s (x3 over 2m)` of an event that happened several times.
+fn age(event: &Value, now: Timestamp) -> String {
+    let since = |value: &Value| {
+        let at: Timestamp = value.as_str()?.parse().ok()?;
+        Some(human_duration(now.as_second() - at.as_second()))
+    };
+    let first = since(&event["firstTimestamp"]).or_else(|| since(&event["eventTime"]));
+    let last = since(&event["lastTimestamp"]).or_else(|| first.clone()).unwrap_or_else(|| "<unknown>".into());
+    match (event["count"].as_i64().filter(|count| *count > 1), first) {
+        (Some(count), Some(first)) => format!("{last} (x{count} over {first})"),
+        _ => last,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn labels_are_words() {
+        for (field, expected) in [
+            ("creationTimestamp", "Creation Timestamp"),
+            ("apiVersion", "API Version"),
+            ("uid", "UID"),
+            ("clusterIPs", "Cluster I Ps"),
+            ("podCIDR", "Pod CIDR"),
+            ("app.kubernetes.io/name", "app.kubernetes.io/name"),
+            ("type", "Type"),
+        ] {
+            assert_eq!(label(field), expected);
+        }
+    }
+
+    #[test]
+    fn objects_read_as_kubectl_describes_custom_resources() {
+        let object = json!({"apiVersion": "a.io/v1", "kind": "Thing", "metadata": {"name": "x", "namespace": "n",
+            "labels": {"a": "1", "b": "2"}, "uid": "u", "generation": 1},
+            "spec": {"names": ["m1", "m2"], "rules": [{"apiVersion": "v1", "n": 2}], "priority": 0}});
+        let event = json!({"type": "Normal", "reason": "Done", "count": 3, "message": "it is\n",
+            "source": {"component": "c"}, "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:01:00Z"});
+        let now: Timestamp = "2026-01-01T00:02:00Z".parse().expect("a time");
+        expect![[r#"
+            Name:         x
+            Namespace:    n
+            Labels:       a=1
+                          b=2
+            Annotations:  <none>
+            API Version:  a.io/v1
+            Kind:         Thing
+            Metadata:
+              Generation:  1
+              UID:         u
+            Spec:
+              Names:
+                m1
+                m2
+              Priority:  0
+              Rules:
+                API Version:  v1
+                N:            2
+            Events:
+              Type    Reason  Age               From  Message
+              ----    ------  ----              ----  -------
+              Normal  Done    60s (x3 over 2m)  c     it is
+        "#]]
+        .assert_eq(&page(&object, Some(&[event]), now));
+    }
+}

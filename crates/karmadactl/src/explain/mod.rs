@@ -1,0 +1,114 @@
+//! `explain`: the fields of a resource, from the OpenAPI documents of the control plane or a member.
+
+mod print;
+
+use clap::Args;
+use client::{Client, DiscoveredResource, Discovery};
+use futures::future::BoxFuture;
+use http::Method;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::get::targets;
+use crate::{Context, objects, requests, servers};
+
+#[derive(Args)]
+pub struct ExplainArgs {
+    /// TYPE[.FIELD...]
+    args: Vec<String>,
+    /// Use this API version of the resource (group/version).
+    #[arg(long, default_value = "")]
+    api_version: String,
+    /// Name of the member cluster, with the scope members.
+    #[arg(long, default_value = "")]
+    cluster: String,
+    /// Accepted for upstream's sake: types are the same in every namespace.
+    #[arg(short = 'n', long)]
+    namespace: Option<String>,
+    /// Operate on the control plane (karmada) or on a member cluster (members).
+    #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "karmada")]
+    operation_scope: String,
+    /// Format of the description. One of: (plaintext, plaintext-openapiv2).
+    #[arg(short = 'o', long, default_value = "plaintext")]
+    output: String,
+    /// Print the fields of fields, by name and type.
+    #[arg(short = 'R', long)]
+    recursive: bool,
+}
+
+pub fn run<'a>(context: &'a Context, args: &'a ExplainArgs) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let requested = match args.args.as_slice() {
+            [] => {
+                return Err(Error::arguments(
+                    "You must specify the type of resource to explain. Use \"karmadactl api-resources\" for a complete list of \
+                     supported resources.",
+                ));
+            }
+            [one] => one,
+            _ => return Err(Error::arguments("We accept only this format: explain RESOURCE")),
+        };
+        if !matches!(args.output.as_str(), "plaintext" | "plaintext-openapiv2") {
+            return Err(Error::message(format!(
+                "output format {:?} is not one of plaintext, plaintext-openapiv2",
+                args.output
+            )));
+        }
+        let scope = crate::scope::parse(&args.operation_scope)?;
+        let control = context.control_plane().await?;
+        let client = servers::one(&control, scope, &args.cluster).await?;
+        let discovery = objects::discovery(&client).await?;
+        let (known, fields) = resolve(&discovery, requested, &args.api_version)?;
+        let document = document(context, &client, known).await?;
+        context.print(&print::page(&document, known, &fields, args.recursive).map_err(Error::message)?);
+        Ok(())
+    })
+}
+
+/// The resource, whose name may have a group, and the fields after it.
+fn resolve<'d, 'r>(
+    discovery: &'d Discovery,
+    requested: &'r str,
+    api_version: &str,
+) -> Result<(&'d DiscoveredResource, Vec<&'r str>), Error> {
+    let parts: Vec<&str> = requested.trim_end_matches('.').split('.').collect();
+    for length in (1..=parts.len()).rev() {
+        let found = targets::resolve(&parts[..length].join("."), &discovery.resources);
+        if let Some(known) = found.first() {
+            let fields = parts[length..].to_vec();
+            return match api_version {
+                "" => Ok((known, fields)),
+                version => versioned(discovery, known, version).map(|known| (known, fields)),
+            };
+        }
+    }
+    Err(objects::unknown_type(parts[0]))
+}
+
+fn versioned<'d>(
+    discovery: &'d Discovery,
+    known: &DiscoveredResource,
+    api_version: &str,
+) -> Result<&'d DiscoveredResource, Error> {
+    let served = &discovery.resources;
+    let same = served
+        .iter()
+        .find(|it| it.resource.plural == known.resource.plural && it.resource.api_version() == api_version);
+    same.ok_or_else(|| {
+        Error::message(format!("couldn't find resource for {api_version:?}, Kind={}", known.resource.kind))
+    })
+}
+
+/// The OpenAPI v3 document of the resource's group version.
+async fn document(context: &Context, client: &Client, known: &DiscoveredResource) -> Result<Value, Error> {
+    let index = requests::send(context, client, Method::GET, "/openapi/v3", None).await;
+    let index = index.map_err(Error::client("read the index of OpenAPI documents"))?;
+    let place = known.resource.group_version().url_prefix();
+    let place = place.trim_matches('/');
+    let url = index["paths"][place]["serverRelativeURL"].as_str();
+    let url = url.ok_or_else(|| {
+        Error::message(format!("the server publishes no OpenAPI document of {}", known.resource.api_version()))
+    })?;
+    let document = requests::send(context, client, Method::GET, url, None).await;
+    document.map_err(Error::client(format!("read the OpenAPI document of {}", known.resource.api_version())))
+}

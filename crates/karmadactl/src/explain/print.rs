@@ -1,0 +1,209 @@
+//! The page of a type in kubectl's plain text.
+
+use std::fmt::Write as _;
+
+use client::DiscoveredResource;
+use serde_json::Value;
+
+/// The width that descriptions are filled to.
+const WIDTH: usize = 80;
+/// Types may be recursive (JSONSchemaProps).
+const MAX_DEPTH: usize = 32;
+
+/// The page of the resource, or of one of its fields.
+///
+/// # Errors
+/// When the document lacks the kind, or the kind the field.
+pub fn page(document: &Value, known: &DiscoveredResource, fields: &[&str], recursive: bool) -> Result<String, String> {
+    let resource = &known.resource;
+    let schemas = Schemas(&document["components"]["schemas"]);
+    let root = schemas
+        .of_kind(&resource.group, &resource.version, &resource.kind)
+        .ok_or_else(|| format!("the OpenAPI document has no schema of {}", resource.kind))?;
+    let mut text = String::new();
+    if !resource.group.is_empty() {
+        let _ = writeln!(text, "GROUP:      {}", resource.group);
+    }
+    let _ = writeln!(text, "KIND:       {}\nVERSION:    {}\n", resource.kind, resource.version);
+    let mut node = root;
+    for field in fields {
+        let inner = schemas.structure(node);
+        node = inner["properties"].get(*field).ok_or_else(|| format!("field \"{field}\" does not exist"))?;
+    }
+    if let Some(field) = fields.last() {
+        let _ = writeln!(text, "FIELD: {field} <{}>", schemas.type_name(node));
+        let values = schemas.values(node);
+        if !values.is_empty() {
+            let _ = writeln!(text, "ENUM:");
+            values.iter().for_each(|value| text.push_str(&format!("    {value}\n")));
+        }
+        text.push_str("\n\n");
+    }
+    text.push_str("DESCRIPTION:\n");
+    text.push_str(&schemas.descriptions(node));
+    let inner = schemas.structure(node);
+    if inner["properties"].as_object().is_some_and(|properties| !properties.is_empty()) {
+        text.push_str("FIELDS:\n");
+        schemas.fields(inner, recursive, 1, &mut text);
+    }
+    text.push('\n');
+    Ok(text)
+}
+
+/// The definitions of a document.
+#[derive(Clone, Copy)]
+struct Schemas<'d>(&'d Value);
+
+impl<'d> Schemas<'d> {
+    fn of_kind(self, group: &str, version: &str, kind: &str) -> Option<&'d Value> {
+        self.0.as_object()?.values().find(|schema| {
+            let kinds = schema["x-kubernetes-group-version-kind"].as_array();
+            kinds.is_some_and(|kinds| {
+                kinds.iter().any(|it| it["group"] == group && it["version"] == version && it["kind"] == kind)
+            })
+        })
+    }
+
+    /// The name that a node refers to.
+    fn reference(self, node: &'d Value) -> Option<&'d str> {
+        let direct = node["$ref"].as_str();
+        let within = || node["allOf"].as_array().and_then(|all| all.first()).and_then(|one| one["$ref"].as_str());
+        direct.or_else(within)?.strip_prefix("#/components/schemas/")
+    }
+
+    fn resolved(self, node: &'d Value) -> &'d Value {
+        self.reference(node).map_or(node, |name| &self.0[name])
+    }
+
+    /// The object behind lists, maps and references.
+    fn structure(self, node: &'d Value) -> &'d Value {
+        let mut node = self.resolved(node);
+        for _ in 0..MAX_DEPTH {
+            if node["properties"].is_object() {
+                break;
+            }
+            let inner = [&node["items"], &node["additionalProperties"]].into_iter().find(|it| it.is_object());
+            match inner {
+                Some(inner) => node = self.resolved(inner),
+                None => break,
+            }
+        }
+        node
+    }
+
+    fn type_name(self, node: &'d Value) -> String {
+        if let Some(name) = self.reference(node) {
+            return name.rsplit('.').next().unwrap_or(name).to_owned();
+        }
+        let type_ = node["type"].as_str().unwrap_or_default();
+        match type_ {
+            "array" => format!("[]{}", self.type_name(&node["items"])),
+            "object" | "" if node["additionalProperties"].is_object() => {
+                format!("map[string]{}", self.type_name(&node["additionalProperties"]))
+            }
+            "object" => "Object".into(),
+            "" if node["x-kubernetes-int-or-string"] == true => "IntOrString".into(),
+            "" => "Object".into(),
+            other => other.to_owned(),
+        }
+    }
+
+    fn values(self, node: &'d Value) -> Vec<String> {
+        let values = self.resolved(node)["enum"].as_array().or_else(|| node["enum"].as_array());
+        values.into_iter().flatten().map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned)).collect()
+    }
+
+    /// The node's own words, then those of the type behind it.
+    fn descriptions(self, node: &'d Value) -> String {
+        let mut found: Vec<&str> = Vec::new();
+        let mut at = node;
+        for _ in 0..MAX_DEPTH {
+            for words in [at["description"].as_str(), self.resolved(at)["description"].as_str()].into_iter().flatten() {
+                if !words.is_empty() && found.last() != Some(&words) {
+                    found.push(words);
+                }
+            }
+            let inner = self.resolved(at);
+            let below = [&inner["items"], &inner["additionalProperties"]].into_iter().find(|it| it.is_object());
+            match below.filter(|_| !inner["properties"].is_object()) {
+                Some(below) => at = below,
+                None => break,
+            }
+        }
+        if found.is_empty() {
+            return "    <empty>\n".into();
+        }
+        format!("{}    \n", found.iter().map(|words| filled(words, "    ")).collect::<String>())
+    }
+
+    fn fields(self, schema: &'d Value, recursive: bool, depth: usize, text: &mut String) {
+        let Some(properties) = schema["properties"].as_object().filter(|_| depth <= MAX_DEPTH) else { return };
+        let required: Vec<&str> =
+            schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let indent = "  ".repeat(depth);
+        for (name, property) in properties {
+            let mark = if required.contains(&name.as_str()) { " -required-" } else { "" };
+            let _ = writeln!(text, "{indent}{name}\t<{}>{mark}", self.type_name(property));
+            let values = self.values(property);
+            if !values.is_empty() {
+                let _ = writeln!(text, "{indent}enum: {}", shortened(&values));
+            }
+            if recursive {
+                self.fields(self.structure(property), recursive, depth + 1, text);
+                continue;
+            }
+            let words = property["description"].as_str().filter(|words| !words.is_empty());
+            let words = words.or_else(|| self.resolved(property)["description"].as_str().filter(|it| !it.is_empty()));
+            text.push_str(&filled(words.unwrap_or("<no description>"), "    "));
+            text.push('\n');
+        }
+    }
+}
+
+/// The first few values.
+fn shortened(values: &[String]) -> String {
+    const SHOWN: usize = 4;
+    match values.len() > SHOWN {
+        true => format!("{}, ....", values[..SHOWN].join(", ")),
+        false => values.join(", "),
+    }
+}
+
+/// Each line of the text in lines of [`WIDTH`] at most.
+fn filled(text: &str, indent: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let mut filled = String::from(indent);
+        let mut is_empty = true;
+        for word in line.split_whitespace() {
+            if !is_empty && filled.chars().count() + 1 + word.chars().count() > WIDTH {
+                out.push_str(&filled);
+                out.push('\n');
+                filled = String::from(indent);
+                is_empty = true;
+            }
+            if !is_empty {
+                filled.push(' ');
+            }
+            filled.push_str(word);
+            is_empty = false;
+        }
+        out.push_str(&filled);
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_filled() {
+        assert_eq!(filled("a b\n\nc", "  "), "  a b\n  \n  c\n");
+        let long = format!("{} b", "a".repeat(76));
+        assert_eq!(filled(&long, "    "), format!("    {}\n    b\n", "a".repeat(76)));
+        let values = |count: usize| (0..count).map(|it| it.to_string()).collect::<Vec<_>>();
+        assert_eq!((shortened(&values(2)), shortened(&values(5))), ("0, 1".into(), "0, 1, 2, 3, ....".into()));
+    }
+}

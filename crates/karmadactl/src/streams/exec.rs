@@ -1,0 +1,213 @@
+//! `exec` and `attach`: a command in a container, or the process that runs in it.
+
+use std::io::Write as _;
+
+use clap::Args;
+use client::Client;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::session::{self, End, Input, Output};
+use super::{pods, terminal};
+use crate::error::Error;
+use crate::objects::flags::{self, Files};
+use crate::requests::Query;
+use crate::{Context, objects, servers};
+
+/// Keys that wait for the connection; each is up to 32 KiB.
+const BACKLOG: usize = 16;
+
+#[derive(Args)]
+pub struct StreamArgs {
+    /// Name of the member cluster, with the scope members.
+    #[arg(short = 'C', long, default_value = "")]
+    cluster: String,
+    /// Name of the container; the pod's default one when empty.
+    #[arg(short = 'c', long, default_value = "")]
+    container: String,
+    /// Namespace of the pod; that of the kubeconfig's context when empty.
+    #[arg(short = 'n', long)]
+    namespace: Option<String>,
+    /// Operate on the control plane (karmada) or on a member cluster (members).
+    #[arg(short = 's', long, env = "KARMADACTL_OPERATION_SCOPE", default_value = "karmada")]
+    operation_scope: String,
+    /// Wait this long until a pod runs.
+    #[arg(long, default_value = "1m0s")]
+    pod_running_timeout: String,
+    /// Print nothing but the output of the remote session.
+    #[arg(short = 'q', long)]
+    quiet: bool,
+    /// Pass the standard input to the container.
+    #[arg(short = 'i', long)]
+    stdin: bool,
+    /// The standard input is a terminal.
+    #[arg(short = 't', long)]
+    tty: bool,
+}
+
+#[derive(Args)]
+pub struct ExecArgs {
+    /// POD or TYPE/NAME
+    args: Vec<String>,
+    #[command(flatten)]
+    stream: StreamArgs,
+    /// File that describes the pod.
+    #[arg(short = 'f', long, value_delimiter = ',')]
+    filename: Vec<String>,
+    /// The command and its arguments, after --
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+#[derive(Args)]
+pub struct AttachArgs {
+    /// POD or TYPE/NAME
+    args: Vec<String>,
+    #[command(flatten)]
+    stream: StreamArgs,
+}
+
+pub fn exec<'a>(context: &'a Context, args: &'a ExecArgs) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        if args.command.is_empty() {
+            return Err(Error::arguments("you must specify at least one command for the container"));
+        }
+        let from_file = pod_of_file(args).await?;
+        let pod = match (args.args.as_slice(), from_file.as_deref()) {
+            ([pod], None) => pod.as_str(),
+            ([], Some(pod)) => pod,
+            ([], None) => return Err(Error::arguments("pod, type/name or --filename must be specified")),
+            _ => return Err(Error::arguments("exec takes one pod and, after --, a command")),
+        };
+        run(context, &args.stream, pod, Some(&args.command)).await
+    })
+}
+
+pub fn attach<'a>(context: &'a Context, args: &'a AttachArgs) -> BoxFuture<'a, Result<(), Error>> {
+    Box::pin(async move {
+        let [pod] = args.args.as_slice() else {
+            return Err(Error::arguments(match args.args.len() {
+                0 => "at least 1 argument is required for attach".to_owned(),
+                count => format!("expected POD, TYPE/NAME, or TYPE NAME, (at most 2 arguments) saw {count}"),
+            }));
+        };
+        run(context, &args.stream, pod, None).await
+    })
+}
+
+/// TYPE/NAME of the one object of the file.
+async fn pod_of_file(args: &ExecArgs) -> Result<Option<String>, Error> {
+    if args.filename.is_empty() {
+        return Ok(None);
+    }
+    let files = Files { filename: args.filename.clone(), ..Files::default() };
+    let manifests = objects::files::read(&files).await?;
+    let [only] = manifests.as_slice() else {
+        return Err(Error::message("the file must describe one object"));
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Ok(Some(format!("{}/{}", text(&only.object["kind"]).to_lowercase(), text(&only.object["metadata"]["name"]))))
+}
+
+async fn run(context: &Context, args: &StreamArgs, named: &str, command: Option<&[String]>) -> Result<(), Error> {
+    flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
+    let scope = crate::scope::parse(&args.operation_scope)?;
+    let control = context.control_plane().await?;
+    let client = servers::one(&control, scope, &args.cluster).await?;
+    let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
+    let found = pods::named(context, &client, &namespace, named).await?;
+    let Some(pod) = found.first() else {
+        return Err(Error::message(format!("{named} has no pods in namespace {namespace}")));
+    };
+    let phase = pod["status"]["phase"].as_str().unwrap_or_default();
+    if matches!(phase, "Succeeded" | "Failed") {
+        let verb = if command.is_some() { "exec into" } else { "attach to" };
+        return Err(Error::message(format!("cannot {verb} a container in a completed pod; current phase is {phase}")));
+    }
+    let container = pods::container(context, pod, &args.container, args.quiet)?;
+    let tty = args.tty && args.stdin && terminal::is_terminal();
+    if args.tty && !tty && !args.quiet {
+        context.log("Unable to use a TTY - input is not a terminal or the right kind of file\n");
+    }
+    let path = path(&namespace, pods::name(pod), container, command, Mode { stdin: args.stdin, tty });
+    stream(&client, &path, Mode { stdin: args.stdin, tty }).await
+}
+
+#[derive(Clone, Copy)]
+struct Mode {
+    stdin: bool,
+    tty: bool,
+}
+
+fn path(namespace: &str, pod: &str, container: &str, command: Option<&[String]>, mode: Mode) -> String {
+    let switch = |on: bool| on.then_some("true");
+    let mut query = Query::default();
+    for word in command.into_iter().flatten() {
+        query = query.with("command", word);
+    }
+    let query = query
+        .with("container", container)
+        .with_some("stdin", switch(mode.stdin))
+        .with("stdout", "true")
+        // A terminal has one stream of output.
+        .with_some("stderr", switch(!mode.tty))
+        .with_some("tty", switch(mode.tty));
+    let verb = if command.is_some() { "exec" } else { "attach" };
+    query.after(&format!("/api/v1/namespaces/{namespace}/pods/{pod}/{verb}"))
+}
+
+async fn stream(client: &Client, path: &str, mode: Mode) -> Result<(), Error> {
+    let socket = session::open(client, path).await.map_err(|error| match error {
+        client::Error::Status(mut status) => {
+            status.message = format!("unable to upgrade connection: {}", status.message);
+            Error::message(status.message)
+        }
+        other => Error::client("open the stream")(other),
+    })?;
+    let (sender, receiver) = mpsc::channel::<Input>(BACKLOG);
+    let raw = mode.tty.then(terminal::Raw::enter).flatten();
+    if mode.tty {
+        terminal::follow_size(sender.clone());
+    }
+    if mode.stdin {
+        terminal::follow_input(sender);
+    }
+    let end = session::run(socket, receiver, write).await;
+    drop(raw);
+    match end {
+        End::Success => Ok(()),
+        End::Code(code) => Err(Error::Exit(code)),
+        End::Failed(why) => Err(Error::message(why)),
+    }
+}
+
+fn write(output: Output) {
+    // A reader that went away ends the output, not the command.
+    let _ = match output {
+        Output::Stdout(bytes) => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(&bytes).and_then(|()| out.flush())
+        }
+        Output::Stderr(bytes) => std::io::stderr().write_all(&bytes),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_name_the_streams() {
+        let words = ["sh".to_owned(), "-c".to_owned(), "a b".to_owned()];
+        let mode = Mode { stdin: true, tty: true };
+        assert_eq!(
+            path("n", "p", "c", Some(&words), mode),
+            "/api/v1/namespaces/n/pods/p/exec?command=sh&command=-c&command=a%20b&container=c&stdin=true&stdout=true&tty=true"
+        );
+        assert_eq!(
+            path("n", "p", "c", None, Mode { stdin: false, tty: false }),
+            "/api/v1/namespaces/n/pods/p/attach?container=c&stdout=true&stderr=true"
+        );
+    }
+}

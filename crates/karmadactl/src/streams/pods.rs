@@ -1,0 +1,152 @@
+//! Which pod, and which of its containers, a command names: POD, or TYPE/NAME of what owns pods.
+
+use apimachinery::selector::Selector;
+use apimachinery::{ApiResource, ObjectKey};
+use client::{Client, ListOptions};
+use http::Method;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::get::targets;
+use crate::{Context, objects, requests};
+
+const DEFAULT_CONTAINER: &str = "kubectl.kubernetes.io/default-container";
+
+pub fn resource() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Pod", "pods")
+}
+
+/// The pods that `named` means: itself, or those that a workload selects, by name.
+///
+/// # Errors
+/// When the object does not exist, selects nothing, or is not known to own pods.
+pub async fn named(context: &Context, client: &Client, namespace: &str, named: &str) -> Result<Vec<Value>, Error> {
+    let (type_, name) = named.split_once('/').unwrap_or(("pods", named));
+    if matches!(type_, "pod" | "pods" | "po") {
+        let key = ObjectKey::namespaced(namespace, name);
+        let pod = requests::get(context, client, &resource(), &key, None).await;
+        return pod.map(|pod| vec![pod]).map_err(Error::client(format!("get pod {name}")));
+    }
+    let discovery = objects::discovery(client).await?;
+    let found = targets::resolve(type_, &discovery.resources);
+    let Some(known) = found.first() else { return Err(objects::unknown_type(type_)) };
+    let key = ObjectKey::namespaced(namespace, name);
+    let owner = requests::get(context, client, &known.resource, &key, None).await;
+    let owner = owner.map_err(Error::client(format!("get {named}")))?;
+    let Some(selector) = selector(&owner) else {
+        let kind = &known.resource.kind;
+        return Err(Error::message(format!("cannot get the logs or attach to {kind} {name}: it selects no pods")));
+    };
+    selected(context, client, namespace, &selector).await
+}
+
+/// The selector of a workload, or of a Service.
+fn selector(owner: &Value) -> Option<String> {
+    let spec = &owner["spec"]["selector"];
+    if let Some(labels) = spec.as_object().filter(|labels| !labels.is_empty() && labels.values().all(Value::is_string))
+    {
+        let pairs = labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default()));
+        return Some(pairs.collect::<Vec<_>>().join(","));
+    }
+    let selector = serde_json::from_value(spec.clone()).ok()?;
+    let selector = Selector::from_label_selector(&selector).ok().filter(|selector| !selector.is_everything())?;
+    Some(selector.to_string())
+}
+
+/// The pods that a selector matches, those that run first.
+///
+/// # Errors
+/// When pods cannot be listed.
+pub async fn selected(
+    context: &Context,
+    client: &Client,
+    namespace: &str,
+    selector: &str,
+) -> Result<Vec<Value>, Error> {
+    let options = ListOptions::labels(selector);
+    let path = options.path(&resource(), Some(namespace));
+    let listed = requests::send(context, client, Method::GET, &path, None).await;
+    let mut list = listed.map_err(Error::client("list pods"))?;
+    let Value::Array(mut pods) = list["items"].take() else { return Ok(Vec::new()) };
+    pods.sort_by_key(|pod| (pod["status"]["phase"] != "Running", pod["metadata"]["name"].to_string()));
+    Ok(pods)
+}
+
+/// The name of a pod.
+pub fn name(pod: &Value) -> &str {
+    pod["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The names of a pod's containers, those that start it included.
+pub fn containers(pod: &Value) -> Vec<&str> {
+    let spec = &pod["spec"];
+    let lists = [&spec["containers"], &spec["initContainers"], &spec["ephemeralContainers"]];
+    lists
+        .into_iter()
+        .flat_map(|list| list.as_array().into_iter().flatten())
+        .filter_map(|it| it["name"].as_str())
+        .collect()
+}
+
+/// The container that is named, or the pod's default one, of which the user is informed.
+///
+/// # Errors
+/// When the pod has no such container.
+pub fn container<'p>(context: &Context, pod: &'p Value, wanted: &str, quiet: bool) -> Result<&'p str, Error> {
+    let known = containers(pod);
+    if !wanted.is_empty() {
+        let found = known.iter().find(|name| **name == wanted).copied();
+        return found.ok_or_else(|| {
+            Error::message(format!(
+                "container {wanted} is not valid for pod {} out of: {}",
+                name(pod),
+                known.join(", ")
+            ))
+        });
+    }
+    let annotated = pod["metadata"]["annotations"][DEFAULT_CONTAINER].as_str();
+    let default = annotated.and_then(|wanted| known.iter().find(|name| **name == wanted)).or_else(|| known.first());
+    let Some(default) = default.copied() else {
+        return Err(Error::message(format!("pod {} has no containers", name(pod))));
+    };
+    if known.len() > 1 && annotated.is_none() && !quiet {
+        context.log(&format!("Defaulted container {default:?} out of: {}\n", listed(pod)));
+    }
+    Ok(default)
+}
+
+/// The containers as kubectl lists them: `a, b, c (init)`.
+fn listed(pod: &Value) -> String {
+    let starting = pod["spec"]["initContainers"].as_array().into_iter().flatten();
+    let starting: Vec<&str> = starting.filter_map(|it| it["name"].as_str()).collect();
+    let shown = |name: &str| if starting.contains(&name) { format!("{name} (init)") } else { name.to_owned() };
+    containers(pod).into_iter().map(shown).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn workloads_select_pods() {
+        let service = json!({"spec": {"selector": {"a": "b", "c": "d"}}});
+        assert_eq!(selector(&service).as_deref(), Some("a=b,c=d"));
+        let deployment = json!({"spec": {"selector": {"matchLabels": {"a": "b"}}}});
+        assert_eq!(selector(&deployment).as_deref(), Some("a=b"));
+        assert_eq!(selector(&json!({"data": {}})), None);
+    }
+
+    #[test]
+    fn containers_are_chosen_as_kubectl_chooses() {
+        let context = Context::default();
+        let pod = json!({"metadata": {"name": "p", "annotations": {DEFAULT_CONTAINER: "b"}},
+            "spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
+        assert_eq!(container(&context, &pod, "", true).expect("the default"), "b");
+        assert_eq!(container(&context, &pod, "i", true).expect("named"), "i");
+        let refused = container(&context, &pod, "nope", true).expect_err("unknown").to_string();
+        assert_eq!(refused, "container nope is not valid for pod p out of: a, b, i");
+        assert_eq!(listed(&pod), "a, b, i (init)");
+    }
+}

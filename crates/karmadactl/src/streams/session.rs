@@ -1,0 +1,201 @@
+//! One WebSocket of `pods/exec` or `pods/attach`, in the protocol `v5.channel.k8s.io`: the first byte of each message is its
+//! channel.
+
+use client::Client;
+use futures::future::BoxFuture;
+use futures::{FutureExt, SinkExt, StreamExt};
+use http::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::sync::mpsc::Receiver;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::{client::generate_key, derive_accept_key};
+use tokio_tungstenite::tungstenite::protocol::{Message, Role};
+
+use crate::requests;
+
+const PROTOCOL: &str = "v5.channel.k8s.io";
+
+const STDIN: u8 = 0;
+const STDOUT: u8 = 1;
+const STDERR: u8 = 2;
+const ERROR: u8 = 3;
+const RESIZE: u8 = 4;
+const CLOSE: u8 = 255;
+
+/// What goes to the container.
+#[derive(Debug)]
+pub enum Input {
+    Bytes(Vec<u8>),
+    /// Columns and rows of the terminal.
+    Size(u16, u16),
+    /// The end of the standard input.
+    End,
+}
+
+/// What comes from the container.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output {
+    Stdout(Vec<u8>),
+    Stderr(Vec<u8>),
+}
+
+/// How the command ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    Success,
+    /// It ran and ended with this code.
+    Code(u8),
+    Failed(String),
+}
+
+type Socket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// Opens the stream at a path of the server.
+///
+/// # Errors
+/// The server's refusal.
+pub fn open<'a>(client: &'a Client, path: &'a str) -> BoxFuture<'a, Result<Socket, client::Error>> {
+    Box::pin(async move {
+        let attempt = format!("GET {}", path.split('?').next().unwrap_or(path));
+        let key = generate_key();
+        let request = http::Request::get(path)
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key)
+            .header(SEC_WEBSOCKET_PROTOCOL, PROTOCOL)
+            .body(transport::empty())
+            .map_err(|error| client::Error::Request { attempt: attempt.clone(), why: error.to_string() })?;
+        let wrong = |why: String| client::Error::Decode { attempt: attempt.clone(), why };
+        let mut response = client.send(request).await?;
+        if response.status() != http::StatusCode::SWITCHING_PROTOCOLS {
+            let status = response.status();
+            let bytes = requests::whole(response.into_body()).await.unwrap_or_default();
+            return Err(requests::refusal(status, &bytes));
+        }
+        answers(response.headers(), &key).map_err(wrong)?;
+        let upgraded = hyper::upgrade::on(&mut response).await;
+        let upgraded = upgraded.map_err(|error| wrong(format!("unable to upgrade connection: {error}")))?;
+        Ok(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Client, None).await)
+    })
+}
+
+/// Whether a handshake is the answer to the request with that key.
+fn answers(headers: &http::HeaderMap, key: &str) -> Result<(), String> {
+    let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    if header(SEC_WEBSOCKET_ACCEPT) != Some(&derive_accept_key(key.as_bytes())) {
+        return Err("the server's handshake is not an answer to this request".into());
+    }
+    if header(SEC_WEBSOCKET_PROTOCOL) != Some(PROTOCOL) {
+        return Err(format!("the server does not speak {PROTOCOL}, which clusters have from Kubernetes 1.29 on"));
+    }
+    Ok(())
+}
+
+/// Carries input and output until the command ends.
+pub fn run<'a>(
+    mut socket: Socket,
+    mut input: Receiver<Input>,
+    mut output: impl FnMut(Output) + Send + 'a,
+) -> BoxFuture<'a, End> {
+    async move {
+        let mut takes_input = true;
+        loop {
+            tokio::select! {
+                message = socket.next() => match message {
+                    None => return End::Success,
+                    Some(Err(error)) => return End::Failed(format!("the connection broke: {error}")),
+                    Some(Ok(message)) => match received(message) {
+                        Received::Output(bytes) => output(bytes),
+                        Received::End(end) => return end,
+                        Received::Nothing => {}
+                    },
+                },
+                next = input.recv(), if takes_input => {
+                    takes_input = next.is_some();
+                    let Some(message) = next.map(message) else { continue };
+                    if socket.send(Message::binary(message)).await.is_err() {
+                        // The reason, if there is one, comes from the other direction.
+                        takes_input = false;
+                    }
+                }
+            }
+        }
+    }
+    .boxed()
+}
+
+fn message(input: Input) -> Vec<u8> {
+    match input {
+        Input::Bytes(bytes) => [&[STDIN], bytes.as_slice()].concat(),
+        Input::Size(width, height) => {
+            let size = format!("{{\"Width\":{width},\"Height\":{height}}}");
+            [&[RESIZE], size.as_bytes()].concat()
+        }
+        Input::End => vec![CLOSE, STDIN],
+    }
+}
+
+enum Received {
+    Output(Output),
+    End(End),
+    Nothing,
+}
+
+fn received(message: Message) -> Received {
+    let bytes = match message {
+        Message::Binary(bytes) => bytes.to_vec(),
+        Message::Close(_) => return Received::End(End::Success),
+        _ => return Received::Nothing,
+    };
+    match bytes.split_first() {
+        Some((&STDOUT, rest)) if !rest.is_empty() => Received::Output(Output::Stdout(rest.to_vec())),
+        Some((&STDERR, rest)) if !rest.is_empty() => Received::Output(Output::Stderr(rest.to_vec())),
+        Some((&ERROR, rest)) if !rest.is_empty() => Received::End(ended(rest)),
+        _ => Received::Nothing,
+    }
+}
+
+/// The Status at the end: success, the command's exit code, or why it did not run.
+fn ended(status: &[u8]) -> End {
+    let Ok(status) = serde_json::from_slice::<Value>(status) else {
+        return End::Failed(String::from_utf8_lossy(status).into_owned());
+    };
+    if status["status"] == "Success" {
+        return End::Success;
+    }
+    let causes = status["details"]["causes"].as_array().map_or(&[][..], Vec::as_slice);
+    let code = causes.iter().find(|cause| cause["reason"] == "ExitCode");
+    let code = code.and_then(|cause| cause["message"].as_str()?.parse::<i64>().ok());
+    match code.filter(|_| status["reason"] == "NonZeroExitCode") {
+        // As the shell has it, of the code's lowest eight bits.
+        Some(code) => End::Code(u8::try_from(code & 0xff).unwrap_or(1)),
+        None => End::Failed(status["message"].as_str().unwrap_or("the command failed").to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_are_read() {
+        for (status, expected) in [
+            (r#"{"status":"Success"}"#, End::Success),
+            (
+                r#"{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[{"reason":"ExitCode","message":"7"}]}}"#,
+                End::Code(7),
+            ),
+            (r#"{"status":"Failure","message":"no"}"#, End::Failed("no".into())),
+            ("broken", End::Failed("broken".into())),
+        ] {
+            assert_eq!(ended(status.as_bytes()), expected, "{status}");
+        }
+        assert_eq!(message(Input::Size(80, 24)), b"\x04{\"Width\":80,\"Height\":24}");
+        assert_eq!(message(Input::End), [255, 0]);
+    }
+}
