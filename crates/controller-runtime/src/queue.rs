@@ -54,6 +54,8 @@ struct State<K> {
     adds: u64,
     retries: u64,
     closed: bool,
+    /// Whether the least key comes first, instead of the one that was added first. The lists are empty then.
+    sorted: bool,
 }
 
 struct Processing {
@@ -76,6 +78,7 @@ impl<K: Ord + Clone> Default for WorkQueue<K> {
             adds: 0,
             retries: 0,
             closed: false,
+            sorted: false,
         };
         Self { state: Mutex::new(state), changed: Notify::new(), priorities: true }
     }
@@ -89,6 +92,13 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// A queue in which every key has the same priority.
     pub fn without_priorities() -> Self {
         Self { priorities: false, ..Self::default() }
+    }
+
+    /// A queue that always yields the least of the waiting keys; priorities have no effect.
+    pub fn sorted() -> Self {
+        let queue = Self { priorities: false, ..Self::default() };
+        queue.state.lock().sorted = true;
+        queue
     }
 
     pub fn add(&self, key: K) {
@@ -220,13 +230,15 @@ impl<K: Ord + Clone> State<K> {
         let since = queued.map_or_else(Instant::now, |(_, since)| since);
         self.queued.insert(key.clone(), (priority, since));
         match priority {
+            _ if self.sorted => {}
             Priority::Normal => self.normal.push_back(key),
             Priority::Low => self.low.push_back(key),
         }
     }
 
     fn pop(&mut self, low: bool) -> Option<(K, Priority)> {
-        let (key, priority) = match self.normal.pop_front() {
+        let least = if self.sorted { self.queued.keys().next().cloned() } else { None };
+        let (key, priority) = match least.or_else(|| self.normal.pop_front()) {
             Some(key) => (key, Priority::Normal),
             None if !low => return None,
             None => {
@@ -289,6 +301,22 @@ mod tests {
         }
         queue.close();
         assert_eq!(queue.get().await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sorted_queue_yields_the_least() {
+        let queue = WorkQueue::sorted();
+        queue.add_after(0, Duration::from_secs(1));
+        for key in [3, 1, 2, 1] {
+            queue.add(key);
+        }
+        assert_eq!(queue.get().await, Some(1));
+        queue.add(1);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!((queue.get().await, queue.get().await), (Some(0), Some(2)));
+        queue.done(&1);
+        assert_eq!((queue.get().await, queue.get().await), (Some(1), Some(3)));
+        assert_eq!(queue.waiting(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,7 +12,9 @@ use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{ApiEnablement, Cluster, ClusterStatus, EnabledResource, ResourceModel};
 use karmada_api::constants::{conditions, finalizers};
 use parking_lot::Mutex;
-use propagation::cluster_status::{self, Observation, Probe};
+use propagation::cluster_status::{self, Probe};
+use propagation::failover::brake::Sign;
+use propagation::readiness::{self, Observation};
 use propagation::resource_summary::{self, Pods};
 use propagation::status::set_condition;
 use serde_json::{Value, json};
@@ -45,6 +47,7 @@ pub(crate) async fn run(context: Context) {
             Event::Deleted(_) => {
                 forget.lock().remove(name);
                 watched.metrics.forget(name);
+                watched.brake.forget(name);
                 watched.definitions.forget(name);
             }
             // The finalizer is what a new cluster waits for.
@@ -87,12 +90,13 @@ async fn reconcile(context: &Context, observations: &Observations, name: &str) -
         let remembered = observations.entry(name.to_owned()).or_default();
         let current = cluster.condition(conditions::READY);
         let before = remembered.observation.as_ref();
-        let (condition, observation) =
-            cluster_status::settle(&probe, current, before, context.settings.thresholds, now);
+        let (condition, observation) = readiness::settle(&probe, current, before, context.settings.thresholds, now);
         let is_back = observation.ready && before.is_some_and(|before| !before.ready);
         remembered.observation = Some(observation);
         (condition, is_back)
     };
+    let sign = if probe == Probe::Healthy { Sign::Present } else { Sign::Missing };
+    context.brake.note(context, name, sign);
     let (mut status, mut again) = (cluster.status.clone(), None);
     let collects = probe == Probe::Healthy && ready.status == "True";
     set_condition(&mut status.conditions, ready, now);

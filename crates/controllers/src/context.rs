@@ -13,7 +13,7 @@ use karmada_api::names;
 use karmada_api::scope::{Binding, DecodeError, Override, Policy, Scope};
 use karmada_api::work::v1alpha1::Work;
 use parking_lot::Mutex;
-use propagation::cluster_status::Thresholds;
+use propagation::readiness::Thresholds;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use world::World;
@@ -22,7 +22,7 @@ use crate::cert_rotation::Rotation;
 use crate::definitions::Definitions;
 use crate::error::{During, Result};
 use crate::execution::Engine;
-use crate::failover::Eviction;
+use crate::failover::{Brake, Eviction};
 use crate::gates::Gates;
 use crate::interpreting::Interpreting;
 use crate::journal::{self, Journal};
@@ -121,6 +121,7 @@ pub struct Shared {
     pub(crate) engine: Engine,
     pub(crate) resume: Resume,
     pub(crate) journal: Journal,
+    pub(crate) brake: Brake,
     /// How much waits on the way to members, queue by queue.
     backlogs: Mutex<Vec<Backlog>>,
     /// Bindings whose Works are to be rendered, where that is done in this process.
@@ -232,6 +233,7 @@ impl Context {
             engine: Engine::default(),
             resume: Resume::default(),
             journal: Journal::default(),
+            brake: Brake::default(),
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),

@@ -12,7 +12,8 @@ use controller_runtime::{Failures, Selection};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
 use karmada_api::constants::{conditions, namespaces};
-use propagation::cluster_status::{Graces, Heard, Signs, silence};
+use propagation::failover::brake::Sign;
+use propagation::readiness::{Graces, Heard, Signs, silence};
 use propagation::status::set_condition;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
@@ -122,7 +123,9 @@ async fn write(context: &Context, cluster: &Cluster) -> Result<()> {
 /// Looks at the agents' signs of life; a cluster whose agent is silent for too long is not known to be ready any more.
 pub(crate) async fn monitor(context: Context) {
     let mut heard: HashMap<String, Heard> = HashMap::new();
-    let mut tick = tokio::time::interval(context.settings.monitoring.period);
+    let mut looked = context.now();
+    let monitoring = context.settings.monitoring;
+    let mut tick = tokio::time::interval(monitoring.period);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
@@ -139,13 +142,24 @@ pub(crate) async fn monitor(context: Context) {
             continue;
         }
         let now = context.now();
+        // While the Leases were unreadable or this process was stopped, agents may not have been able to renew them
+        // either: silence is counted from now.
+        let gap = now.timestamp().duration_since(looked.timestamp());
+        if Duration::try_from(gap).is_ok_and(|gap| gap > 3 * monitoring.period) {
+            heard.clear();
+        }
+        looked = now;
         for cluster in clusters {
             let lease = leases.cache().get(&key(&cluster.metadata.name)).and_then(|lease| lease.to_value().ok());
             let renewed = lease.as_ref().and_then(|lease| lease["spec"]["renewTime"].as_str());
             let ready = cluster.condition(conditions::READY);
             let signs = Signs { created: cluster.metadata.creation_timestamp.unwrap_or(now), ready, renewed };
             let before = heard.get(&cluster.metadata.uid);
-            let (condition, known) = silence(signs, before, context.settings.monitoring.graces, now);
+            let (condition, known) = silence(signs, before, monitoring.graces, now);
+            // The probes of an agent that reports "False" fail, though it is alive.
+            let is_lost = known.is_suspect(monitoring.graces, now) || ready.is_some_and(|it| it.status == "False");
+            let sign = if is_lost { Sign::Missing } else { Sign::Present };
+            context.brake.note(&context, &cluster.metadata.name, sign);
             heard.insert(cluster.metadata.uid.clone(), known);
             if let Some(condition) = condition
                 && let Err(error) = report(&context, &cluster, condition, now).await

@@ -106,6 +106,11 @@ pub const EVICTION_LATENCY: Description = Description::histogram(
 );
 pub const EVICTIONS: Description =
     Description::counter("eviction_processing_total", &["name", "result"], "Evictions by taints.");
+pub const EVICTIONS_PAUSED: Description = Description::gauge(
+    "karmada_failover_evictions_paused",
+    &[],
+    "Clusters that no workload leaves by taints because too much of the fleet is unhealthy.",
+);
 pub const ALL: &[Description] = &[
     READY,
     NODES,
@@ -133,6 +138,7 @@ pub const ALL: &[Description] = &[
     EVICTION_KINDS,
     EVICTION_LATENCY,
     EVICTIONS,
+    EVICTIONS_PAUSED,
 ];
 
 /// Families that go with a member.
@@ -165,6 +171,7 @@ pub struct Metrics {
     pub eviction_latency: Histograms,
     pub evictions: Counters,
     pub resume_pending: Gauges,
+    pub evictions_paused: Gauges,
     clusters: Vec<Gauges>,
 }
 
@@ -189,6 +196,7 @@ impl Metrics {
             eviction_latency: registry.histograms(&EVICTION_LATENCY),
             evictions: registry.counters(&EVICTIONS),
             resume_pending: registry.gauges(&RESUME_PENDING),
+            evictions_paused: registry.gauges(&EVICTIONS_PAUSED),
             clusters: OF_CLUSTERS.iter().map(|family| registry.gauges(family)).collect(),
             registry,
         }

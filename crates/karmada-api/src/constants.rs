@@ -78,6 +78,8 @@ pub mod annotations {
     pub const MARK: &str = "resume.karmada.io/mark";
     /// On a Cluster: the `lastTransitionTime` of the condition `ResumePending` that a person confirms. An addition of ours.
     pub const RESUME_CONFIRMED: &str = "resume.karmada.io/confirmed";
+    /// The time of the condition `EvictionsPaused` whose pause a person ended for a Cluster.
+    pub const EVICTIONS_RELEASED: &str = "failover.karmada.io/evictions-released";
 }
 
 /// Finalizers.
@@ -124,6 +126,8 @@ pub mod conditions {
     pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
     /// Of a Cluster: nothing it had is changed until a person confirms. An addition of ours.
     pub const RESUME_PENDING: &str = "ResumePending";
+    /// On Clusters: too much of the fleet is unhealthy for evictions from this one.
+    pub const EVICTIONS_PAUSED: &str = "EvictionsPaused";
     pub const SERVICE_DOMAIN_NAME_RESOLUTION_READY: &str = "ServiceDomainNameResolutionReady";
     pub const SCHEDULED: &str = "Scheduled";
     pub const FULLY_APPLIED: &str = "FullyApplied";
@@ -152,6 +156,10 @@ pub mod reasons {
     /// Of a Cluster's condition `ResumePending`.
     pub const STORE_OLDER_THAN_MEMBER: &str = "StoreOlderThanMember";
     pub const RESUMED: &str = "Resumed";
+    pub const FLEET_UNHEALTHY: &str = "FleetUnhealthy";
+    pub const FLEET_RECOVERED: &str = "FleetRecovered";
+    pub const CLUSTER_RECOVERED: &str = "ClusterRecovered";
+    pub const EVICTIONS_RELEASED: &str = "EvictionsReleased";
     /// Of a Work's condition `Applied`, and of the event on the Cluster.
     pub const RESUME_PENDING: &str = "ResumePending";
     pub const CLUSTER_READY: &str = "ClusterReady";
@@ -254,6 +262,8 @@ pub mod events {
     pub const DESCHEDULE_BINDING_FAILED: &str = "DescheduleBindingFailed";
     pub const EVICT_WORKLOAD_FROM_CLUSTER_SUCCEED: &str = "EvictWorkloadFromClusterSucceed";
     pub const EVICT_WORKLOAD_FROM_CLUSTER_FAILED: &str = "EvictWorkloadFromClusterFailed";
+    pub const EVICTIONS_PAUSED: &str = "EvictionsPaused";
+    pub const EVICTIONS_RESUMED: &str = "EvictionsResumed";
     pub const COLLECT_OVERALL_STATUS_SUCCEED: &str = "CollectOverallStatusSucceed";
     pub const COLLECT_OVERALL_STATUS_FAILED: &str = "CollectOverallStatusFailed";
     pub const GET_DEPENDENCIES_SUCCEED: &str = "GetDependenciesSucceed";

@@ -167,10 +167,11 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             let given = read(of_command, "up", flags::EFFECTIVE_IN_UP)?;
             run_logged(name, up(args.options(&given, &world)?))
         }
-        Command::ControllerManager(endpoints) => {
+        Command::ControllerManager(args) => {
             let given = read(of_command, "controller-manager", flags::EFFECTIVE_IN_CONTROLLER_MANAGER)?;
-            let allow_http_endpoints = endpoints.allow_http_member_endpoints;
-            let settings = controllers::Settings { allow_http_endpoints, ..settings(&given)? };
+            let allow_http_endpoints = args.endpoints.allow_http_member_endpoints;
+            let mut settings = controllers::Settings { allow_http_endpoints, ..settings(&given)? };
+            args.failover.set(&mut settings);
             run_logged(name, components::controller_manager(&given, settings))
         }
         Command::Agent => {

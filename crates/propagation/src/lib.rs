@@ -16,6 +16,7 @@ pub mod identity;
 pub mod namespaces;
 pub mod overrides;
 pub mod quotas;
+pub mod readiness;
 pub mod rebalance;
 pub mod remedies;
 pub mod replica_sync;

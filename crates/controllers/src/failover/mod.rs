@@ -4,7 +4,9 @@
 //! and events are recorded.
 
 mod application;
+mod brake;
 mod graceful;
+mod pacing;
 mod taint_manager;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,31 +21,41 @@ use karmada_api::policy::v1alpha1::ClusterPurgeMode;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::ResourceBindingSpec;
 use parking_lot::Mutex;
+use propagation::failover::brake::Limits;
 use serde_json::{Value, json};
 
 use crate::Context;
 use crate::error::{During, Result};
 
 pub(crate) use application::run as run_application;
+pub(crate) use brake::Brake;
 pub(crate) use graceful::run as run_graceful;
 pub(crate) use taint_manager::run as run_taint_manager;
 
-/// How workloads leave clusters; the defaults are upstream's.
+/// How workloads leave clusters; the defaults are upstream's but for the rate and the brake.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Eviction {
     /// `--enable-taint-manager` and `--enable-no-execute-taint-eviction`: NoExecute taints evict.
     pub by_taints: bool,
     /// `--no-execute-taint-eviction-purge-mode`
     pub purge_mode: ClusterPurgeMode,
-    /// `--resource-eviction-rate`: evictions a second of one worker.
-    pub rate: f64,
+    /// `--resource-eviction-rate`: evictions a second of one worker. Without it workloads leave as fast as the clusters
+    /// that receive them report healthy copies.
+    pub rate: Option<f64>,
     /// `--graceful-eviction-timeout`
     pub grace: Duration,
+    pub brake: Limits,
 }
 
 impl Default for Eviction {
     fn default() -> Self {
-        Self { by_taints: false, purge_mode: ClusterPurgeMode::Gracefully, rate: 0.5, grace: Duration::from_secs(600) }
+        Self {
+            by_taints: false,
+            purge_mode: ClusterPurgeMode::Gracefully,
+            rate: None,
+            grace: Duration::from_secs(600),
+            brake: Limits::default(),
+        }
     }
 }
 

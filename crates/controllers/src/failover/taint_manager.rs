@@ -1,5 +1,6 @@
 //! Moves workloads out of clusters with NoExecute taints that their policy does not tolerate, or not any longer.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -7,28 +8,35 @@ use std::time::Duration;
 
 use apimachinery::{Object, ObjectKey, raw_json};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
-use karmada_api::constants::{annotations, evictions};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::{annotations, events, evictions};
 use karmada_api::scope::{Binding, Scope};
+use karmada_api::work::v1alpha2::BindingSchedulePriority;
 use parking_lot::Mutex;
 use propagation::failover::by_taint::{self, Options, Verdict};
 use serde::Deserialize;
 use tokio::time::Instant;
 
-use super::{record_failed, subjects, write};
+use super::brake::Hold;
+use super::pacing::{self, Pace};
+use super::{brake, record_failed, subjects, write};
 use crate::Context;
 use crate::error::{Error, Result};
 use crate::metrics::{EVICTION_DEPTH, EVICTION_KINDS, result};
 
 /// Workers of each of the two queues, each with the pause of `--resource-eviction-rate` (upstream's number).
 const WORKERS: usize = 3;
-/// The pause with a rate of 0 (upstream's).
-const LONGEST_PAUSE: Duration = Duration::from_secs(30 * 60);
+/// Workers without a rate: a store over a network that takes 5 ms for a write gets 3,200 evictions a second.
+const UNLIMITED_WORKERS: usize = 16;
 /// Bindings that are compared with a cluster before other tasks get their turn: about a millisecond.
 const BATCH: usize = 256;
 
-/// A binding that may have to leave a cluster.
+/// A binding that may have to leave a cluster; the least comes first.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Eviction {
+    /// `spec.schedulePriority` of the binding.
+    priority: Reverse<i32>,
     binding: ObjectKey,
     cluster: String,
 }
@@ -55,7 +63,7 @@ impl Evictions {
             Scope::Namespaced => "binding-eviction",
             Scope::Cluster => "cluster-binding-eviction",
         };
-        let evictions = Arc::new(Self { scope, name, queue: context.queue(), waiting: Mutex::default() });
+        let evictions = Arc::new(Self { scope, name, queue: Arc::new(WorkQueue::sorted()), waiting: Mutex::default() });
         let counted = Arc::downgrade(&evictions);
         context.metrics.registry.collect(move |samples| {
             let Some(evictions) = counted.upgrade() else { return false };
@@ -69,9 +77,10 @@ impl Evictions {
         evictions
     }
 
-    fn add(&self, binding: ObjectKey, cluster: &str) {
-        self.waiting.lock().entry(cluster.to_owned()).or_default().insert(binding.clone());
-        self.queue.add(Eviction { binding, cluster: cluster.to_owned() });
+    fn add(&self, binding: &Object, cluster: &str) {
+        let key = binding.key();
+        self.waiting.lock().entry(cluster.to_owned()).or_default().insert(key.clone());
+        self.queue.add(Eviction { priority: Reverse(priority(binding)), binding: key, cluster: cluster.to_owned() });
     }
 
     fn taken(&self, eviction: &Eviction) {
@@ -85,58 +94,81 @@ impl Evictions {
     }
 }
 
-/// The clusters with NoExecute taints.
-type Tainted = Arc<Mutex<BTreeSet<String>>>;
+/// What evictions of both kinds of bindings share.
+struct Shared {
+    /// Clusters whose bindings are to be queued.
+    scans: Arc<WorkQueue<String>>,
+    /// The clusters with NoExecute taints.
+    tainted: Mutex<BTreeSet<String>>,
+    /// Those that nothing leaves because no other cluster is ready.
+    stranded: Mutex<BTreeSet<String>>,
+    pace: Pace,
+}
 
 pub(crate) async fn run(context: Context) {
     if !context.settings.gates.failover || !context.settings.eviction.by_taints {
         return;
     }
     let both = Scope::ALL.map(|scope| Evictions::new(&context, scope));
-    let clusters: Arc<WorkQueue<String>> = context.queue();
-    let tainted = follow_clusters(&context, &clusters);
+    let shared = Arc::new(Shared {
+        scans: context.queue(),
+        tainted: Mutex::default(),
+        stranded: Mutex::default(),
+        pace: Pace::default(),
+    });
+    // Before any binding is queued, so that the brake is set by then.
+    brake::follow(&context);
+    follow_clusters(&context, &shared);
     for evictions in &both {
-        follow_bindings(&context, evictions, &tainted);
+        follow_bindings(&context, evictions, &shared);
     }
     if !context.synced().await {
         return;
     }
     let stop = &context.stop;
-    let (here, queues) = (context.clone(), both.clone());
-    let scanning = run_workers(Controller::of_clusters("taint-manager"), clusters, 1, stop.clone(), move |cluster| {
+    let braking = brake::run(context.clone(), shared.scans.clone());
+    let (here, queues, scans) = (context.clone(), both.clone(), shared.scans.clone());
+    let scanning = run_workers(Controller::of_clusters("taint-manager"), scans, 1, stop.clone(), move |cluster| {
         let (context, queues) = (here.clone(), queues.clone());
         async move { Ok::<_, Error>(scan(&context, &queues, &cluster).await) }
     });
+    let workers = if context.settings.eviction.rate.is_some() { WORKERS } else { UNLIMITED_WORKERS };
     let evicting = both.map(|evictions| {
-        let (here, queue) = (context.clone(), evictions.queue.clone());
-        run_workers(evictions.name, queue, WORKERS, stop.clone(), move |eviction| {
-            let (context, evictions) = (here.clone(), evictions.clone());
-            async move { pass(&context, &evictions, &eviction).await }
+        let (here, shared, queue) = (context.clone(), shared.clone(), evictions.queue.clone());
+        run_workers(evictions.name, queue, workers, stop.clone(), move |eviction| {
+            let (context, shared, evictions) = (here.clone(), shared.clone(), evictions.clone());
+            async move { pass(&context, &shared, &evictions, &eviction).await }
         })
     });
-    futures::join!(scanning, futures::future::join_all(evicting));
+    futures::join!(braking, scanning, futures::future::join_all(evicting));
 }
 
-fn follow_clusters(context: &Context, queue: &Arc<WorkQueue<String>>) -> Tainted {
-    let tainted = Tainted::default();
-    let (known, keys, clusters) = (tainted.clone(), queue.clone(), context.clusters.clone());
+fn follow_clusters(context: &Context, shared: &Arc<Shared>) {
+    let (shared, clusters) = (shared.clone(), context.clusters.clone());
     context.cluster_informer.subscribe(move |event| {
         let key = event.object().key();
-        let evicts = clusters.get(&key).is_some_and(|it| by_taint::evicting(&it.spec.taints).next().is_some());
+        let cluster = clusters.get(&key);
+        if cluster.as_ref().is_some_and(|cluster| pacing::is_receiver(cluster)) {
+            std::mem::take(&mut *shared.stranded.lock()).into_iter().for_each(|name| shared.scans.add(name));
+        }
+        let evicts = cluster.is_some_and(|it| by_taint::evicting(&it.spec.taints).next().is_some());
         if !evicts {
-            known.lock().remove(&key.name);
-        } else if known.lock().insert(key.name.clone()) || event.changes_generation() {
-            keys.add(key.name);
+            shared.tainted.lock().remove(&key.name);
+        } else if shared.tainted.lock().insert(key.name.clone()) || event.changes_generation() {
+            shared.scans.add(key.name);
         }
     });
-    tainted
 }
 
 /// A binding that comes to a tainted cluster, or is scheduled with other tolerations.
-fn follow_bindings(context: &Context, evictions: &Arc<Evictions>, tainted: &Tainted) {
-    let (evictions, tainted) = (evictions.clone(), tainted.clone());
+fn follow_bindings(context: &Context, evictions: &Arc<Evictions>, shared: &Arc<Shared>) {
+    let (here, evictions, shared) = (context.clone(), evictions.clone(), shared.clone());
     context.bindings(evictions.scope).subscribe(move |event| {
-        let tainted = tainted.lock();
+        let tainted = shared.tainted.lock();
+        let initial = matches!(event, Event::Added { initial: true, .. });
+        if here.settings.eviction.rate.is_none() && (initial || !tainted.is_empty() || !shared.pace.is_idle()) {
+            shared.pace.follow(&here, event);
+        }
         if tainted.is_empty() || matches!(event, Event::Deleted(_)) {
             return;
         }
@@ -144,10 +176,18 @@ fn follow_bindings(context: &Context, evictions: &Arc<Evictions>, tainted: &Tain
         let rescheduled = matches!(event, Event::Updated { old, new } if placement(old) != placement(new));
         if event.changes_generation() || rescheduled {
             for cluster in targets(event.object()).iter().filter(|cluster| tainted.contains(*cluster)) {
-                evictions.add(event.object().key(), cluster);
+                evictions.add(event.object(), cluster);
             }
         }
     });
+}
+
+/// The schedule priority of a binding; the rest of it is not decoded.
+fn priority(binding: &Object) -> i32 {
+    let Some(spec) = binding.member("spec") else { return 0 };
+    let Some(priority) = raw_json::member(&spec, "schedulePriority") else { return 0 };
+    let priority = serde_json::from_slice::<Option<BindingSchedulePriority>>(&spec[priority]);
+    priority.ok().flatten().map_or(0, |priority| priority.priority)
 }
 
 /// The clusters of a binding; the rest of it is not decoded.
@@ -167,7 +207,7 @@ async fn scan(context: &Context, both: &[Arc<Evictions>], cluster: &str) -> Next
         let bindings = context.bindings(evictions.scope).cache().list(None);
         for batch in bindings.chunks(BATCH) {
             for binding in batch.iter().filter(|binding| targets(binding).iter().any(|name| name == cluster)) {
-                evictions.add(binding.key(), cluster);
+                evictions.add(binding, cluster);
             }
             tokio::task::yield_now().await;
         }
@@ -183,19 +223,33 @@ enum Outcome {
     Stays,
 }
 
-/// One eviction, and the pause after it.
-async fn pass(context: &Context, evictions: &Evictions, eviction: &Eviction) -> Result<Next> {
+/// One eviction once there is room for it, or with the pause after it.
+async fn pass(context: &Context, shared: &Shared, evictions: &Evictions, eviction: &Eviction) -> Result<Next> {
+    let rate = context.settings.eviction.rate;
+    let slot = match rate {
+        Some(_) => None,
+        // Decided after the wait: the taint may be gone by then.
+        None => match context.stop.run_until_cancelled(shared.pace.slot(&eviction.binding)).await {
+            Some(slot) => Some(slot),
+            None => return Ok(Next::Done),
+        },
+    };
     evictions.taken(eviction);
     let started = Instant::now();
-    let outcome = evict(context, evictions.scope, eviction).await;
+    let outcome = evict(context, shared, evictions.scope, eviction).await;
+    if let (Some(slot), Ok(Outcome::Evicted)) = (slot, &outcome) {
+        slot.used();
+    }
     if !matches!(outcome, Ok(Outcome::Later(_) | Outcome::Stays)) {
         context.metrics.eviction_latency.took(&[evictions.name], started.elapsed());
         context.metrics.evictions.increment(&[evictions.name, result(&outcome)]);
     }
     match outcome? {
         Outcome::Evicted => {
-            let pause = tokio::time::sleep(pause(context.settings.eviction.rate));
-            context.stop.run_until_cancelled(pause).await;
+            if let Some(rate) = rate {
+                let pause = tokio::time::sleep(pacing::pause(rate));
+                context.stop.run_until_cancelled(pause).await;
+            }
             Ok(Next::Done)
         }
         Outcome::Later(time) => Ok(Next::After(time)),
@@ -203,12 +257,8 @@ async fn pass(context: &Context, evictions: &Evictions, eviction: &Eviction) -> 
     }
 }
 
-fn pause(rate: f64) -> Duration {
-    if rate > 0.0 { Duration::try_from_secs_f64(1.0 / rate).unwrap_or(LONGEST_PAUSE) } else { LONGEST_PAUSE }
-}
-
-async fn evict(context: &Context, scope: Scope, eviction: &Eviction) -> Result<Outcome> {
-    let Eviction { binding: key, cluster: name } = eviction;
+async fn evict(context: &Context, shared: &Shared, scope: Scope, eviction: &Eviction) -> Result<Outcome> {
+    let Eviction { binding: key, cluster: name, .. } = eviction;
     let cached = context.bindings(scope).cache().get(key);
     let Some(object) = cached.filter(|it| !it.is_deleting()) else { return Ok(Outcome::Stays) };
     let Some(cluster) = context.clusters.get(&ObjectKey::cluster(name.as_str())) else { return Ok(Outcome::Stays) };
@@ -232,6 +282,12 @@ async fn evict(context: &Context, scope: Scope, eviction: &Eviction) -> Result<O
         Verdict::StaysFor(time) => return Ok(Outcome::Later(time)),
         Verdict::Leaves(taint) => taint,
     };
+    match context.brake.hold(&cluster, context.now()) {
+        Hold::Free if is_stranded(context, shared, &cluster) => return Ok(Outcome::Stays),
+        Hold::Free => {}
+        Hold::Engaged => return Ok(Outcome::Stays),
+        Hold::For(time) => return Ok(Outcome::Later(time)),
+    }
     let (purge_mode, keeps_state) = (context.settings.eviction.purge_mode, context.settings.gates.stateful_failover);
     let spec = match by_taint::evicted(&binding, name, taint, Options { purge_mode, keeps_state }) {
         Ok(Some(spec)) => spec,
@@ -254,6 +310,25 @@ async fn evict(context: &Context, scope: Scope, eviction: &Eviction) -> Result<O
     }
 }
 
+/// Whether no other cluster can take over. The bindings are queued again when that ends.
+fn is_stranded(context: &Context, shared: &Shared, cluster: &Cluster) -> bool {
+    let name = cluster.metadata.name.as_str();
+    if context.settings.eviction.rate.is_some() || pacing::has_receiver(context, name) {
+        return false;
+    }
+    if shared.stranded.lock().insert(name.to_owned()) {
+        tracing::warn!(cluster = name, "No other cluster is ready; workloads stay in this one in spite of its taints");
+        if let Some(object) = context.cluster_informer.cache().get(&cluster.key()) {
+            let recorder = context.recorder.for_component(evictions::BY_TAINT_MANAGER);
+            let message = "No workload leaves this cluster by its taints, because no other cluster is ready".to_owned();
+            recorder.warning(&*object, events::EVICTIONS_PAUSED, message);
+        }
+    }
+    // It may have become ready before this one was noted.
+    let late = pacing::has_receiver(context, name);
+    !(late && shared.stranded.lock().remove(name))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -261,9 +336,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses() {
-        for (rate, seconds) in [(0.5, 2.0), (4.0, 0.25), (0.0, 1800.0), (-1.0, 1800.0), (1e-300, 1800.0)] {
-            assert!((pause(rate).as_secs_f64() - seconds).abs() < 1e-9, "{rate}");
+    fn priority_of_a_binding() {
+        for (spec, expected) in [
+            (json!({}), 0),
+            (json!({"schedulePriority": null}), 0),
+            (json!({"schedulePriority": {"priority": 7}}), 7),
+            (json!({"schedulePriority": {"priority": -7}}), -7),
+        ] {
+            let object = Object::from_value(&json!({"metadata": {"name": "a"}, "spec": spec})).unwrap();
+            assert_eq!(priority(&object), expected, "{spec}");
         }
     }
 

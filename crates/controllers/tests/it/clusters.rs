@@ -51,7 +51,9 @@ async fn a_push_member_that_is_away_is_not_ready_after_the_threshold_and_comes_b
     let (away, after) = until_ready_is(&plane, "False").await;
     assert!((30..=40).contains(&after.as_secs()), "{after:?}");
     assert_eq!(ready(&away)["reason"], "ClusterNotReachable");
-    assert_eq!(ready(&away)["message"], "cluster is not reachable");
+    let message = ready(&away)["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.starts_with("cluster is not reachable (since 2026-11-21T00:0"), "{message}");
+    assert!(message.contains(", last healthy at 2026-11-21T00:0"), "{message}");
     plane
         .until("it takes nothing new", async || {
             (taints(&cluster(&plane).await) == ["cluster.karmada.io/not-ready:NoSchedule"]).then_some(())
@@ -228,7 +230,9 @@ async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
     // The agent comes, reports, and renews its Lease for two minutes.
     let healthy = json!({"type": "Ready", "status": "True", "reason": "ClusterReady", "message": "m",
         "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    plane.merge(&resource, &key, json!({"status": {"conditions": [healthy]}}), client::PatchOptions::status()).await;
+    plane
+        .merge(&resource, &key, json!({"status": {"conditions": [healthy.clone()]}}), client::PatchOptions::status())
+        .await;
     let lease = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
     let space = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "karmada-cluster"}});
     let _ = plane.client.create(&namespaces(), &space).await;
@@ -244,6 +248,27 @@ async fn a_pull_member_is_unknown_when_its_agent_is_silent() {
     }
     let after = until_unknown("ClusterStatusUnknown").await;
     assert!((25..=40).contains(&after), "{after}");
-    assert_eq!(ready(&far().await)["message"], "Cluster status controller stopped posting cluster status.");
+    let message = ready(&far().await)["message"].as_str().unwrap_or_default().to_owned();
+    for part in [
+        "Cluster status controller stopped posting cluster status. The agent was last heard of at 2026-11-21T",
+        "its Lease was renewed at 2026-01-01T00:00:11.000000Z, Ready was True (ClusterReady).",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+
+    // A Lease that is deleted is not a sign of life, and one that the monitor cannot read is no sign of silence.
+    plane.merge(&resource, &key, json!({"status": {"conditions": [healthy]}}), client::PatchOptions::status()).await;
+    plane.until("it is back", async || (ready(&far().await)["status"] == "True").then_some(())).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    plane.client.delete(&lease, &of_lease, &DeleteOptions::background()).await.expect("the deletion");
+    plane.network.cut(crate::network::CONTROL);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    plane.network.heal(crate::network::CONTROL);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(ready(&far().await)["status"], "True");
+    let after = until_unknown("ClusterStatusUnknown").await;
+    assert!((5..=60).contains(&after), "{after}");
+    let message = ready(&far().await)["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("it has no Lease, Ready was True"), "{message}");
     plane.shutdown().await;
 }

@@ -41,7 +41,7 @@ pub(super) enum Command {
     /// Run the API server alone, on the embedded store
     Apiserver(ServerArgs),
     /// Run the controllers against an API server that runs elsewhere
-    ControllerManager(EndpointArgs),
+    ControllerManager(ControllerArgs),
     /// Run the controllers of one member cluster in pull mode, beside the member
     Agent,
     /// Serve cluster.karmada.io behind a stock kube-apiserver
@@ -81,6 +81,38 @@ pub(super) struct EndpointArgs {
     /// Accept Clusters whose apiEndpoint is http://, where tokens and objects are sent unencrypted
     #[arg(long)]
     pub(super) allow_http_member_endpoints: bool,
+}
+
+/// What holds evictions by taints back; additions to upstream's flags.
+#[derive(Args, Clone, Copy)]
+pub(super) struct FailoverArgs {
+    /// Pause evictions by taints when more than this share of the clusters turns unhealthy at about the same time; 1 never
+    /// pauses them
+    #[arg(long, default_value_t = 0.5, value_parser = share)]
+    failover_brake_share: f64,
+    /// The time within which that share of the clusters turns unhealthy
+    #[arg(long, default_value = "5m", value_parser = duration)]
+    failover_brake_window: Duration,
+}
+
+impl FailoverArgs {
+    pub(super) fn set(self, settings: &mut controllers::Settings) {
+        let (share, window) = (self.failover_brake_share, self.failover_brake_window);
+        settings.eviction.brake = controllers::BrakeLimits { share, window };
+    }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("{text:?} is not a share from 0 to 1"))
+}
+
+#[derive(Args, Clone, Copy)]
+pub(super) struct ControllerArgs {
+    #[command(flatten)]
+    pub(super) endpoints: EndpointArgs,
+    #[command(flatten)]
+    pub(super) failover: FailoverArgs,
 }
 
 #[derive(Args)]
@@ -169,6 +201,8 @@ pub(super) struct UpArgs {
     /// The number of member clusters to simulate in this process and to join; they are kept in the data directory
     #[arg(long, default_value_t = 0)]
     simulated_clusters: u16,
+    #[command(flatten)]
+    failover: FailoverArgs,
 }
 
 #[derive(Args)]
@@ -330,6 +364,8 @@ impl UpArgs {
         let mut server = self.server.options(world)?;
         let allow_http_endpoints = server.admission.allow_http_endpoints;
         server.admission = karmada_api::admission::Options { allow_http_endpoints, ..admission(given)? };
+        let mut settings = controllers::Settings { allow_http_endpoints, ..settings(given)? };
+        self.failover.set(&mut settings);
         server.resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
         Ok(up::Options {
             server,
@@ -337,7 +373,7 @@ impl UpArgs {
             kube_controllers: self.kube_controllers,
             members: (1..=self.simulated_clusters).map(|n| MemberOptions::new(format!("member{n}"))).collect(),
             member_store: Kind::Embedded,
-            settings: controllers::Settings { allow_http_endpoints, ..settings(given)? },
+            settings,
             scheduler: components::scheduler_options(given)?,
             switches: components::switches(given),
             estimators: estimators(given)?,

@@ -106,9 +106,12 @@ fn eviction(given: &Given<'_>) -> anyhow::Result<controllers::Eviction> {
             "--no-execute-taint-eviction-purge-mode: {other:?} is not supported; supported values: Directly, Gracefully"
         ),
     };
-    let rate: f64 = given.parsed("resource-eviction-rate")?;
-    anyhow::ensure!(rate >= 0.0, "--resource-eviction-rate must be greater than or equal to 0");
-    Ok(controllers::Eviction { by_taints, purge_mode, rate, grace: given.duration("graceful-eviction-timeout")? })
+    // Upstream's rate of 0.5 applies only where it is set: it takes hours for some thousands of workloads.
+    let is_paced = given.is_given("resource-eviction-rate");
+    let rate: Option<f64> = is_paced.then(|| given.parsed("resource-eviction-rate")).transpose()?;
+    anyhow::ensure!(rate.is_none_or(|rate| rate >= 0.0), "--resource-eviction-rate must be greater than or equal to 0");
+    let grace = given.duration("graceful-eviction-timeout")?;
+    Ok(controllers::Eviction { by_taints, purge_mode, rate, grace, ..Default::default() })
 }
 
 /// Whether the flags let NoExecute taints evict. A command without these flags does not know; the gate decides there.

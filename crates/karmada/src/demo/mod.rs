@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use controllers::Settings;
-use propagation::cluster_status::Thresholds;
+use propagation::readiness::Thresholds;
 use simulator::MemberOptions;
 use tokio::time::Instant;
 use world::World;

@@ -291,6 +291,7 @@ pub const OWN_DEFAULTS: &[(&str, &str, &str)] = &[
     ("health-probe-bind-address", ":10358", "127.0.0.1:10358"),
     ("health-probe-bind-address", ":8000", "127.0.0.1:8000"),
     ("cluster-api-qps", "40", ""),
+    ("resource-eviction-rate", "0.5", ""),
     ("kube-api-qps", "40", ""),
     ("kube-api-qps", "20", ""),
 ];

@@ -83,7 +83,7 @@ fn remaining(task: &GracefulEvictionTask, created: Time, circumstances: Circumst
 }
 
 /// Whether every cluster that the scheduler chose reports a healthy copy with the replicas it is to have.
-fn is_replaced(binding: &Binding, is_ready: &dyn Fn(&str) -> bool) -> bool {
+pub fn is_replaced(binding: &Binding, is_ready: &dyn Fn(&str) -> bool) -> bool {
     if binding.status.scheduler_observed_generation != binding.metadata.generation {
         return false;
     }

@@ -2,11 +2,13 @@
 //!
 //! [`by_taint`] and [`application`] decide that a cluster is left: both take the cluster from `spec.clusters` and append an
 //! eviction task, so that the scheduler fills the gap elsewhere. [`graceful`] decides when a task ends, and with it the
-//! old copy. [`state`] reads what the old copy reported for the new one.
+//! old copy. [`state`] reads what the old copy reported for the new one. [`brake`] and [`pace`] hold evictions by taints back.
 
 pub mod application;
+pub mod brake;
 pub mod by_taint;
 pub mod graceful;
+pub mod pace;
 pub mod state;
 
 use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceBindingSpec};

@@ -1,7 +1,9 @@
 //! Workloads that leave clusters, and come to others.
 
 mod application;
+mod brake;
 mod graceful;
+mod leaving;
 mod taints;
 
 use apimachinery::{ApiResource, ObjectKey};
@@ -26,7 +28,7 @@ pub fn demo(name: &str) -> ObjectKey {
 fn evicting() -> Settings {
     Settings {
         gates: Gates { failover: true, stateful_failover: true, ..Gates::default() },
-        eviction: Eviction { by_taints: true, rate: 100.0, ..Eviction::default() },
+        eviction: Eviction { by_taints: true, ..Eviction::default() },
         ..Settings::default()
     }
 }

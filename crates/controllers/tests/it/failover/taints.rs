@@ -89,7 +89,8 @@ async fn without_gate_and_flag_nothing_leaves() {
 /// Three workers, each with a pause of 2 s: what is evicted when, and what the metrics say.
 #[tokio::test(start_paused = true)]
 async fn evictions_are_paced() {
-    let settings = Settings { eviction: Eviction { by_taints: true, ..Eviction::default() }, ..evicting() };
+    let eviction = Eviction { by_taints: true, rate: Some(0.5), ..Eviction::default() };
+    let settings = Settings { eviction, ..evicting() };
     let plane = plane(settings.clone()).await;
     // All of them on one side.
     taint(&plane, "m2", json!([{"key": "full", "effect": "NoSchedule"}])).await;

@@ -146,7 +146,8 @@ impl Simulation {
         if seed % 2 == 1 {
             settings.gates.failover = true;
             settings.gates.stateful_failover = true;
-            settings.eviction = Eviction { by_taints: true, rate: 10.0, ..Eviction::default() };
+            settings.eviction =
+                Eviction { by_taints: true, rate: Some(10.0).filter(|_| seed % 4 == 1), ..Eviction::default() };
         }
         settings.workers = 8;
         let plane = Plane::seeded(&MEMBERS, settings, seed, Serves(serves)).await;

@@ -1,0 +1,246 @@
+//! The global brake on evictions by taints. `propagation::failover::brake` decides; here the fleet is followed, and the
+//! condition `EvictionsPaused` of each Cluster, its event and the metric are kept true.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use apimachinery::ObjectKey;
+use apimachinery::meta::Time;
+use client::{Patch, PatchOptions};
+use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::{annotations, conditions, events};
+use parking_lot::Mutex;
+use propagation::failover::brake::{self, Fleet, Member, Recovery, Sign};
+use propagation::failover::by_taint;
+use serde_json::json;
+
+use crate::Context;
+use crate::error::{During, Result};
+
+/// One a process. It rests until evictions by taints run.
+#[derive(Default)]
+pub(crate) struct Brake(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    signs: BTreeMap<String, Sign>,
+    /// Clusters that nothing left because they were about to recover.
+    recovering: BTreeSet<String>,
+    /// Since when the fleet is watched.
+    since: Option<Time>,
+    /// Once all Clusters are known.
+    acting: Option<Acting>,
+    engaged: Option<Time>,
+    fleet: Fleet,
+}
+
+#[derive(Clone)]
+struct Acting {
+    /// Clusters whose condition may change.
+    reports: Arc<WorkQueue<String>>,
+    /// Clusters whose bindings are to be evicted now.
+    scans: Arc<WorkQueue<String>>,
+}
+
+impl Brake {
+    pub(crate) fn note(&self, context: &Context, cluster: &str, sign: Sign) {
+        let mut state = self.0.lock();
+        if state.signs.get(cluster) == Some(&sign) {
+            return;
+        }
+        state.signs.insert(cluster.to_owned(), sign);
+        drop(state);
+        self.look(context);
+    }
+
+    pub(crate) fn forget(&self, cluster: &str) {
+        let mut state = self.0.lock();
+        state.signs.remove(cluster);
+        state.recovering.remove(cluster);
+    }
+
+    /// Whether nothing may leave a cluster now.
+    pub(super) fn hold(&self, cluster: &Cluster, now: Time) -> Hold {
+        let mut state = self.0.lock();
+        if state.engaged.is_some_and(|since| !brake::is_released(cluster, since)) {
+            return Hold::Engaged;
+        }
+        match state.recovery(cluster, now) {
+            Recovery::No => Hold::Free,
+            Recovery::Settles(time) => Hold::For(time),
+            Recovery::Awaited(time) => {
+                state.recovering.insert(cluster.metadata.name.clone());
+                Hold::For(time)
+            }
+        }
+    }
+
+    /// Looks at the fleet as it is now.
+    fn look(&self, context: &Context) {
+        let mut state = self.0.lock();
+        let Some(acting) = state.acting.clone() else { return };
+        let clusters = context.clusters.all();
+        let members = clusters.iter().map(|it| Member { cluster: it, suspect: state.sign(it) == Some(Sign::Missing) });
+        let (before, now) = (state.engaged, context.now());
+        let (engaged, fleet) = brake::engaged(members, before, context.settings.eviction.brake, now);
+        (state.engaged, state.fleet) = (engaged, fleet);
+        let over = |name: &String| {
+            let cluster = clusters.iter().find(|it| it.metadata.name == *name);
+            cluster.is_none_or(|cluster| !matches!(state.recovery(cluster, now), Recovery::Awaited(_)))
+        };
+        let over: Vec<String> = state.recovering.iter().filter(|name| over(name)).cloned().collect();
+        for name in over {
+            state.recovering.remove(&name);
+            acting.scans.add(name);
+        }
+        drop(state);
+        if engaged != before {
+            let Fleet { clusters: all, unhealthy } = fleet;
+            match engaged {
+                Some(_) => tracing::warn!(
+                    unhealthy,
+                    clusters = all,
+                    "Too much of the fleet is unhealthy; evictions by taints are paused"
+                ),
+                None => tracing::info!(unhealthy, clusters = all, "The fleet has recovered; evictions by taints go on"),
+            }
+        }
+        let held = clusters.iter().filter(|it| engaged.is_some_and(|since| !brake::is_released(it, since)));
+        context.metrics.evictions_paused.set(&[], u32::try_from(held.count()).map_or(f64::MAX, f64::from));
+        for cluster in &clusters {
+            let name = &cluster.metadata.name;
+            if brake::condition(cluster, engaged, fleet, now).is_some() {
+                acting.reports.add(name.clone());
+            }
+            let may_leave = |since: Option<Time>| since.is_none_or(|since| brake::is_released(cluster, since));
+            let was_held = before.is_some() || brake::paused_since(cluster).is_some();
+            if was_held && may_leave(engaged) && by_taint::evicting(&cluster.spec.taints).next().is_some() {
+                acting.scans.add(name.clone());
+            }
+        }
+    }
+}
+
+impl State {
+    fn sign(&self, cluster: &Cluster) -> Option<Sign> {
+        self.signs.get(&cluster.metadata.name).copied()
+    }
+
+    fn recovery(&self, cluster: &Cluster, now: Time) -> Recovery {
+        let running = self.since.map(|since| now.timestamp().duration_since(since.timestamp()));
+        let running = running.and_then(|running| Duration::try_from(running).ok()).unwrap_or_default();
+        brake::recovery(cluster, self.sign(cluster), running, now)
+    }
+}
+
+/// Whether evictions from a cluster wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    Free,
+    /// Until the brake releases the cluster; its bindings are queued again then.
+    Engaged,
+    /// The cluster is about to recover.
+    For(Duration),
+}
+
+/// What the brake looks at in a Cluster.
+#[derive(PartialEq)]
+struct Seen {
+    ready: Option<(String, Option<Time>)>,
+    evicts: bool,
+    leaving: bool,
+    paused: Option<Time>,
+    released: Option<String>,
+}
+
+impl Seen {
+    fn of(cluster: &Cluster) -> Self {
+        let ready = cluster.condition(conditions::READY).map(|it| (it.status.clone(), it.last_transition_time));
+        Self {
+            ready,
+            evicts: by_taint::evicting(&cluster.spec.taints).next().is_some(),
+            leaving: cluster.metadata.deletion_timestamp.is_some(),
+            paused: brake::paused_since(cluster),
+            released: cluster.metadata.annotations.get(annotations::EVICTIONS_RELEASED).cloned(),
+        }
+    }
+}
+
+/// Follows the Clusters. Others that follow them later find the brake already set.
+pub(super) fn follow(context: &Context) {
+    let looking = context.clone();
+    let seen: Mutex<BTreeMap<String, Seen>> = Mutex::default();
+    context.cluster_informer.subscribe(move |event| {
+        let key = event.object().key();
+        let now = match event {
+            Event::Deleted(_) => None,
+            _ => looking.clusters.get(&key).map(|cluster| Seen::of(&cluster)),
+        };
+        let changed = match now {
+            None => {
+                looking.brake.forget(&key.name);
+                seen.lock().remove(&key.name).is_some()
+            }
+            Some(now) => {
+                let mut seen = seen.lock();
+                let changed = seen.get(&key.name) != Some(&now);
+                seen.insert(key.name, now);
+                changed
+            }
+        };
+        if changed {
+            looking.brake.look(&looking);
+        }
+    });
+}
+
+/// Begins, once all Clusters are known; a pause that an earlier process reported goes on. `scans` gets the clusters that are
+/// released.
+pub(super) async fn run(context: Context, scans: Arc<WorkQueue<String>>) {
+    let reports: Arc<WorkQueue<String>> = context.queue();
+    {
+        let mut state = context.brake.0.lock();
+        state.since = Some(context.now());
+        state.engaged = context.clusters.all().iter().filter_map(|cluster| brake::paused_since(cluster)).min();
+        state.acting = Some(Acting { reports: reports.clone(), scans });
+    }
+    context.brake.look(&context);
+    let stop = context.stop.clone();
+    run_workers(Controller::of_clusters("failover-brake"), reports, 4, stop, move |name| {
+        let context = context.clone();
+        async move { report(&context, &name).await }
+    })
+    .await;
+}
+
+async fn report(context: &Context, name: &str) -> Result<Next> {
+    let key = ObjectKey::cluster(name);
+    let Some(cluster) = context.clusters.get(&key) else { return Ok(Next::Done) };
+    let (engaged, fleet) = {
+        let state = context.brake.0.lock();
+        (state.engaged, state.fleet)
+    };
+    let Some(condition) = brake::condition(&cluster, engaged, fleet, context.now()) else { return Ok(Next::Done) };
+    let (pauses, message) = (condition.status == "True", condition.message.clone());
+    let mut all = cluster.status.conditions.clone();
+    all.retain(|it| it.type_ != condition.type_);
+    all.push(condition);
+    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
+    let patch = Patch::Merge(json!({"metadata": metadata, "status": {"conditions": all}}));
+    match context.client.patch(&Cluster::api_resource(), &key, &patch, &PatchOptions::status()).await {
+        Err(error) if error.is_not_found() => return Ok(Next::Done),
+        other => other.map(drop).during(|| format!("writing the status of cluster {key}"))?,
+    }
+    if let Some(object) = context.cluster_informer.cache().get(&key) {
+        let recorder = context.recorder.for_component("failover-brake");
+        if pauses {
+            recorder.warning(&*object, events::EVICTIONS_PAUSED, message);
+        } else {
+            recorder.normal(&*object, events::EVICTIONS_RESUMED, message);
+        }
+    }
+    Ok(Next::Done)
+}
