@@ -16,6 +16,7 @@ mod edit;
 mod editor;
 mod error;
 mod explain;
+mod failover;
 mod get;
 mod go_template;
 mod interpret;

@@ -7,7 +7,7 @@ mod forecast;
 mod live;
 mod places;
 mod selecting;
-mod source;
+pub mod source;
 mod story;
 #[cfg(test)]
 mod story_tests;

@@ -14,6 +14,7 @@ mod decide;
 pub mod descheduling;
 pub mod error;
 pub mod estimate;
+pub mod evacuation;
 mod explain;
 mod filter;
 mod fingerprint;

@@ -26,6 +26,7 @@ use crate::describe::DescribeArgs;
 use crate::edit::EditArgs;
 use crate::error::Error;
 use crate::explain::ExplainArgs as ExplainTypeArgs;
+use crate::failover::FailoverArgs;
 use crate::get::GetArgs;
 use crate::metadata_edit::{AnnotateArgs, LabelArgs};
 use crate::patch::PatchArgs;
@@ -41,7 +42,7 @@ use crate::top::TopArgs;
 use crate::unregister::UnregisterArgs;
 use crate::version;
 use crate::{
-    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, get,
+    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, failover, get,
 };
 use crate::{
     interpret, join, metadata_edit, patch, placement, promote, register, resume, taint, token, top, unjoin, unregister,
@@ -193,6 +194,11 @@ enum Command {
     Resume {
         #[command(flatten)]
         resume: Box<ResumeArgs>,
+    },
+    /// Print what would leave a cluster and where it would go, and release evictions that are paused.
+    Failover {
+        #[command(flatten)]
+        failover: Box<FailoverArgs>,
     },
     /// Apply a configuration to a resource by file name or standard input, and propagate it to member clusters.
     Apply {
@@ -475,6 +481,7 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::Cordon(it) => cordon::run(context, &it.args, Desired::Cordoned, it.dry_run).await,
             Command::Uncordon(it) => cordon::run(context, &it.args, Desired::Uncordoned, it.dry_run).await,
             Command::Resume { resume } => resume::run(context, &resume).await,
+            Command::Failover { failover } => failover::run(context, &failover).await,
             Command::ExplainPlacement { explain } => placement::explain(context, &explain).await,
             Command::Schedule { schedule } => placement::forecast(context, &schedule).await,
             Command::Interpret { interpret } => {

@@ -286,6 +286,23 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "failover",
+        group: Group::Management,
+        arguments: "(plan CLUSTER | release (CLUSTER... | --all))",
+        description: "The plan shows, in the order of their priority, which workloads would leave the cluster if it died, when, \
+                      where they would go, and which of them would find no place. It changes nothing. A release ends the pause \
+                      of evictions from clusters that are lost, which the control plane began because too much of the fleet \
+                      turned unhealthy.",
+        examples: &[
+            ("Print what would happen if member1 died", "karmadactl failover plan member1"),
+            (
+                "Print what would leave member1 for a taint, with all numbers",
+                "karmadactl failover plan member1 --taint maintenance -o yaml",
+            ),
+            ("Let workloads leave member1 though evictions are paused", "karmadactl failover release member1"),
+        ],
+    },
+    Page {
         command: "attach",
         group: Group::Troubleshooting,
         arguments: "(POD | TYPE/NAME) -c CONTAINER",

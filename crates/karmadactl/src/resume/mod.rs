@@ -20,7 +20,7 @@ use crate::Context;
 use crate::error::Error;
 use crate::resources;
 use plan::Plan;
-use print::Form;
+pub use print::Form;
 
 #[derive(Args)]
 pub struct ResumeArgs {
@@ -44,7 +44,7 @@ pub struct ResumeArgs {
 
 /// A member that is held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-struct Held {
+pub struct Held {
     cluster: String,
     /// The time of the condition, as the object has it.
     since: String,

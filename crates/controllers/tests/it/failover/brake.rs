@@ -164,7 +164,7 @@ async fn in_a_small_fleet_a_single_death_fails_over() {
         plane.network.heal("m1");
         until_gone(&plane, "m1", "web").await;
         until_tainted(&plane, "m1", false).await;
-        assert_eq!(clusters(&binding(&plane, "web").await), [to.clone()]);
+        assert_eq!(clusters(&binding(&plane, "web").await), std::slice::from_ref(&to));
         assert!(copy(&plane, &to, "web").await.is_some());
         plane.shutdown().await;
     }

@@ -1,0 +1,40 @@
+//! `failover`: what would leave a cluster and where it would go, and the release of evictions that are paused.
+
+mod plan;
+mod release;
+
+use clap::Args;
+
+use crate::Context;
+use crate::error::Error;
+
+#[derive(Args)]
+pub struct FailoverArgs {
+    args: Vec<String>,
+    /// Plan for this taint instead of those of a cluster that dies: KEY[=VALUE]; may be given several times.
+    #[arg(long)]
+    taint: Vec<String>,
+    /// What happens to copies whose policy has no spec.failover.cluster, as of --no-execute-taint-eviction-purge-mode.
+    #[arg(long, default_value = "Gracefully")]
+    purge_mode: String,
+    /// Workloads that a table shows; 0 for all.
+    #[arg(long, default_value_t = 50)]
+    limit: usize,
+    /// Release all clusters that are paused.
+    #[arg(long)]
+    all: bool,
+    /// Output format: json or yaml; a table when absent.
+    #[arg(short, long)]
+    output: Option<String>,
+}
+
+pub async fn run(context: &Context, args: &FailoverArgs) -> Result<(), Error> {
+    let words: Vec<&str> = args.args.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["plan", cluster] => plan::run(context, args, cluster).await,
+        ["plan", ..] => Err(Error::arguments("plan needs the name of one cluster")),
+        ["release", clusters @ ..] => release::run(context, args, clusters).await,
+        [] => Err(Error::arguments("must specify plan or release")),
+        [other, ..] => Err(Error::arguments(format!("{other:?} is neither plan nor release"))),
+    }
+}

@@ -1,0 +1,368 @@
+//! `failover plan CLUSTER`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use apimachinery::meta::{Condition, Time};
+use client::{Client, ListOptions};
+use jiff::Timestamp;
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
+use karmada_api::constants::{conditions, taints};
+use karmada_api::kubernetes::Taint;
+use karmada_api::policy::v1alpha1::{ClusterPurgeMode, ClusterTaintPolicy};
+use karmada_api::scope::{Binding, Scope};
+use propagation::failover::brake;
+use propagation::failover::by_taint::{self, Options};
+use propagation::status::set_condition;
+use scheduling::Gates;
+use scheduling::evacuation::{Departure, Fate, Outcome, evacuate};
+use serde_json::{Value, json};
+use world::World;
+
+use super::FailoverArgs;
+use crate::Context;
+use crate::error::Error;
+use crate::placement::source::{clusters, list};
+use crate::resume::Form;
+use crate::table::{Layout, printable};
+
+/// Bindings of a page.
+const PAGE: usize = 500;
+
+pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(), Error> {
+    let form = Form::parse(args.output.as_deref())?;
+    let purge_mode = match args.purge_mode.as_str() {
+        "Gracefully" => ClusterPurgeMode::Gracefully,
+        "Directly" => ClusterPurgeMode::Directly,
+        other => return Err(Error::Flag(format!("--purge-mode must be 'Gracefully' or 'Directly', not {other:?}"))),
+    };
+    let client = context.control_plane().await?;
+    let all = clusters(&client).await?;
+    let Some(cluster) = all.iter().find(|it| it.metadata.name == name) else {
+        return Err(Error::message(format!(
+            "cluster {name} does not exist; `kubectl get clusters` lists those that do"
+        )));
+    };
+    let now = World::system().now();
+    let taints = match args.taint.as_slice() {
+        [] => {
+            let decode = |object: &Arc<apimachinery::Object>| object.decode::<ClusterTaintPolicy>();
+            let policies = list(&client, &ClusterTaintPolicy::api_resource(), None, decode).await?;
+            of_a_dead_cluster(cluster, &policies, now)
+        }
+        given => with(cluster, given, now)?,
+    };
+    let mut bindings = Vec::new();
+    for scope in Scope::ALL {
+        in_cluster(&client, scope, name, &mut bindings).await?;
+    }
+    let options = Options { purge_mode, keeps_state: true };
+    let departure = Departure { cluster: name, taints: &taints, options, now };
+    let fates = evacuate(&bindings, &all, departure, &Gates::default());
+    let preview = Preview { cluster, all: &all, taints: &taints, fates: &fates };
+    match form {
+        Form::Text => context.print(&preview.text(args.limit)),
+        _ => context.print(&form.encode(&preview.value())?),
+    }
+    Ok(())
+}
+
+/// Page by page; only bindings of the cluster are kept.
+async fn in_cluster(client: &Client, scope: Scope, cluster: &str, found: &mut Vec<Binding>) -> Result<(), Error> {
+    let resource = Binding::api_resource(scope);
+    let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
+    loop {
+        let attempt = format!("list {}", resource.plural);
+        let page = client.list(&resource, None, &options).await.map_err(Error::client(attempt))?;
+        for object in &page.items {
+            let decoded = Binding::decode(object);
+            let binding =
+                decoded.map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))?;
+            if binding.spec.clusters.iter().any(|target| target.name == cluster) {
+                found.push(binding);
+            }
+        }
+        if page.continue_token.is_empty() {
+            return Ok(());
+        }
+        options.continue_token = Some(page.continue_token);
+    }
+}
+
+/// The taints that a cluster has once it is not ready.
+pub fn of_a_dead_cluster(cluster: &Cluster, policies: &[ClusterTaintPolicy], now: Timestamp) -> Vec<Taint> {
+    let mut dead = cluster.clone();
+    let ready = Condition { type_: conditions::READY.to_owned(), status: "False".to_owned(), ..Condition::default() };
+    set_condition(&mut dead.status.conditions, ready, Time::new(now));
+    propagation::taints::by_policies(&dead, policies, Time::new(now)).unwrap_or(dead.spec.taints)
+}
+
+/// The taints of a cluster, and those that are given as KEY, KEY=VALUE, KEY:NoExecute or KEY=VALUE:NoExecute.
+///
+/// # Errors
+/// A taint without a key, or with another effect.
+pub fn with(cluster: &Cluster, given: &[String], now: Timestamp) -> Result<Vec<Taint>, Error> {
+    let mut all = cluster.spec.taints.clone();
+    for text in given {
+        let (name, effect) = text.rsplit_once(':').unwrap_or((text, taints::NO_EXECUTE));
+        let (key, value) = name.split_once('=').unwrap_or((name, ""));
+        if effect != taints::NO_EXECUTE || key.is_empty() {
+            return Err(Error::Flag(format!(
+                "--taint: {text:?} is not KEY[=VALUE][:NoExecute]; no other effect evicts"
+            )));
+        }
+        all.retain(|taint| taint.key != key || taint.effect != effect);
+        let (key, value, effect) = (key.to_owned(), value.to_owned(), effect.to_owned());
+        all.push(Taint { key, value, effect, time_added: Some(Time::new(now)) });
+    }
+    Ok(all)
+}
+
+struct Preview<'a> {
+    cluster: &'a Cluster,
+    all: &'a [Arc<Cluster>],
+    taints: &'a [Taint],
+    fates: &'a [Fate<'a>],
+}
+
+#[derive(Default)]
+struct Counts {
+    moves: usize,
+    unplaced: usize,
+    stays: usize,
+    /// Replicas, or workloads without replicas, by cluster.
+    receivers: BTreeMap<String, i64>,
+}
+
+impl Preview<'_> {
+    fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        for fate in self.fates {
+            match (&fate.outcome, fate.outcome.targets()) {
+                (Outcome::Stays(_), _) => counts.stays += 1,
+                (Outcome::Leaves { report: Some(_), .. }, None) => counts.unplaced += 1,
+                (Outcome::Leaves { .. }, targets) => {
+                    counts.moves += 1;
+                    for target in targets.into_iter().flatten() {
+                        let had = fate.binding.spec.clusters.iter().find(|it| it.name == target.name);
+                        let more = target.replicas - had.map_or(0, |had| had.replicas);
+                        *counts.receivers.entry(target.name.clone()).or_default() += i64::from(more);
+                    }
+                }
+            }
+        }
+        counts.receivers.retain(|_, replicas| *replicas > 0);
+        counts
+    }
+
+    /// What would hold the evictions back.
+    fn notes(&self) -> Vec<String> {
+        let name = &self.cluster.metadata.name;
+        let mut notes = Vec::new();
+        if by_taint::evicting(self.taints).next().is_none() {
+            notes.push(format!(
+                "Nothing would leave {name} if it died: no ClusterTaintPolicy gives it a NoExecute taint then. Plan for another \
+                 taint with --taint KEY"
+            ));
+        }
+        if let Some(since) = brake::paused_since(self.cluster) {
+            notes.push(format!(
+                "Evictions from {name} are paused since {since}; release them with `karmadactl failover release {name}`"
+            ));
+        }
+        if !self.all.iter().any(|it| it.metadata.name != *name && it.is_ready()) {
+            notes.push("Nothing leaves while no other cluster is ready".to_owned());
+        }
+        notes
+    }
+
+    fn text(&self, limit: usize) -> String {
+        let Counts { moves, unplaced, stays, receivers } = self.counts();
+        let shown: Vec<String> = by_taint::evicting(self.taints).map(taint).collect();
+        let mut text =
+            format!("Cluster {} with the taints {}\n", self.cluster.metadata.name, or_none(&shown.join(", ")));
+        let _ = writeln!(text, "{moves} workloads would move, {unplaced} would find no place, {stays} would stay");
+        let receivers: Vec<String> = receivers.iter().map(|(name, replicas)| format!("{name} {replicas}")).collect();
+        if !receivers.is_empty() {
+            let _ = writeln!(text, "Replicas that other clusters would receive: {}", receivers.join(", "));
+        }
+        for note in self.notes() {
+            let _ = writeln!(text, "{note}");
+        }
+        if self.fates.is_empty() {
+            return text;
+        }
+        let most = if limit == 0 { usize::MAX } else { limit };
+        let heading = ["WORKLOAD", "PRIORITY", "LEAVES", "NOW", "THEN", "REASON"].map(str::to_owned).to_vec();
+        let lines: Vec<Vec<String>> = std::iter::once(heading).chain(self.fates.iter().take(most).map(row)).collect();
+        text.push('\n');
+        text.push_str(&Layout::default().render(&lines));
+        if let Some(more) = self.fates.len().checked_sub(most).filter(|more| *more > 0) {
+            let _ = writeln!(text, "... and {more} more; print all with --limit 0 or -o json");
+        }
+        text
+    }
+
+    fn value(&self) -> Value {
+        let Counts { moves, unplaced, stays, receivers } = self.counts();
+        json!({
+            "cluster": self.cluster.metadata.name,
+            "taints": by_taint::evicting(self.taints).collect::<Vec<_>>(),
+            "summary": {"moves": moves, "unplaced": unplaced, "stays": stays, "receivers": receivers},
+            "notes": self.notes(),
+            "items": self.fates.iter().map(item).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn or_none(text: &str) -> &str {
+    if text.is_empty() { "<none>" } else { text }
+}
+
+fn taint(taint: &Taint) -> String {
+    let value = if taint.value.is_empty() { String::new() } else { format!("={}", taint.value) };
+    format!("{}{value}:{}", taint.key, taint.effect)
+}
+
+/// `Deployment shop/web`.
+fn workload(binding: &Binding) -> String {
+    let resource = &binding.spec.resource;
+    match resource.namespace.as_str() {
+        "" => format!("{} {}", resource.kind, resource.name),
+        namespace => format!("{} {namespace}/{}", resource.kind, resource.name),
+    }
+}
+
+fn row(fate: &Fate<'_>) -> Vec<String> {
+    let now: Vec<String> =
+        fate.binding.spec.clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
+    let (leaves, then, reason) = match &fate.outcome {
+        Outcome::Stays(why) => ("no".to_owned(), "-".to_owned(), why.clone()),
+        Outcome::Leaves { after, message, report } => {
+            let leaves = if after.is_zero() { "now".to_owned() } else { format!("in {}s", after.as_secs()) };
+            match (report, fate.outcome.targets()) {
+                (None, _) => (leaves, "-".to_owned(), "follows the workload that requires it".to_owned()),
+                (Some(report), Some(_)) => (leaves, report.result(), message.clone()),
+                (Some(report), None) => (leaves, "no place".to_owned(), shortage(report)),
+            }
+        }
+    };
+    let row = [workload(fate.binding), fate.priority.to_string(), leaves, now.join(" "), then, reason];
+    row.map(|cell| printable(&cell)).to_vec()
+}
+
+fn shortage(report: &scheduling::report::Report) -> String {
+    match report.shortage {
+        Some(it) => {
+            format!("{}: {} wanted, room for {} in {} clusters", report.result(), it.wanted, it.room, it.clusters)
+        }
+        None => report.result(),
+    }
+}
+
+fn item(fate: &Fate<'_>) -> Value {
+    let resource = &fate.binding.spec.resource;
+    let mut value = json!({
+        "workload": {"apiVersion": resource.api_version, "kind": resource.kind, "namespace": resource.namespace, "name": resource.name},
+        "priority": fate.priority,
+        "now": fate.binding.spec.clusters,
+    });
+    match &fate.outcome {
+        Outcome::Stays(why) => {
+            value["outcome"] = "Stays".into();
+            value["reason"] = why.as_str().into();
+        }
+        Outcome::Leaves { after, message, report } => {
+            let targets = fate.outcome.targets();
+            let outcome = match (targets, report) {
+                (None, Some(_)) => "Unplaced",
+                _ => "Moves",
+            };
+            value["outcome"] = outcome.into();
+            value["afterSeconds"] = after.as_secs().into();
+            value["reason"] = message.as_str().into();
+            value["then"] = json!(targets);
+            if let Some(report) = report {
+                value["schedule"] = report.to_value();
+            }
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().expect("a time")
+    }
+
+    fn cluster(spec: Value) -> Cluster {
+        let status = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+        serde_json::from_value(json!({"metadata": {"name": "m1"}, "spec": spec, "status": status})).expect("a cluster")
+    }
+
+    fn shown(taints: &[Taint]) -> String {
+        taints.iter().map(taint).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn taints_of_a_plan() {
+        let tainted =
+            cluster(json!({"taints": [{"key": "a", "effect": "NoExecute"}, {"key": "b", "effect": "NoSchedule"}]}));
+        for (given, expected) in [
+            (&["c"][..], Ok("a:NoExecute b:NoSchedule c:NoExecute")),
+            (&["c=1:NoExecute", "a=2"], Ok("b:NoSchedule c=1:NoExecute a=2:NoExecute")),
+            (
+                &["c:NoSchedule"],
+                Err("--taint: \"c:NoSchedule\" is not KEY[=VALUE][:NoExecute]; no other effect evicts"),
+            ),
+            (&["=x"], Err("--taint: \"=x\" is not KEY[=VALUE][:NoExecute]; no other effect evicts")),
+        ] {
+            let given: Vec<String> = given.iter().map(|it| (*it).to_owned()).collect();
+            let found = with(&tainted, &given, now()).map(|taints| shown(&taints)).map_err(|error| error.render());
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{given:?}"),
+                (Err(found), Err(expected)) => assert!(found.contains(expected), "{found}"),
+                (found, _) => panic!("{given:?}: {found:?}"),
+            }
+        }
+        let policy = json!({"metadata": {"name": "p"}, "spec": {"taints": [{"key": "away", "effect": "NoExecute"}],
+            "addOnConditions": [{"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}]}});
+        let policy: ClusterTaintPolicy = serde_json::from_value(policy).expect("a policy");
+        assert_eq!(shown(&of_a_dead_cluster(&tainted, &[policy], now())), "a:NoExecute b:NoSchedule away:NoExecute");
+        assert_eq!(shown(&of_a_dead_cluster(&tainted, &[], now())), "a:NoExecute b:NoSchedule");
+    }
+
+    #[test]
+    fn a_long_plan_is_cut_in_a_table() {
+        let bindings: Vec<Binding> = (0..3)
+            .map(|n| {
+                let wire = json!({"metadata": {"name": format!("web-{n}"), "namespace": "shop"}, "spec": {
+                    "clusters": [{"name": "m1", "replicas": 2}],
+                    "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": format!("web-{n}")}}});
+                Binding::from_value(Scope::Namespaced, &wire).expect("a binding")
+            })
+            .collect();
+        let here = cluster(json!({"taints": [{"key": "a", "effect": "NoExecute"}]}));
+        let all = [Arc::new(here.clone())];
+        let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
+        let departure = Departure { cluster: "m1", taints: &here.spec.taints, options, now: now() };
+        let fates = evacuate(&bindings, &all, departure, &Gates::default());
+        let preview = Preview { cluster: &here, all: &all, taints: &here.spec.taints, fates: &fates };
+        let expected = "Cluster m1 with the taints a:NoExecute\n\
+            0 workloads would move, 0 would find no place, 3 would stay\n\
+            Nothing leaves while no other cluster is ready\n\n\
+            WORKLOAD                PRIORITY   LEAVES   NOW    THEN   REASON\n\
+            Deployment shop/web-0   0          no       m1:2   -      its tolerations are unknown: the scheduler has not recorded a placement\n\
+            Deployment shop/web-1   0          no       m1:2   -      its tolerations are unknown: the scheduler has not recorded a placement\n\
+            ... and 1 more; print all with --limit 0 or -o json\n";
+        assert_eq!(preview.text(2), expected);
+        assert!(!preview.text(0).contains("more"));
+        assert_eq!(preview.value()["items"].as_array().map(Vec::len), Some(3));
+        assert_eq!(preview.value()["summary"]["stays"], 3);
+    }
+}
