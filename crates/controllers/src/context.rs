@@ -22,7 +22,7 @@ use crate::cert_rotation::Rotation;
 use crate::definitions::Definitions;
 use crate::error::{During, Result};
 use crate::execution::Engine;
-use crate::failover::{Brake, Eviction};
+use crate::failover::{Brake, Eviction, History};
 use crate::gates::Gates;
 use crate::interpreting::Interpreting;
 use crate::journal::{self, Journal};
@@ -122,6 +122,7 @@ pub struct Shared {
     pub(crate) resume: Resume,
     pub(crate) journal: Journal,
     pub(crate) brake: Brake,
+    pub(crate) history: History,
     /// How much waits on the way to members, queue by queue.
     backlogs: Mutex<Vec<Backlog>>,
     /// Bindings whose Works are to be rendered, where that is done in this process.
@@ -234,6 +235,7 @@ impl Context {
             resume: Resume::default(),
             journal: Journal::default(),
             brake: Brake::default(),
+            history: History::default(),
             backlogs: Mutex::default(),
             rendering: OnceLock::new(),
             unrendered: Unrendered::default(),

@@ -14,6 +14,8 @@ pub mod labels {
     pub const MANAGED: &str = "karmada.io/managed";
     /// `true` on objects the system made for itself.
     pub const SYSTEM: &str = "karmada.io/system";
+    /// On the ConfigMaps of the failover history. An addition of ours.
+    pub const FAILOVER_HISTORY: &str = "failover.karmada.io/history";
     pub const BINDING_MANAGED_BY: &str = "binding.karmada.io/managed-by";
     /// Not empty: the detector leaves the template alone.
     pub const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";

@@ -45,6 +45,18 @@ pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
     format!("{}-{hash}", dotted(name)).to_lowercase()
 }
 
+const FAILOVER_HISTORY: &str = "karmada-failover-history-";
+
+/// The ConfigMap of a segment of the failover history.
+pub fn failover_history(segment: usize) -> String {
+    format!("{FAILOVER_HISTORY}{segment:02}")
+}
+
+/// The segment that a ConfigMap of the failover history holds.
+pub fn segment_of_failover_history(name: &str) -> Option<usize> {
+    name.strip_prefix(FAILOVER_HISTORY)?.parse().ok()
+}
+
 /// An EndpointSlice of a member, as the control plane holds it for a ServiceImport.
 pub fn imported_slice(cluster: &str, slice: &str) -> String {
     format!("imported-{cluster}-{slice}")

@@ -10,6 +10,8 @@ pub static WORK: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("work.karmada.io", "v1alpha1", "Work", "works"));
 pub static NAMESPACE: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::cluster("", "v1", "Namespace", "namespaces"));
+pub static CONFIG_MAP: LazyLock<ApiResource> =
+    LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));
 pub static SECRET: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));
 pub static CONFIG_MAP: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));

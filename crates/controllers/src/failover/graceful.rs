@@ -33,11 +33,12 @@ pub(crate) async fn run(context: Context) {
         return;
     }
     let (stop, controller) = (context.stop.clone(), Controller::of_bindings(component(Scope::Namespaced)));
-    run_workers(controller, queue, WORKERS, stop, move |key| {
+    let recording = super::history::run(context.clone());
+    let ending = run_workers(controller, queue, WORKERS, stop, move |key| {
         let context = context.clone();
         async move { reconcile(&context, &key).await }
-    })
-    .await;
+    });
+    futures::join!(ending, recording);
 }
 
 async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
@@ -51,7 +52,10 @@ async fn reconcile(context: &Context, key: &ObjectKey) -> Result<Next> {
         let mut spec = binding.spec.clone();
         spec.graceful_eviction_tasks = tasks;
         match write(context, &binding, &spec).await {
-            Ok(()) => record_ended(context, &object, &binding, assessment.ended.iter().map(|(cluster, _)| cluster)),
+            Ok(()) => {
+                context.history.ended(&binding, &assessment.ended, context.now());
+                record_ended(context, &object, &binding, assessment.ended.iter().map(|(cluster, _)| cluster));
+            }
             Err(error) if error.is_not_found() => return Ok(Next::Done),
             Err(error) => {
                 // A conflict is resolved by the next pass.

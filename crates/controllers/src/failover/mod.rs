@@ -6,6 +6,7 @@
 mod application;
 mod brake;
 mod graceful;
+mod history;
 mod pacing;
 mod taint_manager;
 
@@ -30,6 +31,7 @@ use crate::error::{During, Result};
 pub(crate) use application::run as run_application;
 pub(crate) use brake::Brake;
 pub(crate) use graceful::run as run_graceful;
+pub(crate) use history::History;
 pub(crate) use taint_manager::run as run_taint_manager;
 
 /// How workloads leave clusters; the defaults are upstream's but for the rate and the brake.

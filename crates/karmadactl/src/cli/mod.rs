@@ -195,7 +195,7 @@ enum Command {
         #[command(flatten)]
         resume: Box<ResumeArgs>,
     },
-    /// Print what would leave a cluster and where it would go, and release evictions that are paused.
+    /// Print what would leave a cluster, what has moved, and release evictions that are paused.
     Failover {
         #[command(flatten)]
         failover: Box<FailoverArgs>,

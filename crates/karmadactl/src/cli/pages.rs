@@ -288,9 +288,10 @@ pub const PAGES: &[Page] = &[
     Page {
         command: "failover",
         group: Group::Management,
-        arguments: "(plan CLUSTER | release (CLUSTER... | --all))",
+        arguments: "(plan CLUSTER | history [CLUSTER | KIND/NAME] | release (CLUSTER... | --all))",
         description: "The plan shows, in the order of their priority, which workloads would leave the cluster if it died, when, \
-                      where they would go, and which of them would find no place. It changes nothing. A release ends the pause \
+                      where they would go, and which of them would find no place. It changes nothing. The history lists the newest 20,000 \
+                      moves and those in progress, of one cluster or of one workload. A release ends the pause \
                       of evictions from clusters that are lost, which the control plane began because too much of the fleet \
                       turned unhealthy.",
         examples: &[
@@ -298,6 +299,11 @@ pub const PAGES: &[Page] = &[
             (
                 "Print what would leave member1 for a taint, with all numbers",
                 "karmadactl failover plan member1 --taint maintenance -o yaml",
+            ),
+            ("List what left member1 or came to it", "karmadactl failover history member1"),
+            (
+                "List the moves of deployment web in namespace shop",
+                "karmadactl failover history deployment/web -n shop",
             ),
             ("Let workloads leave member1 though evictions are paused", "karmadactl failover release member1"),
         ],

@@ -1,5 +1,7 @@
-//! `failover`: what would leave a cluster and where it would go, and the release of evictions that are paused.
+//! `failover`: what would leave a cluster and where it would go, what has moved, and the release of evictions that are
+//! paused.
 
+mod history;
 mod plan;
 mod release;
 
@@ -17,7 +19,10 @@ pub struct FailoverArgs {
     /// What happens to copies whose policy has no spec.failover.cluster, as of --no-execute-taint-eviction-purge-mode.
     #[arg(long, default_value = "Gracefully")]
     purge_mode: String,
-    /// Workloads that a table shows; 0 for all.
+    /// Namespace of the workload whose history is printed; the kubeconfig's when absent.
+    #[arg(short, long)]
+    namespace: Option<String>,
+    /// Workloads or moves that a table shows; 0 for all.
     #[arg(long, default_value_t = 50)]
     limit: usize,
     /// Release all clusters that are paused.
@@ -34,7 +39,10 @@ pub async fn run(context: &Context, args: &FailoverArgs) -> Result<(), Error> {
         ["plan", cluster] => plan::run(context, args, cluster).await,
         ["plan", ..] => Err(Error::arguments("plan needs the name of one cluster")),
         ["release", clusters @ ..] => release::run(context, args, clusters).await,
-        [] => Err(Error::arguments("must specify plan or release")),
-        [other, ..] => Err(Error::arguments(format!("{other:?} is neither plan nor release"))),
+        ["history"] => history::run(context, args, None).await,
+        ["history", word] => history::run(context, args, Some(word)).await,
+        ["history", ..] => Err(Error::arguments("history takes one cluster, or one KIND/NAME")),
+        [] => Err(Error::arguments("must specify plan, history or release")),
+        [other, ..] => Err(Error::arguments(format!("{other:?} is not plan, history or release"))),
     }
 }

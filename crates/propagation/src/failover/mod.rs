@@ -8,6 +8,7 @@ pub mod application;
 pub mod brake;
 pub mod by_taint;
 pub mod graceful;
+pub mod history;
 pub mod pace;
 pub mod state;
 

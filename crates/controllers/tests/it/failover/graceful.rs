@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use apimachinery::{ApiResource, ObjectKey};
 use client::PatchOptions;
 use karmada_api::scope::{Binding, Scope};
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::{binding, clusters, copy, demo, evicting, plane, report, running, taint, tasks, until_gone, until_health};
+use super::{
+    binding, clusters, copy, demo, evicting, plane, report, running, taint, tasks, until_gone, until_health,
+    until_scheduled,
+};
+use crate::harness::Plane;
 
 #[tokio::test(start_paused = true)]
 async fn without_a_healthy_replacement_the_old_copy_stays_for_its_grace() {
@@ -102,5 +107,41 @@ async fn a_suppressed_deletion_waits_for_its_release() {
     assert!(copy(&plane, &from, "web").await.is_some());
     suppress(false).await;
     until_gone(&plane, &from, "web").await;
+    plane.shutdown().await;
+}
+
+/// What moved can be listed afterwards, also by another process.
+#[tokio::test(start_paused = true)]
+async fn the_history_of_moves_survives_a_restart() {
+    let mut plane = plane(evicting()).await;
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    let history = async |plane: &Plane| {
+        let segment = ObjectKey::namespaced("karmada-system", "karmada-failover-history-00");
+        let data = plane.get(&config_maps, &segment).await.map(|it| it["data"].clone()).unwrap_or_default();
+        let texts: Vec<String> =
+            data.as_object().into_iter().flatten().filter_map(|(_, text)| text.as_str().map(str::to_owned)).collect();
+        texts.iter().flat_map(|text| propagation::failover::history::read(text)).collect::<Vec<_>>()
+    };
+    let (mut from, mut to) = running(&plane, "web", json!(null)).await;
+    for moves in 1..=2 {
+        taint(&plane, &from, json!([{"key": "gone", "effect": "NoExecute"}])).await;
+        until_scheduled(&plane, "web", &[&from]).await;
+        report(&plane, &to, "web", 3).await;
+        until_gone(&plane, &from, "web").await;
+        taint(&plane, &from, json!([])).await;
+        // The moves of the last second are written when the process stops.
+        plane.restart_controllers().await;
+        let recorded = history(&plane).await;
+        assert_eq!(recorded.len(), moves, "{recorded:?}");
+        let last = recorded.last().expect("a move");
+        assert_eq!((last.kind.as_str(), last.namespace.as_str(), last.name.as_str()), ("Deployment", "demo", "web"));
+        assert_eq!((last.from.as_str(), last.to.as_slice()), (from.as_str(), &[to.clone()][..]));
+        assert_eq!((last.reason.as_str(), last.ending.as_str()), ("TaintUntolerated", "Replaced"));
+        assert!(last.message.contains("the taint gone:NoExecute"), "{last:?}");
+        assert!(last.started.is_some() && last.started <= last.ended, "{last:?}");
+        until_health(&plane, &to, "web", "Healthy").await;
+        plane.settle().await;
+        std::mem::swap(&mut from, &mut to);
+    }
     plane.shutdown().await;
 }
