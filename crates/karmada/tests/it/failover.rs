@@ -1,5 +1,7 @@
 //! Journey FO with real processes and kubectl: a member that is killed, and one that only stops for a while.
 
+use std::process::{Child, Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::process::{Karmada, eventually};
@@ -20,7 +22,7 @@ impl Fleet {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let [primary, backup] = NAMES.map(|name| Karmada::member(name, &directory.path().join(name)));
         let flags = [
-            "--feature-gates=Failover=true",
+            "--feature-gates=Failover=true,StatefulFailoverInjection=true",
             "--enable-no-execute-taint-eviction",
             "--allow-no-execute-taint-policy",
             "--cluster-status-update-frequency=1s",
@@ -56,11 +58,17 @@ impl Fleet {
 
     /// A Deployment of two replicas that prefers the primary member, and its policy.
     fn deploy(&self, name: &str, tolerations: &Value) {
+        self.deploy_with(name, tolerations, &json!({}));
+    }
+
+    /// The same with `spec.failover` of the policy.
+    fn deploy_with(&self, name: &str, tolerations: &Value, failover: &Value) {
         self.plane.ok(&["create", "deployment", name, "--image=nginx", "--replicas=2"]);
         let term = |name: &str| json!({"affinityName": name, "clusterNames": [name]});
         self.apply(&json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}],
+            "spec": {"propagateDeps": true, "failover": failover,
+                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": name}],
                 "placement": {"clusterAffinities": NAMES.map(term), "clusterTolerations": tolerations}}}));
     }
 
@@ -221,4 +229,66 @@ fn a_member_that_stops_for_a_while_keeps_what_it_has() {
     fleet.wait_for_deployments(fleet.primary(), &["waits"]);
     assert_eq!(fleet.identities("waits"), before[1]);
     fleet.wait_for_deployments(&fleet.backup, &["moves"]);
+}
+
+/// `kubectl get deployments --watch` in a process of its own; `text` is the format of a line.
+struct Watch {
+    process: Child,
+    output: std::path::PathBuf,
+}
+
+impl Watch {
+    fn start(member: &Karmada, output: std::path::PathBuf, text: &str) -> Self {
+        let file = std::fs::File::create(&output).expect("a temporary directory is writable");
+        let process = Command::new("kubectl")
+            .args(["get", "deployments", "--watch", "-o", &format!("jsonpath={text}{{\"\\n\"}}")])
+            .env("KUBECONFIG", member.kubeconfig())
+            .env("HOME", output.parent().expect("a file has a directory"))
+            .stdout(file)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("kubectl is on PATH");
+        Self { process, output }
+    }
+
+    /// Waits for a line.
+    fn wait_for(&self, line: &str) {
+        eventually(&format!("the line {line:?} of a watch"), || {
+            let lines = std::fs::read_to_string(&self.output).expect("a readable file");
+            if lines.lines().any(|other| other == line) { Ok(()) } else { Err(lines) }
+        });
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_workload_that_fails_moves_and_takes_its_state_along() {
+    let fleet = Fleet::start();
+    let rules = json!([{"aliasLabelName": "example.com/resume-from", "jsonPath": "{.replicas}"}]);
+    fleet.deploy_with("job", &json!([]), &json!({"application": {
+        "decisionConditions": {"tolerationSeconds": 2}, "purgeMode": "Directly", "statePreservation": {"rules": rules}}}));
+    fleet.wait_for_deployments(fleet.primary(), &["job"]);
+    let label = r"{.metadata.labels.example\.com/resume-from}";
+    let watch =
+        Watch::start(&fleet.backup, fleet.directory.path().join("watched"), &format!("{{.metadata.name}} {label}"));
+
+    // The member is well, but no node of it takes the pods any more.
+    fleet.primary().ok(&["cordon", "primary-node-1", "primary-node-2"]);
+    fleet.primary().ok(&["delete", "pods", "-l", "app=job", "--wait=false"]);
+    watch.wait_for("job 2");
+    fleet.wait_for_move("job");
+    fleet.wait_for_deployments(fleet.primary(), &[]);
+    assert_eq!(fleet.taints(), "");
+    eventually("a copy that is healthy, without the label", || {
+        let found = fleet.backup.ok(&["get", "deployment", "job", "-o", &format!("jsonpath={label}")]);
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    });
 }
