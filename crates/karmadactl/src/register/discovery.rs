@@ -54,13 +54,18 @@ impl Published {
     /// There is no signature, or it is another's.
     pub fn verify(&self, token: &str) -> Result<(), String> {
         let (id, secret) = pki::bootstrap::split(token).unwrap_or_default();
-        let Some(signature) = self.data.get(&format!("{SIGNATURE}{id}")).and_then(Value::as_str) else {
+        let Some(signature) = self.signature(token) else {
             return Err(format!("could not find a JWS signature in the cluster-info ConfigMap for token ID {id:?}"));
         };
         if pki::bootstrap::is_signed(id, secret, self.kubeconfig.as_bytes(), signature) {
             return Ok(());
         }
         Err("failed to verify JWS signature of received cluster info object, can't trust this API Server".to_owned())
+    }
+
+    fn signature(&self, token: &str) -> Option<&str> {
+        let (id, _) = pki::bootstrap::split(token)?;
+        self.data.get(&format!("{SIGNATURE}{id}"))?.as_str()
     }
 
     /// # Errors
@@ -156,8 +161,10 @@ pub fn parse_pins(given: &[String]) -> Result<Vec<String>, String> {
 pub async fn discover(server: &str, token: &str, pins: &[String]) -> Result<Described, Failed> {
     let insecure = Endpoint { server: server.to_owned(), insecure: true, ..Endpoint::default() };
     let first = fetch(&insecure).await?;
-    // The signature of a token that was just created follows in a moment.
-    first.verify(token).map_err(Failed::Retry)?;
+    // The signature of a token that was just created follows in a moment; a wrong one stays wrong.
+    first
+        .verify(token)
+        .map_err(|why| if first.signature(token).is_some() { Failed::Final(why) } else { Failed::Retry(why) })?;
     let described = first.described().map_err(Failed::Final)?;
     if pins.is_empty() {
         return Ok(described);
