@@ -42,7 +42,8 @@ use crate::top::TopArgs;
 use crate::unregister::UnregisterArgs;
 use crate::version;
 use crate::{
-    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, failover, get,
+    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, failover,
+    get,
 };
 use crate::{
     interpret, join, metadata_edit, patch, placement, promote, register, resume, taint, token, top, unjoin, unregister,
