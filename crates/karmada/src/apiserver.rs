@@ -34,6 +34,15 @@ use crate::rules::Rules;
 use crate::search::{Offers, Search};
 use crate::sockets::Bound;
 
+/// The admission plugins that Karmada's control planes leave out: no pods run there, so nothing needs ServiceAccounts for
+/// them or protects volumes in use.
+pub const DISABLED_PLUGINS: &str = "StorageObjectInUseProtection,ServiceAccount";
+
+/// Kubernetes' default plugins without [`DISABLED_PLUGINS`].
+pub fn default_plugins() -> Switches {
+    Switches { enable: Vec::new(), disable: DISABLED_PLUGINS.split(',').map(str::to_owned).collect() }
+}
+
 #[derive(Clone, Debug)]
 pub struct Options {
     pub data_dir: PathBuf,

@@ -138,7 +138,7 @@ pub(super) struct ServerArgs {
     #[arg(long, value_delimiter = ',')]
     enable_admission_plugins: Vec<String>,
     /// Admission plugins to disable; the default is that of Karmada's control planes, where no pods run
-    #[arg(long, value_delimiter = ',', default_value = "StorageObjectInUseProtection,ServiceAccount")]
+    #[arg(long, value_delimiter = ',', default_value = apiserver::DISABLED_PLUGINS)]
     disable_admission_plugins: Vec<String>,
     #[command(flatten)]
     backups: BackupArgs,

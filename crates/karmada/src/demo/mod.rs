@@ -127,7 +127,7 @@ fn plane_options(options: &Options, directory: &Path) -> up::Options {
             listen: Listen::new(std::net::Ipv4Addr::LOCALHOST.into(), options.secure_port, "karmada-apiserver"),
             token_auth_file: None,
             services: Default::default(),
-            plugins: Default::default(),
+            plugins: apiserver::default_plugins(),
             admission: Default::default(),
             resource_models: true,
             backups: None,

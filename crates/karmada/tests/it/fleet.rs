@@ -38,7 +38,7 @@ impl Fleet {
                 listen: listen("karmada-apiserver"),
                 token_auth_file: None,
                 services: Default::default(),
-                plugins: Default::default(),
+                plugins: karmada::apiserver::default_plugins(),
                 admission: Default::default(),
                 resource_models: true,
                 backups: None,

@@ -22,7 +22,7 @@ pub fn options(data_dir: &Path) -> Options {
         listen,
         token_auth_file: None,
         services: Default::default(),
-        plugins: Default::default(),
+        plugins: karmada::apiserver::default_plugins(),
         admission: Default::default(),
         resource_models: true,
         backups: None,
