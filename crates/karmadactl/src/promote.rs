@@ -1,10 +1,11 @@
 //! `promote`: an object of a member becomes a template of the control plane, with a policy that keeps it where it runs.
 
+mod dependencies;
+
 use apimachinery::{ApiResource, ObjectKey};
 use clap::Args;
 use client::Client;
 use futures::future::BoxFuture;
-use interpreter::{Interpreter, Operation};
 use karmada_api::manifest::prune_for_work;
 use karmada_api::policy::v1alpha1::{ClusterPropagationPolicy, PropagationPolicy};
 use karmada_api::{ApiType, names};
@@ -275,14 +276,11 @@ impl Promotion<'_> {
 
     /// The objects that the template names, of the member; those that the control plane has stay as they are.
     async fn dependencies(&self, plan: &Plan, created: &mut Vec<(ApiResource, ObjectKey)>) -> Result<(), Error> {
-        let interpreter = Interpreter::default();
-        if !interpreter.enabled_for(&plan.template, Operation::InterpretDependency) {
+        let Some((layer, references)) = dependencies::of(self.control, &plan.template).await? else {
             self.context.log(&format!("Warning: no interpreter knows the dependencies of {}\n", plan.resource.kind));
             return Ok(());
-        }
-        let failed = |error| Error::message(format!("dependencies of {}: {error}", place(&plan.key)));
-        let references = interpreter.get_dependencies(&plan.template).map_err(failed)?;
-        self.context.print("use default interpreter\n");
+        };
+        self.context.print(&format!("use {layer} interpreter\n"));
         let discovery = objects::discovery(self.member).await?;
         for reference in references {
             let gvk = apimachinery::GroupVersionKind::from_api_version(&reference.api_version, &reference.kind);

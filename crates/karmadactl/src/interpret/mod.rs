@@ -108,7 +108,8 @@ pub async fn execute_command(context: &crate::Context, args: &InterpretArgs, wor
     if outcome.failed { Err(Error::Silent) } else { Ok(()) }
 }
 
-fn engine(world: &World) -> Engine {
+/// The engine of scripts, with its limits.
+pub fn engine(world: &World) -> Engine {
     let clock = world.clone();
     Engine::new(Arc::new(move || clock.now()), Budget::default())
 }
