@@ -102,14 +102,16 @@ fn render_status(status: &Status) -> String {
         && !details.causes.is_empty()
     {
         let causes: Vec<String> = details.causes.iter().map(|c| format!("{}: {}", c.field, c.message)).collect();
+        let subject = match details.kind.is_empty() && details.name.is_empty() {
+            true => "The request".to_owned(),
+            false => format!("The {} \"{}\"", details.kind, details.name),
+        };
         return match causes.as_slice() {
-            [one] => format!("The {} \"{}\" is invalid: {one}\n", details.kind, details.name),
-            many => format!(
-                "The {} \"{}\" is invalid: \n{}\n",
-                details.kind,
-                details.name,
-                many.iter().map(|cause| format!("* {cause}")).collect::<Vec<_>>().join("\n")
-            ),
+            [one] => format!("{subject} is invalid: {one}\n"),
+            many => {
+                let lines: Vec<String> = many.iter().map(|cause| format!("* {cause}")).collect();
+                format!("{subject} is invalid: \n{}\n", lines.join("\n"))
+            }
         };
     }
     format!("{}\n", refusal(status))

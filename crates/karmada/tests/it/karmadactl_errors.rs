@@ -211,7 +211,9 @@ async fn arguments_are_named() {
         .check(
             "register host:6443",
             expect![[r#"
-    "#]],
+                error: token is required
+                rc=1
+            "#]],
         )
         .await;
 
@@ -392,7 +394,7 @@ async fn servers_that_are_not_reached_are_named() {
     let (before, after) = said.split_once("current time ").expect("the time is named");
     let after = after.split_once(' ').expect("a time").1;
     expect![[r#"
-        Unable to connect to the server 127.0.0.1:PORT: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time NOW is after 2019-12-30T00:00:00Z
+        Unable to connect to the server 127.0.0.1:PORT: tls: failed to verify certificate: x509: certificate has expired or is not yet valid: current time NOW is after 2011-01-01T00:00:00Z
         The server is that of context "c" of kubeconfig D/expired. Renew the server's certificate.
         rc=1
     "#]].assert_eq(&format!("{before}current time NOW {after}"));
@@ -434,7 +436,7 @@ async fn refused_credentials_and_other_servers_are_named() {
     files.kubeconfig("expired", cluster.clone(), serde_json::to_value(user).expect("JSON"));
     files.check("get clusters --kubeconfig D/expired", expect![[r#"
         error: You must be logged in to the server 127.0.0.1:PORT (Unauthorized)
-        The server is that of context "c" of kubeconfig D/expired. The client certificate of user "u" expired at 2019-12-30T00:00:00Z: get a new kubeconfig of this control plane, or choose another with --kubeconfig or --karmada-context.
+        The server is that of context "c" of kubeconfig D/expired. The client certificate of user "u" expired at 2011-01-01T00:00:00Z: get a new kubeconfig of this control plane, or choose another with --kubeconfig or --karmada-context.
         rc=1
     "#]]).await;
 

@@ -93,6 +93,10 @@ impl<'d> Schemas<'d> {
 
     fn type_name(self, node: &'d Value) -> String {
         if let Some(name) = self.reference(node) {
+            // Times and quantities are texts on the wire, which is what kubectl shows.
+            if let Some(scalar @ ("string" | "integer" | "number" | "boolean")) = self.0[name]["type"].as_str() {
+                return scalar.to_owned();
+            }
             return name.rsplit('.').next().unwrap_or(name).to_owned();
         }
         let type_ = node["type"].as_str().unwrap_or_default();
