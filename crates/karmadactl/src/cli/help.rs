@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 
 use clap::{Arg, ArgAction, Command};
 
-use super::pages::{self, ABSENT, Group, PAGES, Page};
+use super::pages::{self, ABSENT, Group, Page};
 
 /// The width of lines that are filled.
 const WIDTH: usize = 110;
 
 /// `karmadactl --help`.
 pub fn root(program: &str, tree: &Command) -> String {
-    let width = PAGES.iter().map(|page| page.command.len()).max().unwrap_or_default();
+    let width = pages::all().map(|page| page.command.len()).max().unwrap_or_default();
     let mut text = format!("{}\n", about(tree));
     for group in Group::LISTED {
         let _ = write!(text, "\n{}\n", group.title());
-        for page in PAGES.iter().filter(|page| page.group == group && !page.command.contains(' ')) {
+        for page in pages::all().filter(|page| page.group == group && !page.command.contains(' ')) {
             let about = tree.find_subcommand(page.command).map(about).unwrap_or_default();
             let _ = writeln!(text, "  {:width$}   {about}", page.command);
         }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::pages::{ABSENT, PAGES};
-use super::{find, help, tree};
+use super::help;
+use super::line::{find, tree};
+use super::pages::{self, ABSENT};
 
 const PROGRAM: &str = "karmadactl";
 
@@ -17,7 +18,7 @@ pub fn reference_page() -> String {
          and 1 for any failure.\n\n## Options of every command\n\n{}",
         flags(tree.get_arguments().filter(|arg| arg.is_global_set()).collect())
     );
-    for entry in PAGES {
+    for entry in pages::all() {
         let Some(command) = find(&tree, entry.command) else { continue };
         let _ = write!(page, "\n## {}\n\n{}.\n", entry.command, help::about(command));
         if !entry.description.is_empty() {

@@ -1,5 +1,6 @@
 use expect_test::{Expect, expect};
 
+use super::line::{command_first, find};
 use super::*;
 
 fn words(line: &str) -> Vec<OsString> {
@@ -376,7 +377,7 @@ fn help_has_kubectls_layout() {
 #[test]
 fn every_command_has_examples_and_every_flag_help() {
     let tree = tree();
-    let commands = pages::PAGES.iter().map(|page| {
+    let commands = pages::all().map(|page| {
         let command = find(&tree, page.command);
         (page.command, command.unwrap_or_else(|| panic!("{} is not a command", page.command)))
     });

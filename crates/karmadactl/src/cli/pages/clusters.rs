@@ -1,0 +1,179 @@
+//! The pages of commands about clusters.
+
+use super::{Group, Page};
+
+pub const PAGES: &[Page] = &[
+    Page {
+        command: "join",
+        group: Group::Registration,
+        arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
+        description: "In Push mode the control plane connects to the member cluster. Service accounts are created in the \
+                      member cluster, and their tokens are stored in the control plane.",
+        examples: &[
+            (
+                "Join the cluster of a kubeconfig's current context as member1",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config",
+            ),
+            (
+                "Join the cluster of another context",
+                "karmadactl join member1 --cluster-kubeconfig=members.config --cluster-context=kind-member1",
+            ),
+            (
+                "Set the provider, region and zones that policies can select",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config --cluster-provider=aws --cluster-region=eu-west-1 --cluster-zones=eu-west-1a,eu-west-1b",
+            ),
+            (
+                "Check without changing anything",
+                "karmadactl join member1 --cluster-kubeconfig=member1.config --dry-run",
+            ),
+        ],
+    },
+    Page {
+        command: "unjoin",
+        group: Group::Registration,
+        arguments: "CLUSTER_NAME [--cluster-kubeconfig=<KUBECONFIG>]",
+        description: "Propagated resources leave the member cluster, unless their policies preserve them. With \
+                      --cluster-kubeconfig the credentials that join created are removed from the member cluster as well.",
+        examples: &[
+            ("Remove member1", "karmadactl unjoin member1"),
+            (
+                "Remove member1, and the credentials of the control plane from it",
+                "karmadactl unjoin member1 --cluster-kubeconfig=member1.config",
+            ),
+            (
+                "Print which workloads would leave member1, without changing anything",
+                "karmadactl unjoin member1 --dry-run",
+            ),
+            (
+                "Remove a cluster that no longer answers, after waiting ten seconds",
+                "karmadactl unjoin member1 --wait=10s --force",
+            ),
+        ],
+    },
+    Page {
+        command: "token",
+        group: Group::Registration,
+        arguments: "create | list | delete TOKEN...",
+        description: "A bootstrap token lets a cluster register itself: it signs the public description of the control plane, and \
+                      obtains a certificate for the agent of a cluster that is not registered yet. Pass a token over a channel \
+                      that you trust, and let it expire. All flags are those of create.",
+        examples: &[
+            ("Create a token that is valid for a day", "karmadactl token create"),
+            (
+                "Print the command that registers a cluster with a new token",
+                "karmadactl token create --print-register-command --ttl=1h",
+            ),
+            ("List the tokens", "karmadactl token list"),
+            ("Delete a token by its id", "karmadactl token delete abcdef"),
+        ],
+    },
+    Page {
+        command: "register",
+        group: Group::Registration,
+        arguments: "HOST:PORT --token=TOKEN --discovery-token-ca-cert-hash=sha256:HASH",
+        description: "In Pull mode an agent in the cluster connects to the control plane; nothing connects to the cluster. \
+                      --kubeconfig is that of the cluster that is registered. karmadactl token create \
+                      --print-register-command prints the command to run.",
+        examples: &[
+            (
+                "Register the cluster of a kubeconfig's current context as member1",
+                "karmadactl register karmada.example.com:5443 --token=abcdef.0123456789abcdef --discovery-token-ca-cert-hash=sha256:1234 --cluster-name=member1 --kubeconfig=member1.config",
+            ),
+            (
+                "Check without changing anything",
+                "karmadactl register karmada.example.com:5443 --token=abcdef.0123456789abcdef --discovery-token-ca-cert-hash=sha256:1234 --cluster-name=member1 --dry-run",
+            ),
+        ],
+    },
+    Page {
+        command: "unregister",
+        group: Group::Registration,
+        arguments: "CLUSTER_NAME --cluster-kubeconfig=<KUBECONFIG>",
+        description: "Propagated resources leave the cluster, unless their policies preserve them; then the agent and its \
+                      credentials are removed. Without --karmada-config the agent's own kubeconfig is used, and the agent's \
+                      rights stay in the control plane.",
+        examples: &[
+            (
+                "Remove member1, and the rights of its agent",
+                "karmadactl unregister member1 --cluster-kubeconfig=member1.config --karmada-config=karmada-apiserver.config",
+            ),
+            (
+                "Remove member1 with the credentials of its agent",
+                "karmadactl unregister member1 --cluster-kubeconfig=member1.config",
+            ),
+        ],
+    },
+    Page {
+        command: "cordon",
+        group: Group::Management,
+        arguments: "CLUSTER",
+        description: "The scheduler chooses the cluster for no further workloads; those that run there stay.",
+        examples: &[
+            ("Mark cluster member1 as unschedulable", "karmadactl cordon member1"),
+            ("Check without changing anything", "karmadactl cordon member1 --dry-run"),
+        ],
+    },
+    Page {
+        command: "uncordon",
+        group: Group::Management,
+        arguments: "CLUSTER",
+        description: "",
+        examples: &[
+            ("Mark cluster member1 as schedulable", "karmadactl uncordon member1"),
+            ("Check without changing anything", "karmadactl uncordon member1 --dry-run"),
+        ],
+    },
+    Page {
+        command: "taint",
+        group: Group::Management,
+        arguments: "CLUSTER NAME KEY_1=VAL_1:TAINT_EFFECT_1 ... KEY_N=VAL_N:TAINT_EFFECT_N",
+        description: "NoSchedule keeps further workloads away; NoExecute evicts those whose policies do not tolerate the taint. KEY:EFFECT- removes a taint.",
+        examples: &[
+            (
+                "Keep further workloads away from member1",
+                "karmadactl taint clusters member1 dedicated=special-user:NoSchedule",
+            ),
+            ("Remove the taint with this key and effect", "karmadactl taint clusters member1 dedicated:NoSchedule-"),
+            ("Remove all taints with this key", "karmadactl taint clusters member1 dedicated-"),
+            ("Check without changing anything", "karmadactl taint clusters member1 drain=yes:NoExecute --dry-run"),
+        ],
+    },
+    Page {
+        command: "resume",
+        group: Group::Management,
+        arguments: "[CLUSTER... | --all]",
+        description: "After a backup is restored, the store is older than what members have. Such members are held: nothing is \
+                      overwritten, deleted or recreated in them. Without arguments the command lists them. With them it \
+                      prints, for each member, which objects would be overwritten, recreated and deleted, and asks for \
+                      confirmation.",
+        examples: &[
+            ("List the members that are held", "karmadactl resume"),
+            ("Print what would change in member1", "karmadactl resume member1 --dry-run"),
+            ("Print each field that would be overwritten", "karmadactl resume member1 --dry-run --diff"),
+            ("Resume all members without a question", "karmadactl resume --all --yes"),
+        ],
+    },
+    Page {
+        command: "failover",
+        group: Group::Management,
+        arguments: "(plan CLUSTER | history [CLUSTER | KIND/NAME] | release (CLUSTER... | --all))",
+        description: "The plan shows, in the order of their priority, which workloads would leave the cluster if it died, when, \
+                      where they would go, and which of them would find no place. It changes nothing. The history lists the newest 20,000 \
+                      moves and those in progress, of one cluster or of one workload. A release ends the pause \
+                      of evictions from clusters that are lost, which the control plane began because too much of the fleet \
+                      turned unhealthy.",
+        examples: &[
+            ("Print what would happen if member1 died", "karmadactl failover plan member1"),
+            (
+                "Print what would leave member1 for a taint, with all numbers",
+                "karmadactl failover plan member1 --taint maintenance -o yaml",
+            ),
+            ("List what left member1 or came to it", "karmadactl failover history member1"),
+            (
+                "List the moves of deployment web in namespace shop",
+                "karmadactl failover history deployment/web -n shop",
+            ),
+            ("Let workloads leave member1 though evictions are paused", "karmadactl failover release member1"),
+        ],
+    },
+];

@@ -1,0 +1,108 @@
+//! The pages of commands that troubleshoot and debug.
+
+use super::{Group, Page};
+
+pub const PAGES: &[Page] = &[
+    Page {
+        command: "attach",
+        group: Group::Troubleshooting,
+        arguments: "(POD | TYPE/NAME) -c CONTAINER",
+        description: "The output is that of the process in the container; with -i it reads the standard input.",
+        examples: &[
+            (
+                "Attach to pod mypod of member1 and print its output",
+                "karmadactl attach mypod --operation-scope=members --cluster=member1",
+            ),
+            (
+                "Attach to container ruby with a terminal",
+                "karmadactl attach mypod -c ruby -i -t --operation-scope=members --cluster=member1",
+            ),
+        ],
+    },
+    Page {
+        command: "logs",
+        group: Group::Troubleshooting,
+        arguments: "[-f] [-p] (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER)",
+        description: "",
+        examples: &[
+            ("Print the logs of pod nginx of member1", "karmadactl logs nginx -C member1"),
+            (
+                "Follow the logs of all containers of the pods with a label",
+                "karmadactl logs -f -l app=nginx --all-containers -C member1",
+            ),
+            ("Print the last 20 lines of a deployment's pod", "karmadactl logs deployment/nginx --tail=20 -C member1"),
+        ],
+    },
+    Page {
+        command: "exec",
+        group: Group::Troubleshooting,
+        arguments: "(POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER) -- COMMAND [args...]",
+        description: "The exit code is that of the command.",
+        examples: &[
+            (
+                "Print the date in the first container of pod mypod of member1",
+                "karmadactl exec mypod --operation-scope=members --cluster=member1 -- date",
+            ),
+            (
+                "Open a shell in container ruby",
+                "karmadactl exec mypod -c ruby -i -t --operation-scope=members --cluster=member1 -- sh",
+            ),
+        ],
+    },
+    Page {
+        command: "describe",
+        group: Group::Troubleshooting,
+        arguments: "(-f FILENAME | TYPE [NAME_PREFIX | -l label] | TYPE/NAME) (--operation-scope=SCOPE --cluster=CLUSTER)",
+        description: "Prints every field of the objects, and the events about them.",
+        examples: &[
+            ("Describe a cluster", "karmadactl describe cluster member1"),
+            ("Describe a pod of member1", "karmadactl describe pods/nginx --operation-scope=members --cluster=member1"),
+            ("Describe all propagation policies with a label", "karmadactl describe propagationpolicies -l app=nginx"),
+        ],
+    },
+    Page {
+        command: "explain-placement",
+        group: Group::Troubleshooting,
+        arguments: "(TYPE NAME | TYPE/NAME | NAME) [-n namespace]",
+        description: "",
+        examples: &[
+            (
+                "Explain where deployment web in namespace shop runs, and why",
+                "karmadactl explain-placement deployment web -n shop",
+            ),
+            (
+                "Explain as if cluster member1 did not exist",
+                "karmadactl explain-placement deployment web -n shop --without-cluster=member1",
+            ),
+            (
+                "Save what the decision is made of, and explain it later without a server",
+                "karmadactl explain-placement deployment web -n shop --save=web.yaml\nkarmadactl explain-placement -f web.yaml",
+            ),
+        ],
+    },
+    Page {
+        command: "interpret",
+        group: Group::Troubleshooting,
+        arguments: "(-f FILENAME) (--operation OPERATION) [--ARGS VALUE]...",
+        description: "Scripts run on files, without a control plane; --edit changes those of the control plane.",
+        examples: &[
+            ("Validate the scripts of a customization", "karmadactl interpret -f customization.yaml --check"),
+            (
+                "Print the replicas that a customization finds in an object",
+                "karmadactl interpret -f customization.yaml --operation=InterpretReplica --desired-file=object.yaml",
+            ),
+            (
+                "Run the retention script with the desired and the observed object",
+                "karmadactl interpret -f customization.yaml --operation=Retain --desired-file=desired.yaml --observed-file=observed.yaml",
+            ),
+            (
+                "Aggregate statuses",
+                "karmadactl interpret -f customization.yaml --operation=AggregateStatus --desired-file=object.yaml --status-file=items.yaml",
+            ),
+            (
+                "Edit the scripts of a customization of the control plane",
+                "karmadactl interpret -f customization.yaml --edit",
+            ),
+        ],
+    },
+];
