@@ -170,10 +170,14 @@ async fn one_table_shows_the_control_plane_and_its_members() {
 #[tokio::test]
 async fn other_forms_show_each_servers_objects() {
     let fleet = fleet().await;
-    check(&fleet, "get cm -l app=demo -s all -o jsonpath={range..items[*]}{.metadata.name};{end}", &expect![[r#"
-        E|error: error parsing jsonpath {range..items[*]}{.metadata.name};{end}, invalid path ".range..items[*]": empty field name
+    check(
+        &fleet,
+        "get cm -l app=demo -s all -o jsonpath={range..items[*]}{.metadata.name};{end}",
+        &expect![[r#"
+        E|error: error parsing jsonpath {range..items[*]}{.metadata.name};{end}, not in range, nothing to end
         rc=1
-    "#]])
+    "#]],
+    )
     .await;
     check(
         &fleet,

@@ -172,7 +172,7 @@ async fn manifests_are_applied_and_what_they_no_longer_hold_goes() {
     desk.check(
         "apply -f D/strict.yaml",
         expect![[r#"
-            E|The  "" is invalid: patch: Invalid value: "map[dat:map[k:v] data:<nil> metadata:map[annotations:map[kubectl.kubernetes.io/last-applied-configuration:{\"apiVersion\":\"v1\",\"dat\":{\"k\":\"v\"},\"kind\":\"ConfigMap\",\"metadata\":{\"annotations\":{},\"labels\":{\"app\":\"demo\"},\"name\":\"a\",\"namespace\":\"default\"}}\n]]]": strict decoding error: unknown field "dat"
+            E|The request is invalid: patch: Invalid value: "map[dat:map[k:v] data:<nil> metadata:map[annotations:map[kubectl.kubernetes.io/last-applied-configuration:{\"apiVersion\":\"v1\",\"dat\":{\"k\":\"v\"},\"kind\":\"ConfigMap\",\"metadata\":{\"annotations\":{},\"labels\":{\"app\":\"demo\"},\"name\":\"a\",\"namespace\":\"default\"}}\n]]]": strict decoding error: unknown field "dat"
             rc=1
         "#]],
     )

@@ -228,6 +228,9 @@ fn help_has_kubectls_layout() {
             Cluster Registration Commands:
               join                Register a cluster with the control plane in Push mode
               unjoin              Remove a Push mode cluster from the control plane
+              token               Manage bootstrap tokens, with which clusters register themselves
+              register            Register a cluster with the control plane in Pull mode
+              unregister          Remove a Pull mode cluster from the control plane
 
             Cluster Management Commands:
               cordon              Mark a cluster as unschedulable
@@ -262,7 +265,7 @@ fn help_has_kubectls_layout() {
               version             Print the version information
 
             Not in this version (each answers with what to use instead):
-              addons, deinit, init, register, token, unregister
+              addons, deinit, init
 
             Usage:
               karmadactl [flags] [options]
