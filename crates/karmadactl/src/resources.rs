@@ -13,8 +13,6 @@ pub static NAMESPACE: LazyLock<ApiResource> =
 pub static CONFIG_MAP: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));
 pub static SECRET: LazyLock<ApiResource> = LazyLock::new(|| ApiResource::namespaced("", "v1", "Secret", "secrets"));
-pub static CONFIG_MAP: LazyLock<ApiResource> =
-    LazyLock::new(|| ApiResource::namespaced("", "v1", "ConfigMap", "configmaps"));
 pub static DEPLOYMENT: LazyLock<ApiResource> =
     LazyLock::new(|| ApiResource::namespaced("apps", "v1", "Deployment", "deployments"));
 pub static SERVICE_ACCOUNT: LazyLock<ApiResource> =
