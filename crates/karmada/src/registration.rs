@@ -67,7 +67,7 @@ fn generator_rules() -> Value {
     ])
 }
 
-/// Anonymous clients read `kube-public/cluster-info`, and nothing else.
+/// Anonymous clients read `kube-public/cluster-info`, and nothing else. So do agents.
 fn public_reader() -> [(ApiResource, Value); 2] {
     let name = "system:karmada:bootstrap-signer-clusterinfo";
     let object = |kind: &str| {
@@ -78,7 +78,11 @@ fn public_reader() -> [(ApiResource, Value); 2] {
     role["rules"] =
         json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CLUSTER_INFO], "verbs": ["get"]}]);
     binding["roleRef"] = json!({"apiGroup": RBAC, "kind": "Role", "name": name});
-    binding["subjects"] = json!([{"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"}]);
+    // Agents read it for the authorities of later certificates.
+    binding["subjects"] = json!([
+        {"apiGroup": RBAC, "kind": "User", "name": "system:anonymous"},
+        {"apiGroup": RBAC, "kind": "Group", "name": agents::GROUP},
+    ]);
     [
         (ApiResource::namespaced(RBAC, "v1", "Role", "roles"), role),
         (ApiResource::namespaced(RBAC, "v1", "RoleBinding", "rolebindings"), binding),

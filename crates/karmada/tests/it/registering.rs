@@ -110,6 +110,9 @@ async fn tokens_sign_the_public_description_and_authenticate_until_they_expire()
         assert_eq!(code(&anonymous.request(method.clone(), path, None).await), 403, "{method} {path}");
     }
 
+    // An agent finds the authorities of a renewed control plane there.
+    plane.agent("m9").get(&config_maps(), &cluster_info()).await.expect("it is public");
+
     let expires = plane.plane.context().informers().world().now() + Duration::from_secs(3_600);
     let expires = expires.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let admin = plane.client();
