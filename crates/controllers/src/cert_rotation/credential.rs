@@ -90,6 +90,18 @@ pub(super) fn renewed(
     Ok(yaml::to_string(&document))
 }
 
+/// The kubeconfig without credentials.
+///
+/// # Errors
+/// It is not YAML.
+pub(super) fn anonymous(kubeconfig: &str) -> Result<String, String> {
+    let mut document = parsed(kubeconfig)?;
+    for user in document["users"].as_array_mut().into_iter().flatten() {
+        user["user"] = json!({});
+    }
+    Ok(yaml::to_string(&document))
+}
+
 /// A bundle is taken that has an authority of the present one: the successor of that authority is in it.
 fn take_trust(document: &mut Value, published: &Value) {
     let bundle = |cluster: &Value| {
@@ -173,6 +185,12 @@ mod tests {
             "client-certificate-data": STANDARD.encode(&next.certificate), "client-key-data": STANDARD.encode(&next.key),
         });
         assert_eq!(parsed(&changed).expect("YAML"), expected, "nothing else changes");
+
+        let nobody = parsed(&anonymous(&config).expect("a kubeconfig")).expect("YAML");
+        assert_eq!(
+            (&nobody["users"], &nobody["clusters"]),
+            (&json!([{"name": "m1", "user": {}}]), &expected["clusters"])
+        );
 
         let (other, _) = Authority::generate("other", &world).expect("an authority");
         let (one, both) =

@@ -123,7 +123,7 @@ async fn check(context: &Context, cluster: &str, pending: &mut Option<Pending>) 
             return Err(Error::Wait(why));
         }
     };
-    let published = published(&context.client).await;
+    let published = published(&kubeconfig).await;
     let changed = credential::renewed(&kubeconfig, published.as_deref(), &certificate, &waiting.key);
     let changed = changed.map_err(unusable)?;
     let patch = json!({
@@ -136,9 +136,11 @@ async fn check(context: &Context, cluster: &str, pending: &mut Option<Pending>) 
     Ok(())
 }
 
-/// The kubeconfig in `kube-public/cluster-info`. Control planes without it, or which do not let the agent read it, keep the
-/// authorities that the agent knows.
-async fn published(client: &Client) -> Option<String> {
+/// The kubeconfig in `kube-public/cluster-info`, which clients without credentials may read, as clusters do that register.
+/// With a control plane that publishes none, the agent keeps the authorities that it knows.
+async fn published(kubeconfig: &str) -> Option<String> {
+    let anonymous = credential::anonymous(kubeconfig).ok()?;
+    let client = Client::from_kubeconfig_text(&anonymous, None).await.ok()?;
     let resource = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     let found = client.get(&resource, &ObjectKey::namespaced("kube-public", "cluster-info")).await.ok()?;
     Some(found.to_value().ok()?["data"]["kubeconfig"].as_str()?.to_owned())

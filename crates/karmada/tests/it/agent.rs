@@ -189,10 +189,10 @@ async fn an_agent_renews_its_certificate_and_goes_on_with_it() {
     list.extend(args(&["--controllers=*,certRotation", "--karmada-kubeconfig-namespace=agents"]));
     // Due at once, as certificates are valid from five minutes before; not due again within the test.
     list.extend(args(&["--cert-rotation-remaining-time-threshold=0.99", "--cert-rotation-checking-interval=1h"]));
-    let info = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public"},
-        "data": {"kubeconfig": with_successor(&second)}});
+    let info = client::Patch::Merge(json!({"data": {"kubeconfig": with_successor(&second)}}));
     let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
-    control.create(&config_maps, &info).await.expect("a ConfigMap");
+    let at = ObjectKey::namespaced("kube-public", "cluster-info");
+    control.patch(&config_maps, &at, &info, &Default::default()).await.expect("a ConfigMap");
     let agent = start(list, 3).await;
     assert_eq!(
         agent.said()[0],
