@@ -46,8 +46,11 @@ impl Expiry {
         };
         if self.warned.insert(name.to_owned(), (days, not_after)) != Some((days, not_after)) {
             let expires = jiff::Timestamp::from_second(not_after).unwrap_or_default();
-            let next =
-                if name == OWN { "renew the file of --tls-cert-file" } else { "see the warnings about renewal before" };
+            let next = if name == OWN {
+                "renew the file of --tls-cert-file"
+            } else {
+                "its renewal fails: earlier warnings have the reason"
+            };
             tracing::warn!(certificate = name, %expires, "Certificate expires within {days} days; {next}");
         }
     }

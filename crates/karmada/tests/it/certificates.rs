@@ -247,11 +247,20 @@ async fn ten_years_pass_without_an_interruption() {
     let authorities: Vec<_> = bundles.iter().map(|it| it.matches("BEGIN").count()).collect();
     assert_eq!(authorities, [1, 2, 1], "first, both, the second");
     assert!(watch.connections <= 12, "each watch lasts for the year it requested: {}", watch.connections);
-    let published = plane.running.opened.client("test");
+    let metrics = plane.running.opened.server.shared().metrics.text();
+    let is_counted = |name: &str| {
+        metrics.contains(&format!("karmada_certificate_expiration_timestamp_seconds{{certificate=\"{name}\"}}"))
+    };
+    assert_eq!(["ca", "ca-2", "admin"].map(is_counted), [false, true, true], "what has expired is gone");
+    let client = plane.running.opened.client("test");
     let resource = apimachinery::ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     let key = apimachinery::ObjectKey::namespaced("kube-system", "extension-apiserver-authentication");
-    let published = published.get(&resource, &key).await.expect("published").to_value().expect("an object");
+    let published = client.get(&resource, &key).await.expect("published").to_value().expect("an object");
     assert_eq!(published["data"]["client-ca-file"], bundles[2]);
+    let key = apimachinery::ObjectKey::namespaced("kube-public", "cluster-info");
+    let info = client.get(&resource, &key).await.expect("published").to_value().expect("an object");
+    let info = info["data"]["kubeconfig"].as_str().expect("a kubeconfig");
+    assert!(info.contains(&STANDARD.encode(&bundles[2])), "{info}");
     plane.running.stop().await.expect("an end");
 }
 
