@@ -169,6 +169,7 @@ pub(crate) async fn run(context: Context) {
             Gate::Superseded => {
                 was_superseded = true;
                 tokio::select! {
+                    biased;
                     () = context.resume.again.notified() => {}
                     () = tokio::time::sleep(patience.next(&context.world)) => *context.resume.own.lock() = None,
                 }
