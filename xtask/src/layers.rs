@@ -99,6 +99,7 @@ pub const LAYERS: &[Layer] = &[
             "apimachinery",
             "apiextensions",
             "karmada-api",
+            "kubernetes-api",
             "interpreter",
             "propagation",
             "scheduling",
