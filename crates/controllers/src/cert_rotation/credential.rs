@@ -83,9 +83,10 @@ pub(super) fn renewed(
     }
     let name = current_user(&document)?;
     entry(&document, &name)?;
-    for user in document["users"].as_array_mut().into_iter().flatten().filter(|user| user["name"] == *name) {
-        user["user"]["client-certificate-data"] = STANDARD.encode(certificate).into();
-        user["user"]["client-key-data"] = STANDARD.encode(key).into();
+    for user in items(&mut document, "users").filter(|user| user["name"] == *name) {
+        let Some(user) = user.get_mut("user").and_then(Value::as_object_mut) else { continue };
+        user.insert("client-certificate-data".to_owned(), STANDARD.encode(certificate).into());
+        user.insert("client-key-data".to_owned(), STANDARD.encode(key).into());
     }
     Ok(yaml::to_string(&document))
 }
@@ -96,8 +97,8 @@ pub(super) fn renewed(
 /// It is not YAML.
 pub(super) fn anonymous(kubeconfig: &str) -> Result<String, String> {
     let mut document = parsed(kubeconfig)?;
-    for user in document["users"].as_array_mut().into_iter().flatten() {
-        user["user"] = json!({});
+    for user in items(&mut document, "users").filter_map(|user| user.get_mut("user")) {
+        *user = json!({});
     }
     Ok(yaml::to_string(&document))
 }
@@ -109,11 +110,16 @@ fn take_trust(document: &mut Value, published: &Value) {
         pki::holder::certificates(&String::from_utf8(text).ok()?).ok()
     };
     let Some(next) = bundle(&published["clusters"][0]) else { return };
-    for cluster in document["clusters"].as_array_mut().into_iter().flatten() {
+    for cluster in items(document, "clusters") {
         if bundle(cluster).is_some_and(|present| present.iter().any(|it| next.contains(it))) {
             cluster["cluster"]["certificate-authority-data"] = STANDARD.encode(next.concat()).into();
         }
     }
+}
+
+/// The elements of a list; none where there is no list, whatever the document is.
+fn items<'d>(document: &'d mut Value, list: &str) -> impl Iterator<Item = &'d mut Value> {
+    document.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 fn parsed(kubeconfig: &str) -> Result<Value, String> {
@@ -227,6 +233,12 @@ mod tests {
             (user("client-certificate-data: YQ=="), "its user \"u\" has no certificate"),
         ] {
             assert_eq!(Credential::of(&config), Err(expected.to_owned()));
+        }
+        // Documents of any shape are refused or left as they are.
+        for odd in ["text", "[]", "1", "users: text", "users: [text, {name: u, user: text}]", "clusters: [text]"] {
+            renewed(odd, Some(odd), "", "").expect_err("no user");
+            let same = anonymous(odd).expect("YAML");
+            renewed(&user("client-certificate-data: a"), Some(&same), "", "").expect("a kubeconfig");
         }
     }
 }

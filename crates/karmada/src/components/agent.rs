@@ -119,7 +119,7 @@ mod tests {
     fn words_of_upstream() {
         for (given, expected) in [
             (vec!["*"], Ok(vec!["*"])),
-            (vec!["*", "-execution", "-certRotation", "nothing"], Ok(vec!["*", "-execution"])),
+            (vec!["*", "-execution", "-serviceExport", "nothing"], Ok(vec!["*", "-execution"])),
             (vec!["*", "certRotation"], Ok(vec!["*", "certRotation"])),
             (
                 vec!["*", "serviceExport"],
