@@ -237,7 +237,7 @@ fn help_has_kubectls_layout() {
               uncordon            Mark a cluster as schedulable
               taint               Update the taints on one or more clusters
               resume              Print and confirm what changes in members that are newer than the store
-              failover            Print what would leave a cluster and where it would go, and release evictions that are paused
+              failover            Print what would leave a cluster, what has moved, and release evictions that are paused
 
             Troubleshooting and Debugging Commands:
               attach              Attach to a process that runs in a container of a pod
