@@ -91,7 +91,7 @@ pub(super) struct FailoverArgs {
     #[arg(long, default_value_t = 0.5, value_parser = share)]
     failover_brake_share: f64,
     /// The time within which that share of the clusters turns unhealthy
-    #[arg(long, default_value = "5m", value_parser = duration)]
+    #[arg(long, default_value = "5m", value_parser = duration, hide_short_help = true)]
     failover_brake_window: Duration,
 }
 

@@ -149,6 +149,14 @@ const EXAMPLES: &[(&str, &str)] = &[
   karmada store restore karmada.backup --data-dir=karmada-data",
     ),
     (
+        "certs",
+        "  # Print the certificates of a control plane and when they expire
+  karmada certs check --data-dir=karmada-data
+
+  # Preview a renewal of the certificates of the server and the administrator
+  karmada certs renew all --data-dir=karmada-data --dry-run",
+    ),
+    (
         "store stats",
         "  # Print the size of a store, also beside a running server
   karmada store stats --data-dir=karmada-data

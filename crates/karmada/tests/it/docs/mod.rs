@@ -22,6 +22,10 @@ const LIMITS: &[(&str, usize)] = &[
     ("README.md", 2),
     // Measurements of minutes.
     ("docs/benchmarks.md", 6),
+    // Approval of a request that an agent makes months later.
+    ("docs/certificates.md", 1),
+    // A large part of a fleet that dies at once.
+    ("docs/failover.md", 1),
     // An agent, whose place is beside a real member.
     ("docs/registering-clusters.md", 1),
     // Installing a service; a certificate of another authority.

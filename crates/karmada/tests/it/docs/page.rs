@@ -163,7 +163,10 @@ fn only_reads(line: &str) -> bool {
     let mut words = line.split(' ');
     let program = words.next().unwrap_or_default();
     let command = words.find(|word| !word.starts_with('-') && *word != "karmada");
-    let reads = ["get", "describe", "events", "explain-placement"].contains(&command.unwrap_or_default());
+    let reads = match command {
+        Some("failover") => matches!(words.next(), Some("history" | "plan")),
+        command => ["get", "describe", "events", "explain-placement"].contains(&command.unwrap_or_default()),
+    };
     line.starts_with("  ") || (["kubectl", "karmadactl"].contains(&program) && reads)
 }
 
