@@ -60,6 +60,8 @@ struct Shown {
     digest: [u8; 32],
     /// The end of its own, in seconds since the epoch; `i64::MAX` if it cannot be parsed.
     not_after: i64,
+    /// From when on its holder is warned, in seconds since the epoch.
+    warned_from: i64,
     is_counted: AtomicBool,
 }
 
@@ -69,8 +71,9 @@ impl Peer {
         let certificates: Vec<_> = certificates.into_iter().collect();
         let shown = certificates.first().map(|own| (Sha256::digest(own).into(), pki::Holder::from_der(own)));
         let shown = shown.map(|(digest, holder)| {
-            let not_after = holder.map_or(i64::MAX, |holder| holder.not_after);
-            Arc::new(Shown { certificates, digest, not_after, is_counted: AtomicBool::new(false) })
+            let (not_before, not_after) = holder.map_or((i64::MAX, i64::MAX), |it| (it.not_before, it.not_after));
+            let warned_from = crate::authn::expiry::warned_from(not_before, not_after);
+            Arc::new(Shown { certificates, digest, not_after, warned_from, is_counted: AtomicBool::new(false) })
         });
         Self { address, shown }
     }
@@ -87,6 +90,11 @@ impl Peer {
     /// The end of its certificate, in seconds since the epoch.
     pub(crate) fn not_after(&self) -> Option<i64> {
         self.shown.as_ref().map(|shown| shown.not_after)
+    }
+
+    /// Whether its certificate is about to expire at `seconds` since the epoch.
+    pub(crate) fn is_warned(&self, seconds: i64) -> bool {
+        self.shown.as_ref().is_some_and(|shown| seconds >= shown.warned_from)
     }
 
     /// Whether this is the first call for the connection.

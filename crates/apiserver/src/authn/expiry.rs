@@ -5,8 +5,15 @@ use transport::Identity;
 use super::CREDENTIAL_ID;
 use crate::serve::Peer;
 
-/// A client is warned when its certificate has less time left than a week.
+/// A client is warned in the last week of its certificate.
 const WARNED: i64 = 7 * 24 * 3600;
+
+/// From when on the holder of a certificate is warned: one that is valid for less than four weeks is new until its last
+/// quarter.
+pub(crate) fn warned_from(not_before: i64, not_after: i64) -> i64 {
+    let quarter = not_after.saturating_sub(not_before).max(0) / 4;
+    not_after.saturating_sub(WARNED.min(quarter))
+}
 
 /// The seconds left of the certificate, with the first request of a connection that it authenticates.
 pub(crate) fn counted(peer: &Peer, caller: &Identity, seconds: i64) -> Option<i64> {
@@ -16,11 +23,10 @@ pub(crate) fn counted(peer: &Peer, caller: &Identity, seconds: i64) -> Option<i6
 
 /// The text of a `Warning` header.
 pub(crate) fn warning(peer: &Peer, caller: &Identity, seconds: i64) -> Option<String> {
-    let not_after = peer.not_after()?;
-    if not_after.saturating_sub(seconds) > WARNED || !is_credential(caller) {
+    if !peer.is_warned(seconds) || !is_credential(caller) {
         return None;
     }
-    let at = jiff::Timestamp::from_second(not_after).ok()?;
+    let at = jiff::Timestamp::from_second(peer.not_after()?).ok()?;
     let user = &caller.user;
     Some(format!("the client certificate of user {user:?} expires at {at}; connect with a new one"))
 }
@@ -66,6 +72,7 @@ mod tests {
             let found = warning(&peer, &caller(credential), now + days * DAY);
             assert_eq!(found.as_deref(), expected, "{days} {credential}");
         }
+        assert_eq!((warned_from(0, 3600), warned_from(0, 365 * DAY)), (2700, 358 * DAY));
         assert_eq!(counted(&peer, &caller("JTI=1"), now), None);
         assert_eq!(counted(&peer.clone(), &caller("X509SHA256=1"), now), Some(30 * DAY));
         assert_eq!(counted(&peer, &caller("X509SHA256=1"), now), None, "once for a connection");

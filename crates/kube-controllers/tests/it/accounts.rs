@@ -73,7 +73,7 @@ async fn token_secrets_are_filled_and_go_with_their_account() {
     plane.until("the next root", published).await;
     assert_eq!((claims.sub.as_str(), claims.legacy_uid.as_str()), ("system:serviceaccount:demo:a", account.uid()));
     plane.settle().await;
-    assert_eq!(plane.requests().into_iter().collect::<Vec<_>>(), [("patch secrets".to_owned(), 1)]);
+    assert_eq!(plane.requests().into_iter().collect::<Vec<_>>(), [("patch secrets".to_owned(), 2)]);
 
     plane.merge(&secrets, "demo/t", json!({"data": {"token": null, "ca.crt": "Zm9yZ2Vk"}})).await;
     plane.until("a token again", filled).await;

@@ -75,7 +75,7 @@ pub fn batch<'a>(moves: impl IntoIterator<Item = &'a Move>) -> (String, usize) {
     let (mut text, mut count) = (String::new(), 0);
     for one in moves.into_iter().take(MOVES) {
         let Ok(line) = serde_json::to_string(one) else { continue };
-        if count > 0 && text.len() + line.len() > BATCH {
+        if count > 0 && text.len() + line.len() >= BATCH {
             break;
         }
         text.push_str(&line);
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_batch_is_bounded() {
         let long = Move { message: "m".repeat(1024), ..Move::default() };
-        for (one, many, expected) in [(named("a"), 3, 3), (named("a"), 5_000, 779), (long, 5_000, 60)] {
+        for (one, many, expected) in [(named("a"), 3, 3), (named("a"), 5_000, 949), (long, 5_000, 59)] {
             let moves = vec![one.clone(); many];
             let (text, count) = batch(&moves);
             assert!(count == expected && text.len() <= BATCH, "{count} moves, {} bytes", text.len());
