@@ -37,6 +37,10 @@ pub(crate) fn lasting(object: &Object) -> Value {
     for entry in metadata["managedFields"].as_array_mut().into_iter().flatten() {
         assert!(entry["time"].take().is_string(), "{entry}");
     }
+    // Entries are in the order of their times, and a second may end between the two writes that are compared.
+    if let Some(entries) = metadata["managedFields"].as_array_mut() {
+        entries.sort_by_key(|entry| format!("{}{}", entry["manager"], entry["subresource"]));
+    }
     tree
 }
 
