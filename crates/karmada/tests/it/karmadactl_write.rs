@@ -651,11 +651,7 @@ async fn objects_are_edited_until_the_server_takes_them() {
         E|error: Edit cancelled, no valid changes were saved.
         E|A copy of your changes has been stored to "D/"#]]
     .assert_eq(
-        &edit("edit cm/a", "sed -i s/^kind.*/kind:\\ Other/")
-            .await
-            .split("karmadactl-edit-")
-            .next()
-            .unwrap_or_default(),
+        edit("edit cm/a", "sed -i s/^kind.*/kind:\\ Other/").await.split("karmadactl-edit-").next().unwrap_or_default(),
     );
     expect![[r#"
         E|Error from server (NotFound): configmaps "nosuch" not found
