@@ -6,3 +6,4 @@ pub mod fuzz;
 pub mod layers;
 pub mod problems;
 pub mod solve;
+pub mod tidy;

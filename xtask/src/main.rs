@@ -5,6 +5,7 @@ use xtask::bench::Bench;
 use xtask::fuzz::Fuzz;
 use xtask::problems::GenProblems;
 use xtask::solve::Solve;
+use xtask::tidy::Tidy;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Tasks of the project", long_about = None)]
@@ -19,6 +20,7 @@ enum Task {
     Fuzz(Fuzz),
     GenProblems(GenProblems),
     Solve(Solve),
+    Tidy(Tidy),
 }
 
 fn main() -> anyhow::Result<()> {
@@ -27,5 +29,6 @@ fn main() -> anyhow::Result<()> {
         Task::Fuzz(task) => task.run(),
         Task::GenProblems(task) => task.run(),
         Task::Solve(task) => task.run(),
+        Task::Tidy(task) => task.run(),
     }
 }

@@ -5,3 +5,4 @@
 mod layers;
 mod order;
 mod problems;
+mod tidy;

@@ -1,0 +1,211 @@
+//! `cargo xtask tidy`: what compilers and clippy do not check. Each rule is a function over texts;
+//! `tests/it/tidy.rs` runs all of them over the repository.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::layers::LAYERS;
+
+/// Lines of a file. A longer file holds more than one subject. Files over the limit today are below, and may only shrink.
+const LINES: usize = 500;
+
+/// Files over the limit, with the lines that they may have.
+const LARGE: &[(&str, usize)] = &[
+    ("crates/apiextensions/src/strategy.rs", 504),
+    ("crates/apimachinery/src/managed_fields/tests.rs", 503),
+    ("crates/apiserver/src/budget.rs", 531),
+    ("crates/apiserver/tests/it/hostile/cases.rs", 513),
+    ("crates/karmada-api/tests/it/mutations.rs", 533),
+    ("crates/karmada/tests/it/karmadactl_write.rs", 856),
+    ("crates/karmadactl/src/interpret/mod.rs", 573),
+    ("crates/kubernetes-api/tests/it/defaults.rs", 550),
+    ("crates/propagation/src/resume.rs", 563),
+    ("crates/propagation/src/status.rs", 541),
+    ("crates/propagation/src/works.rs", 578),
+];
+
+/// Names that state no subject.
+const NAMELESS: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc", "manager"];
+
+/// What a pure crate may not name: files, sockets, processes, the environment and clocks. `std::net` has address types
+/// as well, which are data.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::process::Command",
+    "std::env::var",
+    "std::net::Tcp",
+    "std::net::Udp",
+    "net::{Tcp",
+    "net::{Udp",
+    "ToSocketAddrs",
+    "Instant::now",
+    "SystemTime::now",
+    "std::io::std",
+];
+
+/// Crates that would bring a second implementation of TLS, or one that is not Rust's rustls.
+const TLS: &[&str] = &["openssl", "openssl-sys", "native-tls", "boring", "s2n-tls", "mbedtls"];
+
+/// Implementations of cryptography for rustls. Two of them are two sets of bugs, and each takes a minute to build.
+const CRYPTOGRAPHY: &[&str] = &["aws-lc-rs", "ring", "graviola"];
+
+/// Licences under which a dependency may be distributed with a program under Apache-2.0.
+const LICENCES: &[&str] = &[
+    "0BSD",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "BSL-1.0",
+    "CC0-1.0",
+    "CDLA-Permissive-2.0",
+    "ISC",
+    "MIT",
+    "MIT-0",
+    "NCSA",
+    "OpenSSL",
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// Runs every rule and prints what breaks one.
+#[derive(clap::Args)]
+pub struct Tidy {}
+
+impl Tidy {
+    /// # Errors
+    /// When git or cargo cannot be run, or a rule is broken.
+    pub fn run(&self) -> anyhow::Result<()> {
+        let findings = repository()?;
+        for finding in &findings {
+            println!("{finding}");
+        }
+        anyhow::ensure!(findings.is_empty(), "{} findings", findings.len());
+        Ok(())
+    }
+}
+
+/// Every finding in the repository this crate was built in.
+///
+/// # Errors
+/// When git or cargo cannot be run, or a file cannot be read.
+pub fn repository() -> anyhow::Result<Vec<String>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask stands in the root of the workspace")?;
+    let listed = output(Command::new("git").args(["ls-files"]).current_dir(root))?;
+    let mut findings = Vec::new();
+    for path in listed.lines() {
+        let text = || std::fs::read_to_string(root.join(path)).with_context(|| path.to_owned());
+        if !root.join(path).exists() {
+            continue;
+        }
+        findings.extend(name(path));
+        if path.ends_with(".rs") {
+            findings.extend(source(path, &text()?));
+        } else if path.ends_with("Cargo.toml") {
+            findings.extend(manifest(path, &text()?));
+        }
+    }
+    // `cargo metadata` also lists optional dependencies that no feature enables; the tree is what is built.
+    let tree = ["tree", "--workspace", "--locked", "--prefix=none", "--edges=normal,build", "--format={p}|{l}"];
+    let built = output(Command::new(env!("CARGO")).args(tree).current_dir(root))?;
+    findings.extend(dependencies(&built));
+    Ok(findings)
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    anyhow::ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn name(path: &str) -> Option<String> {
+    let nameless =
+        path.split('/').map(|part| part.strip_suffix(".rs").unwrap_or(part)).find(|it| NAMELESS.contains(it))?;
+    Some(format!("{path}: \"{nameless}\" does not name a subject"))
+}
+
+/// The rules of a source file.
+#[must_use]
+pub fn source(path: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    let lines = text.lines().count();
+    let limit = LARGE.iter().find(|(large, _)| *large == path).map_or(LINES, |(_, lines)| *lines);
+    if lines > limit {
+        findings.push(format!("{path}: {lines} lines, the limit is {limit}"));
+    }
+    if limit > LINES && lines <= LINES {
+        findings.push(format!("{path}: no longer over {LINES} lines; remove its row from LARGE"));
+    }
+    // A file of unit tests is described by the module that it tests.
+    if !text.starts_with("//!") && !path.ends_with("/tests.rs") {
+        findings.push(format!("{path}: does not begin with //!"));
+    }
+    let mut parts = path.split('/');
+    if let (Some("crates"), Some(name), Some("src")) = (parts.next(), parts.next(), parts.next())
+        && LAYERS.iter().any(|layer| layer.pure && layer.name == name)
+        && !path.ends_with("tests.rs")
+    {
+        findings.extend(impure(path, text));
+    }
+    findings
+}
+
+/// Input, output and clocks in a pure crate. Tests at the end of a file may read their tables.
+fn impure(path: &str, text: &str) -> Vec<String> {
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let code = code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"));
+    code.filter_map(|(number, line)| {
+        let found = IMPURE.iter().find(|it| line.contains(**it))?;
+        Some(format!("{path}:{}: a pure crate uses {found}", number + 1))
+    })
+    .collect()
+}
+
+/// The rules of a manifest: lints are inherited, so that a rule of the workspace holds everywhere.
+#[must_use]
+pub fn manifest(path: &str, text: &str) -> Vec<String> {
+    let mut findings = Vec::new();
+    let package = text.lines().any(|line| line == "[package]");
+    let inherits = text.contains("[lints]\nworkspace = true\n");
+    if package && !inherits && !text.contains("[lints.") && !text.contains("[workspace]") {
+        findings.push(format!("{path}: does not inherit the lints of the workspace"));
+    }
+    findings
+}
+
+/// The rules of third-party crates, over lines of `name version (path)|licence`.
+#[must_use]
+pub fn dependencies(built: &str) -> Vec<String> {
+    let lines: BTreeSet<&str> = built.lines().filter(|line| !line.contains("(/") && !line.contains("(*)")).collect();
+    let mut findings = Vec::new();
+    let mut providers = BTreeSet::new();
+    for (package, licence) in lines.iter().filter_map(|line| line.split_once('|')) {
+        let name = package.split(' ').next().unwrap_or(package);
+        if TLS.contains(&name) {
+            findings.push(format!("{name}: another implementation of TLS"));
+        }
+        if CRYPTOGRAPHY.contains(&name) {
+            providers.insert(name);
+        }
+        if !permitted(licence) {
+            findings.push(format!("{name}: licence \"{licence}\" is not permitted"));
+        }
+    }
+    if providers.len() > 1 {
+        findings.push(format!("more than one provider of cryptography: {providers:?}"));
+    }
+    findings
+}
+
+/// Whether a licence expression of SPDX can be met with permitted licences alone.
+#[must_use]
+pub fn permitted(expression: &str) -> bool {
+    // Old packages separate alternatives by a slash.
+    let expression = expression.replace('/', " OR ").replace(['(', ')'], " ");
+    let group = |text: &str| text.split(" OR ").any(|it| LICENCES.contains(&it.trim()));
+    expression.split(" AND ").all(group)
+}
