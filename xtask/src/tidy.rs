@@ -107,6 +107,8 @@ pub fn repository() -> anyhow::Result<Vec<String>> {
             findings.extend(source(path, &text()?));
         } else if path.ends_with("Cargo.toml") {
             findings.extend(manifest(path, &text()?));
+        } else if path.ends_with(".md") {
+            findings.extend(page(path, &text()?, |named| root.join(named).exists()));
         }
     }
     // `cargo metadata` also lists optional dependencies that no feature enables; the tree is what is built.
@@ -175,6 +177,20 @@ pub fn manifest(path: &str, text: &str) -> Vec<String> {
         findings.push(format!("{path}: does not inherit the lints of the workspace"));
     }
     findings
+}
+
+/// The rules of a page: the files that it names in the repository exist. A name in capitals stands for any.
+#[must_use]
+pub fn page(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    const ROOTS: &[&str] = &["crates/", "docs/", "xtask/", "samples/", "benches/", "fuzz/"];
+    let spans = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let plain = |name: &&str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte));
+    let any = |name: &str| {
+        name.split(['/', '.']).any(|part| part.len() > 2 && part.bytes().all(|it| it.is_ascii_uppercase()))
+    };
+    let names = spans.filter(plain).filter(|name| ROOTS.iter().any(|root| name.starts_with(root)) && !any(name));
+    let gone = names.filter(|name| !exists(name) && !exists(&format!("{name}.rs")));
+    gone.map(|name| format!("{path}: {name} does not exist")).collect()
 }
 
 /// The rules of third-party crates, over lines of `name version (path)|licence`.

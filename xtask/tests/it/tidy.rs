@@ -1,6 +1,6 @@
 //! The rules of `cargo xtask tidy` hold, and each of them can fail.
 
-use xtask::tidy::{dependencies, manifest, permitted, repository, source};
+use xtask::tidy::{dependencies, manifest, page, permitted, repository, source};
 
 #[test]
 fn the_repository_is_tidy() {
@@ -50,4 +50,11 @@ fn each_rule_of_a_dependency_can_fail() {
     assert_eq!(check("openssl v1.0.0|MIT\n"), "openssl: another implementation of TLS");
     assert_eq!(check("a v1.0.0|\n"), "a: licence \"\" is not permitted");
     assert!(check("ring v1.0.0|ISC\naws-lc-rs v1.0.0|ISC\n").contains("more than one provider"));
+}
+
+#[test]
+fn a_page_may_only_name_files_that_exist() {
+    let check = |text: &str| page("a.md", text, |name| ["docs/a.md", "crates/b/src/c.rs"].contains(&name)).join("; ");
+    assert_eq!(check("`docs/a.md`, `crates/b/src/c`, `crates/KIND/d.rs`, `cargo test -p docs/x`, docs/none.md"), "");
+    assert_eq!(check("see `docs/b.md`"), "a.md: docs/b.md does not exist");
 }
