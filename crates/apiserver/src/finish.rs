@@ -39,12 +39,18 @@ impl Wishes {
             Some(wish) => matches!(wish, "1" | "t" | "T" | "true" | "TRUE" | "True"),
             None => by_hand(),
         };
-        let gzip = text(ACCEPT_ENCODING).split(',').any(|coding| {
-            let mut parts = coding.split(';').map(str::trim);
-            parts.next() == Some("gzip") && parts.next() != Some("q=0")
-        });
+        let gzip = takes_gzip(headers);
         Self { indent: indent || by_type(), gzip }
     }
+}
+
+/// Whether a client accepts compressed replies.
+pub(crate) fn takes_gzip(headers: &http::HeaderMap) -> bool {
+    let accepted = headers.get(ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    accepted.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        parts.next() == Some("gzip") && parts.next() != Some("q=0")
+    })
 }
 
 /// Applies the wishes to a reply that is complete; streams pass untouched.
@@ -54,8 +60,12 @@ pub async fn finish(response: Response, wishes: Wishes) -> Response {
     let unknown = || produced.as_ref().map(|_| u64::MAX);
     let size = response.body().size_hint().exact().or_else(unknown);
     let Some(size) = size.filter(|size| *size > 0) else { return response };
+    // A document that is kept compressed is sent as it is.
+    if response.headers().contains_key(CONTENT_ENCODING) {
+        return response;
+    }
     let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
-    let gzip = wishes.gzip && size >= WORTH_COMPRESSING as u64 && !response.headers().contains_key(CONTENT_ENCODING);
+    let gzip = wishes.gzip && size >= WORTH_COMPRESSING as u64;
     let (mut parts, mut body) = response.into_parts();
     if wishes.indent && is_json {
         let Ok(whole) = body.collect().await.map(http_body_util::Collected::to_bytes) else {
@@ -195,6 +205,16 @@ mod tests {
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(&packed[..]).read_to_end(&mut unpacked).unwrap();
         assert_eq!(unpacked, plain);
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_is_compressed_already_passes_untouched() {
+        let packed = vec![b'{'; 2 * WORTH_COMPRESSING];
+        let mut response = http::Response::new(full(packed.clone()));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        let finished = finish(response, Wishes { indent: true, gzip: true }).await;
+        assert_eq!(finished.into_body().collect().await.unwrap().to_bytes(), packed);
     }
 
     #[test]

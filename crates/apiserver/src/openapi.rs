@@ -1,12 +1,13 @@
 //! `/openapi/v2` and `/openapi/v3`, rendered from the types of the served resources.
 //!
-//! Nothing is rendered before somebody asks; what was rendered is kept as long as its snapshot. The hashes in the v3
+//! Nothing is rendered before a client requests it; what was rendered is kept, compressed, as long as its snapshot. The hashes in the v3
 //! index are of what goes into a document, so that the index does not cost the rendering of all of them.
 
 mod descriptions;
 mod paths;
 mod protobuf;
 mod protobuf_v3;
+mod rendered;
 mod schema;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,6 @@ use std::sync::OnceLock;
 
 use apimachinery::GroupVersion;
 use apimachinery::resource::Resource;
-use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
@@ -22,6 +22,7 @@ use sha2::Digest;
 use transport::Response;
 
 use crate::discovery::{is_current, negotiated};
+use rendered::Rendered;
 use schema::{Dialect, Renderer};
 
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
@@ -35,9 +36,9 @@ pub struct OpenApi {
     /// When what is served became as it is, as HTTP writes it.
     modified: String,
     etag: OnceLock<String>,
-    v2_json: OnceLock<Bytes>,
-    v2_protobuf: OnceLock<Bytes>,
-    rendered: Mutex<BTreeMap<String, Bytes>>,
+    v2_json: OnceLock<Rendered>,
+    v2_protobuf: OnceLock<Rendered>,
+    rendered: Mutex<BTreeMap<String, Rendered>>,
 }
 
 struct GroupDocument {
@@ -103,14 +104,14 @@ impl OpenApi {
             *response.status_mut() = StatusCode::NOT_MODIFIED;
             response
         } else if protobuf {
-            let body = self.v2_protobuf.get_or_init(|| protobuf::encode_document(&self.v2_document()).into());
-            negotiated(StatusCode::OK, V2_PROTOBUF, body.clone())
+            let document = || Rendered::new(protobuf::encode_document(&self.v2_document()));
+            self.v2_protobuf.get_or_init(document).response(V2_PROTOBUF, headers)
         } else {
-            let body = self.v2_json.get_or_init(|| self.v2_document().to_string().into());
-            negotiated(StatusCode::OK, "application/json", body.clone())
+            let document = || Rendered::new(self.v2_document().to_string().into());
+            self.v2_json.get_or_init(document).response("application/json", headers)
         };
         let headers = response.headers_mut();
-        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
         if let Ok(etag) = HeaderValue::from_str(self.etag()) {
             headers.insert(header::ETAG, etag);
         }
@@ -184,14 +185,13 @@ impl OpenApi {
             response
         } else if protobuf {
             // Few ask for it, and each once.
-            let body = protobuf_v3::encode_document(&self.v3_value(document));
-            negotiated(StatusCode::OK, V3_PROTOBUF, body.into())
+            Rendered::new(protobuf_v3::encode_document(&self.v3_value(document))).response(V3_PROTOBUF, headers)
         } else {
-            negotiated(StatusCode::OK, "application/json", self.v3_document(path, document))
+            self.v3_document(path, document).response("application/json", headers)
         };
         let headers = response.headers_mut();
         headers.insert(header::ETAG, HeaderValue::from_str(&etag).ok()?);
-        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        headers.append(header::VARY, HeaderValue::from_static("Accept"));
         // With the hash in its address the document cannot change.
         let caching = if asked.is_some() { "public, immutable" } else { "no-cache, private" };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
@@ -202,13 +202,13 @@ impl OpenApi {
         Some(response)
     }
 
-    fn v3_document(&self, path: &str, document: &GroupDocument) -> Bytes {
-        if let Some(body) = self.rendered.lock().get(path) {
-            return body.clone();
+    fn v3_document(&self, path: &str, document: &GroupDocument) -> Rendered {
+        if let Some(rendered) = self.rendered.lock().get(path) {
+            return rendered.clone();
         }
-        let body = Bytes::from(self.v3_value(document).to_string());
-        self.rendered.lock().insert(path.to_owned(), body.clone());
-        body
+        let rendered = Rendered::new(self.v3_value(document).to_string().into());
+        self.rendered.lock().insert(path.to_owned(), rendered.clone());
+        rendered
     }
 
     fn v3_value(&self, document: &GroupDocument) -> Value {

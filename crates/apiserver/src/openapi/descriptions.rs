@@ -1,72 +1,76 @@
-//! What the metadata that every object has means, for `kubectl explain`. The built-in types carry no prose; these are
-//! the ones that every kind, custom or not, refers to.
+//! Descriptions of the built-in types and their fields, as upstream's API documents them, for `kubectl explain`. The build
+//! script collects them; they are read where they lie in the program, so that they take no memory until they are used.
 
-const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
+/// Lines `definition<unit separator>field<unit separator>description`, in the order of their bytes.
+static LINES: &str = include_str!(concat!(env!("OUT_DIR"), "/descriptions"));
 
-/// Type (without [`META`]), field (empty: the type itself), meaning.
-const ROWS: &[(&str, &str, &str)] = &[
-    ("ObjectMeta", "", "Standard object's metadata: its identity, its marks, its life."),
-    ("ObjectMeta", "annotations", "Marks of any content, for tools and people; nothing selects by them."),
-    ("ObjectMeta", "creationTimestamp", "CreationTimestamp is a timestamp: when the server stored the object first."),
-    (
-        "ObjectMeta",
-        "deletionGracePeriodSeconds",
-        "Seconds the object may take to end once it is being deleted. Set by the server.",
-    ),
-    (
-        "ObjectMeta",
-        "deletionTimestamp",
-        "When the object is to be gone. Set by the server when a deletion is asked for.",
-    ),
-    ("ObjectMeta", "finalizers", "Who has to do something before a deleted object goes; each removes its own entry."),
-    ("ObjectMeta", "generateName", "Beginning of a name that the server completes, where no name is given."),
-    ("ObjectMeta", "generation", "Number of the desired state, which grows when that changes. Set by the server."),
-    ("ObjectMeta", "labels", "Marks by which objects are selected."),
-    ("ObjectMeta", "managedFields", "Who set which fields. Kept by the server."),
-    ("ObjectMeta", "name", "Name, unique among the objects of a kind in a namespace. It cannot be changed."),
-    (
-        "ObjectMeta",
-        "namespace",
-        "Namespace the name is unique in; empty for kinds of the whole cluster. It cannot be changed.",
-    ),
-    ("ObjectMeta", "ownerReferences", "Objects this one belongs to; when all of them are gone, it goes too."),
-    (
-        "ObjectMeta",
-        "resourceVersion",
-        "Version of what is stored, for watches and guarded writes. Compare it for equality only.",
-    ),
-    ("ObjectMeta", "selfLink", "No longer set."),
-    ("ObjectMeta", "uid", "Identity of the object, which no later object of the same name has. Set by the server."),
-    ("OwnerReference", "", "An object that another one belongs to, in the same namespace or of the whole cluster."),
-    ("OwnerReference", "apiVersion", "Group and version of the owner."),
-    (
-        "OwnerReference",
-        "blockOwnerDeletion",
-        "Whether the owner, deleted in the foreground, waits until this object is gone.",
-    ),
-    ("OwnerReference", "controller", "Whether this owner is the one that manages the object."),
-    ("OwnerReference", "kind", "Kind of the owner."),
-    ("OwnerReference", "name", "Name of the owner."),
-    ("OwnerReference", "uid", "Identity of the owner."),
-    ("ManagedFieldsEntry", "", "The fields that one manager set by one kind of request."),
-    ("ManagedFieldsEntry", "apiVersion", "Version in which the fields are named."),
-    ("ManagedFieldsEntry", "fieldsType", "Form of the set of fields; FieldsV1 is the only one."),
-    ("ManagedFieldsEntry", "fieldsV1", "The set of fields."),
-    ("ManagedFieldsEntry", "manager", "Name of the manager."),
-    ("ManagedFieldsEntry", "operation", "Apply or Update."),
-    ("ManagedFieldsEntry", "subresource", "Subresource that was written; empty for the object itself."),
-    ("ManagedFieldsEntry", "time", "When the set changed last."),
-    ("FieldsV1", "", "A set of fields as a tree of their names."),
-    ("Time", "", "A moment, as RFC 3339 writes it, in whole seconds."),
-    ("ListMeta", "", "Metadata of a list."),
-    ("ListMeta", "continue", "Token for the next part of a list that was cut off."),
-    ("ListMeta", "remainingItemCount", "How many objects are left in a list that was cut off, if that is known."),
-    ("ListMeta", "resourceVersion", "Version of the state that the list shows."),
-    ("ListMeta", "selfLink", "No longer set."),
-];
+const SEPARATOR: char = '\u{1f}';
 
-/// The meaning of a type, or of one of its fields.
-pub(super) fn of(definition: &str, field: &str) -> Option<&'static str> {
-    let type_ = definition.strip_prefix(META)?;
-    ROWS.iter().find(|row| (row.0, row.1) == (type_, field)).map(|row| row.2)
+/// The description of a type, or, with `field`, of one of its fields.
+pub(super) fn of(definition: &str, field: &str) -> Option<String> {
+    let text = find(LINES, &format!("{definition}{SEPARATOR}{field}{SEPARATOR}"))?;
+    Some(text.replace('\u{1e}', "\n"))
+}
+
+/// What follows `prefix` in the line that begins with it.
+fn find<'l>(lines: &'l str, prefix: &str) -> Option<&'l str> {
+    let bytes = lines.as_bytes();
+    // The line sought begins in `low..high`, and both are beginnings of lines.
+    let (mut low, mut high) = (0, bytes.len());
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let start = bytes[low..middle].iter().rposition(|byte| *byte == b'\n').map_or(low, |at| low + at + 1);
+        let end = bytes[start..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| start + at);
+        let line = &lines[start..end];
+        match line.strip_prefix(prefix) {
+            Some(text) => return Some(text),
+            None if line < prefix => low = (end + 1).min(bytes.len()),
+            None => high = start,
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_is_found_by_its_key() {
+        let mut count = 0;
+        for line in LINES.lines() {
+            let mut parts = line.splitn(3, SEPARATOR);
+            let (Some(definition), Some(field), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
+                panic!("{line}");
+            };
+            assert_eq!(of(definition, field), Some(text.replace('\u{1e}', "\n")), "{definition} {field}");
+            count += 1;
+        }
+        assert!(count > 3_000, "{count} descriptions");
+        assert_eq!(of("io.k8s.api.core.v1.Pod", "no"), None);
+        assert_eq!(of("", ""), None);
+        assert_eq!(of("zz", ""), None);
+        assert_eq!(find("", "a"), None);
+    }
+
+    #[test]
+    fn almost_everything_that_is_served_is_described() {
+        let schemas = kubernetes_api::schemas();
+        let (mut known, mut unknown) = (0, Vec::new());
+        for (_, node) in schemas.iter() {
+            let Some(definition) = node.definition.as_deref() else { continue };
+            for field in node.properties.keys() {
+                // A list is described where it is rendered.
+                if definition.ends_with("List") && !definition.contains(".meta.") {
+                    continue;
+                }
+                match of(definition, field) {
+                    Some(_) => known += 1,
+                    None => unknown.push(format!("{definition}.{field}")),
+                }
+            }
+        }
+        // Upstream describes no field of a JSON schema or of a version.
+        assert!(known > 2_000 && unknown.len() < 50, "{} of {}: {unknown:#?}", unknown.len(), known + unknown.len());
+    }
 }

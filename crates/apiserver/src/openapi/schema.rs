@@ -153,7 +153,7 @@ impl Renderer {
     fn body(&mut self, type_: &TypeOf, node: &Schema) -> Map<String, Value> {
         let mut map = Map::new();
         let known = node.definition.as_deref().and_then(|name| descriptions::of(name, ""));
-        set(&mut map, "description", node.description.as_deref().or(known));
+        set(&mut map, "description", node.description.as_deref().map(str::to_owned).or(known));
         if node.int_or_string {
             self.int_or_string(node, &mut map);
             return map;

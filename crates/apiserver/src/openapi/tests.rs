@@ -126,3 +126,28 @@ async fn v3_comes_in_the_form_that_is_liked_best() {
     let refused = open_api.get(&"/openapi/v3/apis/apps/v1".parse().expect("a uri"), &headers).expect("an answer");
     assert_eq!(refused.status(), StatusCode::NOT_ACCEPTABLE);
 }
+
+#[tokio::test]
+async fn a_large_document_is_sent_as_the_client_accepts_it() {
+    let open_api = open_api();
+    let fetch = async |coding: &'static str| {
+        let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, coding.parse().expect("a header"))]);
+        let response = open_api.get(&"/openapi/v2".parse().expect("a uri"), &headers).expect("served");
+        let (parts, body) = response.into_parts();
+        let vary: Vec<_> = parts.headers.get_all(header::VARY).iter().cloned().collect();
+        let encoding = parts.headers.get(header::CONTENT_ENCODING).cloned();
+        (encoding, vary, body.collect().await.expect("held in memory").to_bytes())
+    };
+    let (encoding, vary, plain) = fetch("identity").await;
+    assert_eq!((encoding, vary), (None, vec![HeaderValue::from_static("Accept")]));
+    let (encoding, vary, packed) = fetch("gzip").await;
+    assert_eq!(encoding, Some(HeaderValue::from_static("gzip")));
+    assert_eq!(vary, ["Accept-Encoding", "Accept"]);
+    assert!(packed.len() * 4 < plain.len(), "{} of {}", packed.len(), plain.len());
+    let mut unpacked = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut unpacked).expect("gzip");
+    assert!(unpacked == plain, "both are one document");
+    let document: Value = serde_json::from_slice(&plain).expect("JSON");
+    let replicas = &document["definitions"]["io.k8s.api.apps.v1.DeploymentSpec"]["properties"]["replicas"];
+    assert!(replicas["description"].as_str().is_some_and(|text| text.starts_with("Number of desired pods")));
+}

@@ -80,7 +80,9 @@ async fn types_are_explained_and_objects_described() {
         O|
         O|
         O|DESCRIPTION:
-        O|    <empty>
+        O|    The deployment strategy to use to replace existing pods with new ones.
+        O|    DeploymentStrategy describes how to replace existing pods with new ones.
+        O|    
         O|FIELDS:
         O|  rollingUpdate	<RollingUpdateDeployment>
         O|    maxSurge	<IntOrString>
@@ -102,7 +104,10 @@ async fn types_are_explained_and_objects_described() {
         O|
         O|
         O|DESCRIPTION:
-        O|    <empty>
+        O|    Image pull policy. One of Always, Never, IfNotPresent. Defaults to Always if
+        O|    :latest tag is specified, or IfNotPresent otherwise. Cannot be updated. More
+        O|    info: https://kubernetes.io/docs/concepts/containers/images#updating-images
+        O|    
         O|
         rc=0
     "#]],
