@@ -145,8 +145,8 @@ impl Informer {
             again: Notify::new(),
             stop: stop.clone(),
         }));
-        let running = informer.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(running.run()).await });
+        let running = Running(informer.clone());
+        tokio::spawn(async move { stop.run_until_cancelled(running.0.run()).await });
         informer
     }
 
@@ -191,7 +191,9 @@ impl Informer {
         for object in self.ordered(self.0.cache.list(None)) {
             handler(&Event::Added { object, initial: true });
         }
-        handlers.push(Box::new(handler));
+        if !self.0.stop.is_cancelled() {
+            handlers.push(Box::new(handler));
+        }
     }
 
     /// As [`Informer::subscribe`]; whoever subscribes is told of what is there from the latest change to the earliest. What
@@ -218,7 +220,7 @@ impl Informer {
         objects
     }
 
-    async fn run(self) {
+    async fn run(&self) {
         let mut backoff = Backoff::new(MIN_PAUSE, MAX_PAUSE);
         let mut revision = None;
         loop {
@@ -370,6 +372,18 @@ impl Informer {
             let event = Event::Deleted(object.clone());
             handlers.iter().for_each(|handler| handler(&event));
         }
+    }
+}
+
+/// The task of an informer. Handlers hold what holds the informer: the end of the task drops them.
+struct Running(Informer);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let Inner { handlers, reconnecting, .. } = &*self.0.0;
+        // Dropped after the locks are released.
+        let (handlers, reconnecting) = (std::mem::take(&mut *handlers.lock()), std::mem::take(&mut *reconnecting.lock()));
+        drop((handlers, reconnecting));
     }
 }
 

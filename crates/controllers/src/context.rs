@@ -1,6 +1,6 @@
 //! What the controllers of one process share: one cache per kind, the members, the recorder.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use apimachinery::{ApiResource, Object, ObjectKey, merge_patch};
@@ -248,6 +248,15 @@ impl Context {
             settings,
             stop,
         }))
+    }
+
+    /// For what the context itself holds: a clone would keep both for ever.
+    pub(crate) fn downgrade(&self) -> Weak<Shared> {
+        Arc::downgrade(&self.0)
+    }
+
+    pub(crate) fn upgrade(weak: &Weak<Shared>) -> Option<Self> {
+        weak.upgrade().map(Self)
     }
 
     pub(crate) fn bindings(&self, scope: Scope) -> Informer {

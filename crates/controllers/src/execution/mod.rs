@@ -137,8 +137,12 @@ async fn run(context: Context) {
     context.works.subscribe(move |event| note_work(&on_works, event));
     let on_clusters = context.clone();
     context.cluster_informer.subscribe(move |event| note_cluster(&on_clusters, event));
-    let on_connections = context.clone();
-    context.members.on_reconnect(move |member, resources| follow_anew(&on_connections, member, &resources));
+    let on_connections = context.downgrade();
+    context.members.on_reconnect(move |member, resources| {
+        if let Some(context) = Context::upgrade(&on_connections) {
+            follow_anew(&context, member, &resources);
+        }
+    });
     context.stop.cancelled().await;
 }
 

@@ -362,6 +362,18 @@ impl Plane {
         self.servers.push(member);
     }
 
+    /// What this control plane consists of, and whether something still holds it. The controllers hold the network.
+    pub fn traces(&self) -> Vec<(String, Box<dyn Fn() -> bool>)> {
+        let network = Arc::downgrade(&self.network);
+        let mut traces: Vec<(String, Box<dyn Fn() -> bool>)> =
+            vec![("network".to_owned(), Box::new(move || network.strong_count() > 0))];
+        for (n, server) in self.servers.iter().enumerate() {
+            let server = Arc::downgrade(server.shared());
+            traces.push((format!("API server {n}"), Box::new(move || server.strong_count() > 0)));
+        }
+        traces
+    }
+
     pub async fn create(&self, resource: ApiResource, object: Value) -> Arc<Object> {
         self.client.create(&resource, &object).await.unwrap_or_else(|error| panic!("{}: {error}", resource.kind))
     }

@@ -147,6 +147,16 @@ fn a_history_repeats() {
     }
 }
 
+/// Thousands of histories run in one process.
+#[test]
+fn nothing_of_a_history_outlives_it() {
+    for seed in 0..2 {
+        let left = runtime().block_on(run::traces(seed, &history::draw(seed)));
+        let left: Vec<String> = left.into_iter().filter(|(_, is_held)| is_held()).map(|(name, _)| name).collect();
+        assert_eq!(left, [""; 0], "seed {seed}");
+    }
+}
+
 fn recorded(seed: u64, draw: Draw) -> Vec<String> {
     runtime().block_on(run::record(seed, &draw(seed)))
 }

@@ -46,6 +46,15 @@ pub async fn record(seed: u64, history: &[Action]) -> Vec<String> {
     recorded
 }
 
+/// What a history allocated, and whether something still holds it.
+pub async fn traces(seed: u64, history: &[Action]) -> Vec<(String, Box<dyn Fn() -> bool>)> {
+    let mut simulation = Simulation::start(seed).await;
+    let traces = simulation.plane.traces();
+    simulation.history(history).await;
+    simulation.end().await;
+    traces
+}
+
 /// What histories and controllers need; a history would have as many watches again for every other resource.
 fn serves(plural: &str) -> bool {
     const SERVED: &[&str] = &[
