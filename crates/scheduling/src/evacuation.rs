@@ -115,7 +115,7 @@ fn outcome(
             }
         }
     };
-    match by_taint::evicted(binding, departure.cluster, taint, departure.options) {
+    match by_taint::evicted(binding, departure.cluster, taint, departure.now, departure.options) {
         Ok(None) => Outcome::Stays("it is not in the cluster".to_owned()),
         Err(error) => Outcome::Stays(error.to_string()),
         Ok(Some(spec)) => {

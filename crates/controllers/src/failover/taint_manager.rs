@@ -289,7 +289,8 @@ async fn evict(context: &Context, shared: &Shared, scope: Scope, eviction: &Evic
         Hold::For(time) => return Ok(Outcome::Later(time)),
     }
     let (purge_mode, keeps_state) = (context.settings.eviction.purge_mode, context.settings.gates.stateful_failover);
-    let spec = match by_taint::evicted(&binding, name, taint, Options { purge_mode, keeps_state }) {
+    let now = context.world.now();
+    let spec = match by_taint::evicted(&binding, name, taint, now, Options { purge_mode, keeps_state }) {
         Ok(Some(spec)) => spec,
         Ok(None) => return Ok(Outcome::Stays),
         Err(error) => {

@@ -108,6 +108,7 @@ pub fn evicted(
             reason: evictions::APPLICATION_FAILURE.to_owned(),
             producer: producer(binding.scope).to_owned(),
             message: message(cluster, decision.seen.get(cluster).copied().unwrap_or(now)),
+            creation_timestamp: Some(apimachinery::meta::Time::new(now)),
             ..GracefulEvictionTask::default()
         };
         match mode {
@@ -244,6 +245,7 @@ mod tests {
                     ("replicas", json!(2)),
                     ("reason", json!("ApplicationFailure")),
                     ("producer", json!("resource-binding-application-failover-controller")),
+                    ("creationTimestamp", json!("2026-01-01T00:10:00Z")),
                     ("message", json!("unhealthy in cluster m1 since 2026-01-01T00:10:00Z")),
                 ] {
                     assert_eq!(task.as_object_mut().unwrap().remove(field), Some(value));

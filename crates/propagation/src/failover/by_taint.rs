@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use apimachinery::meta::Time;
 use jiff::Timestamp;
 use karmada_api::constants::{annotations, evictions, taints};
 use karmada_api::kubernetes::{Taint, Toleration};
@@ -73,6 +74,7 @@ pub fn evicted(
     binding: &Binding,
     cluster: &str,
     taint: &Taint,
+    now: Timestamp,
     options: Options,
 ) -> Result<Option<ResourceBindingSpec>, state::Error> {
     let behavior = binding.spec.failover.as_ref().and_then(|failover| failover.cluster.as_ref());
@@ -85,6 +87,7 @@ pub fn evicted(
         }),
         reason: evictions::TAINT_UNTOLERATED.to_owned(),
         producer: evictions::BY_TAINT_MANAGER.to_owned(),
+        creation_timestamp: Some(Time::new(now)),
         message: message(cluster, taint),
         ..GracefulEvictionTask::default()
     };
@@ -158,6 +161,7 @@ mod tests {
 
     #[test]
     fn how_a_binding_leaves() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
         let taint: Taint = serde_json::from_value(
             json!({"key": "down", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}),
         )
@@ -176,11 +180,11 @@ mod tests {
             let spec = json!({"clusters": [{"name": "m1", "replicas": 2}, {"name": "m2", "replicas": 1}], "failover": failover});
             let status = json!({"aggregatedStatus": [{"clusterName": "m1", "status": {"n": 3}}]});
             let options = Options { purge_mode: flag, keeps_state };
-            let evicted = evicted(&binding(spec, status), "m1", &taint, options).expect("a known state");
+            let evicted = evicted(&binding(spec, status), "m1", &taint, now, options).expect("a known state");
             let evicted = serde_json::to_value(evicted.expect("a change")).unwrap();
             assert_eq!(evicted["clusters"], json!([{"name": "m2", "replicas": 1}]));
             let mut task = json!({"fromCluster": "m1", "replicas": 2, "reason": "TaintUntolerated",
-                "producer": "TaintManager", "purgeMode": mode,
+                "producer": "TaintManager", "purgeMode": mode, "creationTimestamp": "2026-01-01T00:01:00Z",
                 "message": "cluster m1 has the taint down=v:NoExecute since 2026-01-01T00:00:00Z"});
             if !state.is_null() {
                 task["preservedLabelState"] = state;
@@ -190,8 +194,8 @@ mod tests {
         }
         let options = Options { purge_mode: flag, keeps_state: true };
         let elsewhere = binding(json!({"clusters": [{"name": "m2"}]}), json!({}));
-        assert_eq!(evicted(&elsewhere, "m1", &taint, options), Ok(None));
+        assert_eq!(evicted(&elsewhere, "m1", &taint, now, options), Ok(None));
         let spec = json!({"clusters": [{"name": "m1"}], "failover": {"cluster": {"statePreservation": rules}}});
-        assert!(evicted(&binding(spec, json!({})), "m1", &taint, options).is_err(), "no state is lost silently");
+        assert!(evicted(&binding(spec, json!({})), "m1", &taint, now, options).is_err(), "no state is lost silently");
     }
 }

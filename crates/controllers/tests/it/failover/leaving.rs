@@ -92,6 +92,8 @@ async fn leave(count: usize) {
     }
     let used = cpu().saturating_sub(used).saturating_sub(watching);
     let after = |time: Option<f64>| time.map_or_else(|| "never".to_owned(), |time| format!("{:.1} s", time - detected));
+    let patches = "patch resourcebindings.work.karmada.io";
+    let patches = plane.requests()[patches] - requests.get(patches).copied().unwrap_or_default();
     let mut written: Vec<String> = Vec::new();
     for (name, number) in plane.requests() {
         let more = number - requests.get(&name).copied().unwrap_or_default();
@@ -109,6 +111,8 @@ async fn leave(count: usize) {
     );
     // Virtual time: it is the same on every machine.
     assert!(ended.is_some_and(|ended| ended - detected < 60.0));
+    // One to leave, one by the scheduler, one to end the eviction; and those that conflict.
+    assert!(patches <= 3 * count as u64 + count as u64 / 2, "{patches} patches of {count} bindings");
     plane.shutdown().await;
 }
 
