@@ -265,6 +265,24 @@ async fn write(context: &Context, cluster: &Cluster, found: ClusterStatus) -> Re
     }
 }
 
+/// Writes all conditions of a Cluster, on the version they were derived from. False when the Cluster is gone.
+///
+/// # Errors
+/// A conflict too: what is written may not be derived from the newest version.
+pub(crate) async fn write_conditions(
+    context: &Context,
+    cluster: &Cluster,
+    conditions: &[Condition],
+) -> client::Result<bool> {
+    let Some(object) = context.cluster_informer.cache().get(&cluster.key()) else { return Ok(false) };
+    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
+    let change = json!({"metadata": metadata, "status": {"conditions": conditions}});
+    match context.change(&Cluster::api_resource(), &object, change, Part::Status).await {
+        Err(error) if error.is_not_found() => Ok(false),
+        other => other.map(|_| true),
+    }
+}
+
 fn united(known: &[Condition], found: Vec<Condition>) -> Vec<Condition> {
     let is_ours = |condition: &Condition| OURS.contains(&condition.type_.as_str());
     let mut all = known.to_vec();

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use apimachinery::meta::{Condition, Time};
 use apimachinery::{ApiResource, ObjectKey};
-use client::{Patch, PatchOptions};
 use controller_runtime::{Failures, Selection};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::{Cluster, SyncMode};
@@ -19,6 +18,7 @@ use serde_json::json;
 use tokio::time::MissedTickBehavior;
 
 use crate::Context;
+use crate::cluster_status;
 use crate::error::{During, Result};
 
 /// How often an agent renews, and for how long it says that it holds.
@@ -172,14 +172,11 @@ pub(crate) async fn monitor(context: Context) {
 }
 
 async fn report(context: &Context, cluster: &Cluster, condition: Condition, now: Time) -> Result<()> {
-    let (resource, key) = (Cluster::api_resource(), cluster.key());
     let mut all = cluster.status.conditions.clone();
     set_condition(&mut all, condition, now);
-    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
-    let patch = Patch::Merge(json!({"metadata": metadata, "status": {"conditions": all}}));
-    match context.client.patch(&resource, &key, &patch, &PatchOptions::status()).await {
-        // It was heard of in this moment, or is gone.
-        Err(error) if error.is_conflict() || error.is_not_found() => Ok(()),
-        other => other.map(drop).during(|| format!("writing the status of cluster {key}")),
+    match cluster_status::write_conditions(context, cluster, &all).await {
+        // Another report of the cluster came first; the next turn reads it.
+        Err(error) if error.is_conflict() => Ok(()),
+        other => other.map(drop).during(|| format!("writing the status of cluster {}", cluster.key())),
     }
 }

@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use apimachinery::ObjectKey;
 use apimachinery::meta::Time;
-use client::{Patch, PatchOptions};
 use controller_runtime::{Controller, Event, Next, WorkQueue, run_workers};
-use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::constants::{annotations, conditions, events};
 use parking_lot::Mutex;
 use propagation::failover::brake::{self, Fleet, Member, Recovery, Sign};
 use propagation::failover::by_taint;
-use serde_json::json;
 
 use crate::Context;
+use crate::cluster_status;
 use crate::error::{During, Result};
 
 /// One a process. It rests until evictions by taints run.
@@ -228,11 +226,9 @@ async fn report(context: &Context, name: &str) -> Result<Next> {
     let mut all = cluster.status.conditions.clone();
     all.retain(|it| it.type_ != condition.type_);
     all.push(condition);
-    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
-    let patch = Patch::Merge(json!({"metadata": metadata, "status": {"conditions": all}}));
-    match context.client.patch(&Cluster::api_resource(), &key, &patch, &PatchOptions::status()).await {
-        Err(error) if error.is_not_found() => return Ok(Next::Done),
-        other => other.map(drop).during(|| format!("writing the status of cluster {key}"))?,
+    let written = cluster_status::write_conditions(context, &cluster, &all).await;
+    if !written.during(|| format!("writing the status of cluster {key}"))? {
+        return Ok(Next::Done);
     }
     if let Some(object) = context.cluster_informer.cache().get(&key) {
         let recorder = context.recorder.for_component("failover-brake");

@@ -13,11 +13,10 @@ use karmada_api::constants::reasons;
 use karmada_api::names;
 use parking_lot::Mutex;
 use propagation::resume::{self, Evidence};
-use serde_json::json;
 
 use super::{Gate, Known, marker};
 use crate::Context;
-use crate::context::Part;
+use crate::cluster_status;
 use crate::error::{During, Result};
 
 #[derive(Default)]
@@ -194,15 +193,9 @@ async fn end(context: &Context, cluster: &Cluster, since: Time) -> Result<()> {
 }
 
 async fn write(context: &Context, cluster: &Cluster, condition: Condition) -> Result<()> {
-    let (resource, key) = (Cluster::api_resource(), cluster.key());
     let mut all = cluster.status.conditions.clone();
     all.retain(|it| it.type_ != condition.type_);
     all.push(condition);
-    let metadata = json!({"uid": cluster.metadata.uid, "resourceVersion": cluster.metadata.resource_version});
-    let Some(object) = context.cluster_informer.cache().get(&key) else { return Ok(()) };
-    let change = json!({"metadata": metadata, "status": {"conditions": all}});
-    match context.change(&resource, &object, change, Part::Status).await {
-        Err(error) if error.is_not_found() => Ok(()),
-        other => other.map(drop).during(|| format!("writing the status of cluster {key}")),
-    }
+    let written = cluster_status::write_conditions(context, cluster, &all).await;
+    written.map(drop).during(|| format!("writing the status of cluster {}", cluster.key()))
 }
