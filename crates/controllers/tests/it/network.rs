@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -19,6 +19,10 @@ use world::Level;
 
 /// The server that the members are joined to.
 pub const CONTROL: &str = "control";
+
+/// Virtual time passes while nothing else runs. Two processes that undo each other's writes until their caches agree would
+/// otherwise never see the events that are on their way.
+const REQUESTS_PER_MILLISECOND: u64 = 64;
 
 /// A write on its way.
 #[derive(Clone, Debug)]
@@ -59,6 +63,7 @@ pub struct Network {
     services: Mutex<HashMap<String, ApiService>>,
     writes: Mutex<BTreeMap<String, u64>>,
     mute: AtomicBool,
+    sent: AtomicU64,
     record: Mutex<Option<Record>>,
 }
 
@@ -239,6 +244,9 @@ impl Network {
     }
 
     async fn delay(&self, asked: &Asked) -> Fate {
+        if self.sent.fetch_add(1, Ordering::Relaxed) % REQUESTS_PER_MILLISECOND == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let Some(weather) = *self.weather.lock() else { return Fate::Arrives };
         let request = hash(&(weather.seed, &asked.server, asked.method.as_str(), &asked.path));
         let repeat = {
