@@ -1,6 +1,6 @@
 //! Where a command finds its clusters, and where it writes.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
@@ -86,6 +86,14 @@ impl Context {
         // The first one stays; a command opens one.
         let _ = self.opened.member.set(connection);
         Ok(member)
+    }
+
+    /// The characters in a line of the terminal that the standard output is; `None` for a pipe or a file, whose readers get
+    /// whole tables.
+    pub fn columns(&self) -> Option<usize> {
+        let stdout = std::io::stdout();
+        let size = stdout.is_terminal().then(|| rustix::termios::tcgetwinsize(&stdout).ok()).flatten()?;
+        (size.ws_col > 0).then(|| usize::from(size.ws_col))
     }
 
     pub fn print(&self, text: &str) {

@@ -27,6 +27,7 @@ mod objects;
 mod patch;
 mod placement;
 mod printing;
+mod progress;
 mod promote;
 mod register;
 mod requests;

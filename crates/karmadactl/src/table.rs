@@ -1,17 +1,42 @@
-//! kubectl's table layout: columns padded to the widest cell plus three blanks, no borders.
+//! kubectl's table layout: columns padded to the widest cell plus three blanks, no borders. On a terminal, cells that do not
+//! fit its width are shortened; a pipe or a file gets them whole.
 
 use std::fmt::Write as _;
 
 /// Gap between columns; `k8s.io/cli-runtime` sets its tab writer to the same.
 const GAP: usize = 3;
+/// A shortened cell keeps this many characters, or as many as its heading has.
+const LEAST: usize = 8;
+/// Columns whose cells are names that people copy into other commands; like the first column, they stay whole.
+const WHOLE: [&str; 4] = ["NAME", "NAMESPACE", "CLUSTER", "WORKLOAD"];
 
 /// Lays out lines of cells. It remembers its columns' widths, so that a watch stays aligned with what was printed.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     widths: Vec<usize>,
+    terminal: Option<Terminal>,
+}
+
+/// The terminal that a table is fitted to.
+#[derive(Clone, Debug)]
+struct Terminal {
+    columns: usize,
+    /// How far each column of the table may be shortened; `None`: not at all.
+    least: Vec<Option<usize>>,
 }
 
 impl Layout {
+    /// A table that is shortened to `columns` characters a line if there are so few; `headings` name its columns.
+    pub fn fitting(columns: Option<usize>, headings: &[String]) -> Self {
+        let least = |(position, heading): (usize, &String)| {
+            let is_whole = position == 0 || WHOLE.contains(&heading.as_str());
+            (!is_whole).then(|| heading.chars().count().max(LEAST))
+        };
+        let terminal =
+            columns.map(|columns| Terminal { columns, least: headings.iter().enumerate().map(least).collect() });
+        Self { widths: Vec::new(), terminal }
+    }
+
     /// A line may be shorter than others; its last cell is never padded.
     pub fn render(&mut self, lines: &[Vec<String>]) -> String {
         for line in lines {
@@ -20,12 +45,22 @@ impl Layout {
                 *width = (*width).max(cell.chars().count());
             }
         }
+        let widths = match &self.terminal {
+            Some(terminal) => fitted(&self.widths, &terminal.least, terminal.columns),
+            None => self.widths.clone(),
+        };
         let mut out = String::new();
         for line in lines {
-            for (position, cell) in line.iter().enumerate() {
-                out.push_str(cell);
+            for (position, (cell, &width)) in line.iter().zip(&widths).enumerate() {
+                let length = cell.chars().count();
+                if length > width {
+                    out.extend(cell.chars().take(width.saturating_sub(1)));
+                    out.push('…');
+                } else {
+                    out.push_str(cell);
+                }
                 if position + 1 < line.len() {
-                    let pad = self.widths[position] - cell.chars().count() + GAP;
+                    let pad = width.saturating_sub(length) + GAP;
                     let _ = write!(out, "{:pad$}", "");
                 }
             }
@@ -33,6 +68,26 @@ impl Layout {
         }
         out
     }
+}
+
+/// The widths of a table of at most `columns` characters: the widest columns lose first, each down to its least width. A table
+/// that is still too wide keeps those, and the terminal breaks its lines.
+fn fitted(widths: &[usize], least: &[Option<usize>], columns: usize) -> Vec<usize> {
+    let mut widths = widths.to_vec();
+    let gaps = GAP * widths.len().saturating_sub(1);
+    let mut surplus = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
+    let shrinks = |position: usize, width: usize| least.get(position).copied().flatten().is_some_and(|it| width > it);
+    while surplus > 0 {
+        let open: Vec<usize> = (0..widths.len()).filter(|&at| shrinks(at, widths[at])).collect();
+        let Some(&widest) = open.iter().max_by_key(|&&at| widths[at]) else { break };
+        // Down to the next narrower column at once: a cell may have many thousand characters.
+        let next = open.iter().map(|&at| widths[at]).filter(|&width| width < widths[widest]).max().unwrap_or(0);
+        let floor = least.get(widest).copied().flatten().unwrap_or(0);
+        let step = (widths[widest] - next.max(floor)).clamp(1, surplus);
+        widths[widest] -= step;
+        surplus -= step;
+    }
+    widths
 }
 
 /// A cell's first line, without what would steer the terminal.
@@ -73,6 +128,44 @@ mod tests {
         "#]]
         .assert_eq(&layout.render(&lines));
         assert_eq!(layout.render(&[line(&["b", "m", "2/2"])]), "b       m         2/2\n");
+    }
+
+    #[test]
+    fn wide_tables_lose_where_they_are_widest() {
+        let check = |columns: usize, widths: &[usize], least: &[Option<usize>], expected: &[usize]| {
+            assert_eq!(fitted(widths, least, columns), expected, "{widths:?} in {columns}");
+        };
+        let free = [None, Some(8), Some(8)];
+        check(80, &[10, 20, 30], &free, &[10, 20, 30]);
+        check(60, &[10, 20, 30], &free, &[10, 20, 24]);
+        check(46, &[10, 20, 30], &free, &[10, 15, 15]);
+        check(46, &[10, 20, 100_000], &free, &[10, 15, 15]);
+        check(20, &[10, 20, 30], &free, &[10, 8, 8]);
+        check(20, &[40, 5, 30], &free, &[40, 5, 8]);
+        check(10, &[40], &[None], &[40]);
+        check(0, &[], &[], &[]);
+        // Lines with more cells than headings.
+        check(20, &[10, 20, 30], &[None], &[10, 20, 30]);
+    }
+
+    #[test]
+    fn names_stay_whole_on_a_narrow_terminal() {
+        let line = |cells: &[&str]| cells.iter().map(|cell| (*cell).to_owned()).collect::<Vec<_>>();
+        let headings = line(&["NAME", "CLUSTER", "IMAGES", "SELECTOR"]);
+        let row = line(&["a-rather-long-name", "member1", "registry.example/shop/web:1.2.3", "app=web,tier=front"]);
+        let lines = [headings.clone(), row.clone()];
+        let shown = |columns| Layout::fitting(columns, &headings).render(&lines);
+        expect![[r#"
+            NAME                 CLUSTER   IMAGES               SELECTOR
+            a-rather-long-name   member1   registry.example/…   app=web,tier=front
+        "#]]
+        .assert_eq(&shown(Some(70)));
+        assert_eq!(shown(None), Layout::default().render(&lines));
+        // A watch goes on in the same columns.
+        let mut layout = Layout::fitting(Some(70), &headings);
+        layout.render(&lines);
+        let first = layout.render(std::slice::from_ref(&row));
+        assert_eq!(Some(first.as_str()), shown(Some(70)).split_inclusive('\n').nth(1));
     }
 
     #[test]

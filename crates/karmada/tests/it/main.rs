@@ -24,6 +24,7 @@ mod karmadactl_join;
 mod karmadactl_kubectl;
 mod karmadactl_read;
 mod karmadactl_streams;
+mod karmadactl_terminal;
 mod karmadactl_write;
 mod kills;
 mod kube_rs;

@@ -70,7 +70,7 @@ pub async fn run(context: &Context, args: &FailoverArgs, word: Option<&str>) -> 
     moves.retain(|it| filter.shows(it));
     moves.sort_by(|a, b| (a.started, a.ended, &a.name).cmp(&(b.started, b.ended, &b.name)));
     match form {
-        Form::Text => context.print(&text(&moves, args.limit)),
+        Form::Text => context.print(&text(&moves, args.limit, context.columns())),
         _ => context.print(&form.encode(&json!({ "items": moves }))?),
     }
     Ok(())
@@ -121,7 +121,7 @@ async fn in_progress(client: &Client, moves: &mut Vec<Move>) -> Result<(), Error
 }
 
 /// The newest at the end, as the last lines of a terminal.
-fn text(moves: &[Move], limit: usize) -> String {
+fn text(moves: &[Move], limit: usize, columns: Option<usize>) -> String {
     if moves.is_empty() {
         return "No move is recorded.\n".to_owned();
     }
@@ -132,8 +132,9 @@ fn text(moves: &[Move], limit: usize) -> String {
     }
     let heading =
         ["STARTED", "ENDED", "WORKLOAD", "FROM", "TO", "ENDING", "STATE", "REASON"].map(str::to_owned).to_vec();
+    let mut layout = Layout::fitting(columns, &heading);
     let lines: Vec<Vec<String>> = std::iter::once(heading).chain(moves[left_out..].iter().map(row)).collect();
-    text.push_str(&Layout::default().render(&lines));
+    text.push_str(&layout.render(&lines));
     text
 }
 
@@ -203,8 +204,8 @@ STARTED                ENDED                  WORKLOAD              FROM   TO   
 2026-01-01T00:00:00Z   2026-01-01T00:00:09Z   Deployment shop/web   m1     m2   Replaced      kept=3   TaintUntolerated: why
 2026-01-01T00:00:00Z   -                      ClusterRole web       m3     m2   in progress   kept=3   TaintUntolerated: why
 ";
-        assert_eq!(text(&moves(), 50), expected);
-        assert!(text(&moves(), 1).starts_with("1 older moves are left out"));
-        assert_eq!(text(&[], 50), "No move is recorded.\n");
+        assert_eq!(text(&moves(), 50, None), expected);
+        assert!(text(&moves(), 1, None).starts_with("1 older moves are left out"));
+        assert_eq!(text(&[], 50, None), "No move is recorded.\n");
     }
 }

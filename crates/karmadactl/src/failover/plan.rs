@@ -63,7 +63,7 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
     let fates = evacuate(&bindings, &all, departure, &Gates::default());
     let preview = Preview { cluster, all: &all, taints: &taints, fates: &fates };
     match form {
-        Form::Text => context.print(&preview.text(args.limit)),
+        Form::Text => context.print(&preview.text(args.limit, context.columns())),
         _ => context.print(&form.encode(&preview.value())?),
     }
     Ok(())
@@ -178,7 +178,7 @@ impl Preview<'_> {
         notes
     }
 
-    fn text(&self, limit: usize) -> String {
+    fn text(&self, limit: usize, columns: Option<usize>) -> String {
         let Counts { moves, unplaced, stays, receivers } = self.counts();
         let shown: Vec<String> = by_taint::evicting(self.taints).map(taint).collect();
         let mut text =
@@ -196,9 +196,10 @@ impl Preview<'_> {
         }
         let most = if limit == 0 { usize::MAX } else { limit };
         let heading = ["WORKLOAD", "PRIORITY", "LEAVES", "NOW", "THEN", "REASON"].map(str::to_owned).to_vec();
+        let mut layout = Layout::fitting(columns, &heading);
         let lines: Vec<Vec<String>> = std::iter::once(heading).chain(self.fates.iter().take(most).map(row)).collect();
         text.push('\n');
-        text.push_str(&Layout::default().render(&lines));
+        text.push_str(&layout.render(&lines));
         if let Some(more) = self.fates.len().checked_sub(most).filter(|more| *more > 0) {
             let _ = writeln!(text, "... and {more} more; print all with --limit 0 or -o json");
         }
@@ -360,8 +361,8 @@ mod tests {
             Deployment shop/web-0   0          no       m1:2   -      its tolerations are unknown: the scheduler has not recorded a placement\n\
             Deployment shop/web-1   0          no       m1:2   -      its tolerations are unknown: the scheduler has not recorded a placement\n\
             ... and 1 more; print all with --limit 0 or -o json\n";
-        assert_eq!(preview.text(2), expected);
-        assert!(!preview.text(0).contains("more"));
+        assert_eq!(preview.text(2, None), expected);
+        assert!(!preview.text(0, None).contains("more"));
         assert_eq!(preview.value()["items"].as_array().map(Vec::len), Some(3));
         assert_eq!(preview.value()["summary"]["stays"], 3);
     }

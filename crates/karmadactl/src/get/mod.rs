@@ -13,7 +13,7 @@ mod watch;
 use std::collections::BTreeMap;
 
 use crate::jsonpath::JsonPath;
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 
 pub use args::GetArgs;
@@ -22,6 +22,7 @@ pub use watch::Watch;
 
 use crate::Context;
 use crate::error::Error;
+use crate::progress::Progress;
 use crate::scope::OperationScope;
 use crate::servers::{self, Server};
 use crate::table::Layout;
@@ -56,6 +57,11 @@ pub struct Options {
 }
 
 impl Options {
+    /// The width that tables are fitted to; `-o wide` prints whole cells.
+    fn columns(&self, context: &Context) -> Option<usize> {
+        context.columns().filter(|_| self.output == Output::Table { wide: false })
+    }
+
     fn view(&self) -> View {
         View {
             wide: matches!(self.output, Output::Table { wide: true }),
@@ -82,8 +88,11 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
     if let Some(watch) = options.watch {
         return watch::run(context, &servers, &targets, watch, options).await;
     }
-    let asked: Vec<_> = servers.iter().map(|server| fetch::ask(server, &targets, options)).collect();
+    let progress = Progress::new("Reading clusters", servers.len());
+    let ask = |server| fetch::ask(server, &targets, options).inspect(|_| progress.step());
+    let asked: Vec<_> = servers.iter().map(ask).collect();
     let answers: Vec<Answer> = futures::stream::iter(asked).buffered(CONCURRENT).collect().await;
+    drop(progress);
     let mut failures = Vec::new();
     let mut found = Vec::new();
     let mut unknown_type = false;
@@ -96,7 +105,7 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
         found.push((server, answer.found));
     }
     if options.output.is_table() {
-        let text = tables(found, &targets, options);
+        let text = tables(found, &targets, options, options.columns(context));
         if text.is_empty() && failures.is_empty() && !options.ignore_not_found {
             context.log(&nothing(options));
         }
@@ -119,7 +128,7 @@ fn nothing(options: &Options) -> String {
 }
 
 /// One block of rows for each resource, in the order of their groups and names.
-fn tables(found: Vec<(&Server, Vec<Found>)>, targets: &[Target], options: &Options) -> String {
+fn tables(found: Vec<(&Server, Vec<Found>)>, targets: &[Target], options: &Options, columns: Option<usize>) -> String {
     let view = options.view();
     let resources = || found.iter().flat_map(|(_, found)| found).map(place);
     let several = targets.len() > 1 || resources().any(|one| resources().any(|other| one != other));
@@ -137,9 +146,11 @@ fn tables(found: Vec<(&Server, Vec<Found>)>, targets: &[Target], options: &Optio
     }
     let shown = blocks.into_values().filter(|block| !block.is_empty()).map(|mut block| {
         let mut lines = Vec::new();
-        lines.extend((!options.no_headers).then(|| block.headings(&view)));
+        let headings = block.headings(&view);
+        let mut layout = Layout::fitting(columns, &headings);
+        lines.extend((!options.no_headers).then_some(headings));
         lines.extend(block.take_lines(&view));
-        Layout::default().render(&lines)
+        layout.render(&lines)
     });
     shown.collect::<Vec<_>>().join("\n")
 }

@@ -164,8 +164,10 @@ impl Screen<'_> {
             return;
         }
         let mut lines = Vec::new();
-        if !self.headed && !self.options.no_headers {
-            lines.push(block.headings(&self.view));
+        let headings = block.headings(&self.view);
+        if !self.headed {
+            self.layout = Layout::fitting(self.options.columns(self.context), &headings);
+            lines.extend((!self.options.no_headers).then_some(headings));
         }
         self.headed = true;
         lines.extend(block.take_lines(&self.view));

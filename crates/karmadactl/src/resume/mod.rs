@@ -80,7 +80,7 @@ pub async fn run(context: &Context, args: &ResumeArgs) -> Result<(), Error> {
         read::list(&control, &resources::CLUSTER, None, None).await.map_err(Error::client("list clusters"))?;
     let all: Vec<Held> = clusters.iter().filter_map(held).collect();
     if !args.all && args.args.is_empty() {
-        context.print(&form.members(&all)?);
+        context.print(&form.members(&all, context.columns())?);
         return Ok(());
     }
     let chosen = if args.all { all } else { chosen(context, &args.args, &clusters)? };

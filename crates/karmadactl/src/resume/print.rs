@@ -44,7 +44,7 @@ impl Form {
     }
 
     /// The members that are held.
-    pub fn members(self, held: &[Held]) -> Result<String, Error> {
+    pub fn members(self, held: &[Held], columns: Option<usize>) -> Result<String, Error> {
         if self != Self::Text {
             return self.encode(&json!({ "items": held }));
         }
@@ -52,13 +52,14 @@ impl Form {
             return Ok("No member is held.\n".to_owned());
         }
         let heading = ["NAME", "SINCE", "REASON", "CONFIRMED", "MESSAGE"].map(str::to_owned).to_vec();
+        let mut layout = Layout::fitting(columns, &heading);
         let row = |it: &Held| {
             let confirmed = if it.confirmed { "yes" } else { "no" };
             [&it.cluster, &it.since, &it.reason, confirmed, &it.message].map(printable).to_vec()
         };
         let lines: Vec<Vec<String>> = std::iter::once(heading).chain(held.iter().map(row)).collect();
         let next = "\nPrint what would change in one: karmadactl resume NAME --dry-run\n";
-        Ok(Layout::default().render(&lines) + next)
+        Ok(layout.render(&lines) + next)
     }
 }
 
@@ -203,6 +204,6 @@ mod tests {
         .assert_eq(&plan(&held, &whole, Some("/url"), false));
         let diff = plan(&held, &whole, None, true);
         assert!(diff.contains("data.k3: (none)") && !diff.contains("..."), "{diff}");
-        assert_eq!(Form::Text.members(&[]).expect("text"), "No member is held.\n");
+        assert_eq!(Form::Text.members(&[], None).expect("text"), "No member is held.\n");
     }
 }

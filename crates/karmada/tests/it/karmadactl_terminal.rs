@@ -1,0 +1,45 @@
+//! What `karmadactl` does on a terminal and nowhere else: tables that fit its width, and lines of progress.
+
+use std::process::Command;
+
+use apimachinery::ApiResource;
+use serde_json::json;
+
+use crate::fleet::Fleet;
+
+/// The output on a terminal of `columns` characters a line.
+async fn on_terminal(fleet: &Fleet, columns: u16, line: &str) -> String {
+    let mut command = Command::new("script");
+    let program = env!("CARGO_BIN_EXE_karmada");
+    command.args(["-qec", &format!("stty cols {columns}; {program} karmadactl {line}"), "/dev/null"]);
+    command.env("KUBECONFIG", fleet.kubeconfig()).env_remove("KARMADACTL_OPERATION_SCOPE");
+    fleet.run(command).await.ok().replace("\r\n", "\n")
+}
+
+#[tokio::test]
+async fn tables_fit_a_terminal_and_pipes_get_whole_cells() {
+    let fleet = Fleet::start(&["member1"]).await;
+    fleet.reachable("member1").await;
+    let value = "a-value-that-is-far-longer-than-a-narrow-terminal";
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "whole-in-every-table", "namespace": "default", "labels": {"app": value}}});
+    let config_maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
+    fleet.plane.client().create(&config_maps, &config_map).await.expect("created");
+
+    let narrow = on_terminal(&fleet, 80, "get cm -l app -L app").await;
+    let lines: Vec<&str> = narrow.lines().collect();
+    assert_eq!(lines.len(), 2, "{narrow}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(lines[1].starts_with("whole-in-every-table   Karmada") && lines[1].ends_with('…'), "{narrow}");
+
+    let wide = on_terminal(&fleet, 80, "get cm -l app -L app -o wide").await;
+    assert!(wide.contains(value), "{wide}");
+    let piped = fleet.karmadactl(&["get", "cm", "-l", "app", "-L", "app"]).await.ok();
+    assert!(piped.contains(value), "{piped}");
+
+    // Members are counted while they answer; the line is erased before the table.
+    let both = on_terminal(&fleet, 200, "get cm -l app -s all").await;
+    assert!(both.contains("Reading clusters: 2/2\r\u{1b}[KNAME"), "{both:?}");
+    let ran = fleet.karmadactl(&["get", "cm", "-l", "app", "-s", "all"]).await;
+    assert_eq!(ran.err, "");
+}
