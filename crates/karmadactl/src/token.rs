@@ -41,6 +41,9 @@ pub struct TokenArgs {
     /// Time until the created token is deleted (e.g. 1s, 2m, 3h); 0 never deletes it
     #[arg(long, default_value = "24h0m0s")]
     pub ttl: String,
+    /// Print which tokens would be deleted without deleting them
+    #[arg(long)]
+    pub dry_run: bool,
     /// Uses of the created token. One or both of: (signing, authentication)
     #[arg(long, value_delimiter = ',', default_value = "signing,authentication")]
     pub usages: Vec<String>,
@@ -66,7 +69,7 @@ pub fn run<'a>(program: &'static str, context: &'a Context, args: &'a TokenArgs)
                 extra("list")?;
                 list(context).await
             }
-            "delete" => delete(context, rest).await,
+            "delete" => delete(context, rest, args.dry_run).await,
             other => Err(Error::arguments(format!("unknown command {other:?} for \"{program} token\""))),
         }
     })
@@ -152,9 +155,10 @@ async fn list(context: &Context) -> Result<(), Error> {
     let found = found.map_err(Error::client("list bootstrap tokens"))?;
     let now = world::World::system().now();
     let header = ["TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"].map(str::to_owned).to_vec();
+    let mut layout = Layout::fitting(context.columns(), &header);
     let mut lines = vec![header];
     lines.extend(found.items.iter().filter_map(|object| line(object, now)));
-    context.print(&Layout::default().render(&lines));
+    context.print(&layout.render(&lines));
     Ok(())
 }
 
@@ -194,7 +198,7 @@ fn short(seconds: i64) -> String {
     }
 }
 
-async fn delete(context: &Context, tokens: &[String]) -> Result<(), Error> {
+async fn delete(context: &Context, tokens: &[String], dry_run: bool) -> Result<(), Error> {
     if tokens.is_empty() {
         return Err(Error::message(format!(
             "missing subcommand; 'token delete' is missing token of form \"{}\"",
@@ -206,12 +210,15 @@ async fn delete(context: &Context, tokens: &[String]) -> Result<(), Error> {
     for id in ids {
         let name = format!("{NAME_PREFIX}{id}");
         let key = ObjectKey::namespaced(NAMESPACE, name.as_str());
-        let deleted = control.delete(&resources::SECRET, &key, &DeleteOptions::default()).await;
+        let dry_run_values = if dry_run { vec!["All"] } else { Vec::new() };
+        let options = DeleteOptions { dry_run: dry_run_values, ..DeleteOptions::default() };
+        let deleted = control.delete(&resources::SECRET, &key, &options).await;
         deleted.map_err(|error| {
             let why = crate::servers::reason(&error);
             Error::message(format!("failed to delete secret \"{name}\", err: {why}"))
         })?;
-        context.print(&format!("bootstrap token \"{id}\" deleted\n"));
+        let suffix = if dry_run { " (server dry run)" } else { "" };
+        context.print(&format!("bootstrap token \"{id}\" deleted{suffix}\n"));
     }
     Ok(())
 }
@@ -235,6 +242,7 @@ mod tests {
             description: "for m1".into(),
             groups: vec![agents::BOOTSTRAPPERS.into()],
             print_register_command: false,
+            dry_run: false,
             ttl: "24h0m0s".into(),
             usages: USAGES.map(str::to_owned).to_vec(),
         }

@@ -43,3 +43,26 @@ async fn tables_fit_a_terminal_and_pipes_get_whole_cells() {
     let ran = fleet.karmadactl(&["get", "cm", "-l", "app", "-s", "all"]).await;
     assert_eq!(ran.err, "");
 }
+
+#[tokio::test]
+async fn tokens_and_releases_can_be_tried() {
+    let fleet = Fleet::start(&["member1"]).await;
+    let token = fleet.karmadactl(&["token", "create"]).await.ok();
+    let id = token.split('.').next().expect("an id");
+    let tried = fleet.karmadactl(&["token", "delete", id, "--dry-run"]).await.ok();
+    assert_eq!(tried, format!("bootstrap token \"{id}\" deleted (server dry run)\n"));
+    assert!(fleet.karmadactl(&["token", "list"]).await.ok().contains(id));
+
+    let condition = json!({"type": "EvictionsPaused", "status": "True", "reason": "R", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+    let key = apimachinery::ObjectKey::cluster("member1");
+    let append = client::Patch::Json(json!([{"op": "add", "path": "/status/conditions/-", "value": condition}]));
+    let options = client::PatchOptions::status();
+    fleet.reachable("member1").await;
+    fleet.plane.client().patch(&clusters, &key, &append, &options).await.expect("the pause is set");
+    let tried = fleet.karmadactl(&["failover", "release", "member1", "--dry-run"]).await;
+    let cluster = fleet.plane.client().get(&clusters, &key).await.expect("the cluster");
+    assert_eq!(cluster.annotation("failover.karmada.io/evictions-released"), None);
+    assert_eq!(tried.ok(), "cluster member1: evictions are released (server dry run)\n");
+}

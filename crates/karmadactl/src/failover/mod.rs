@@ -28,6 +28,9 @@ pub struct FailoverArgs {
     /// Release all clusters that are paused.
     #[arg(long)]
     all: bool,
+    /// Print what release would do without doing it.
+    #[arg(long)]
+    dry_run: bool,
     /// Output format: json or yaml; a table when absent.
     #[arg(short, long)]
     output: Option<String>,

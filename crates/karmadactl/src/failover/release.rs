@@ -28,8 +28,9 @@ pub async fn run(context: &Context, args: &FailoverArgs, named: &[&str]) -> Resu
         let name = &cluster.metadata.name;
         match since {
             Some(since) => {
-                release(&control, cluster, since).await?;
-                context.print(&format!("cluster {name}: evictions are released\n"));
+                release(&control, cluster, since, args.dry_run).await?;
+                let suffix = if args.dry_run { " (server dry run)" } else { "" };
+                context.print(&format!("cluster {name}: evictions are released{suffix}\n"));
             }
             None => context.log(&format!("cluster {name}: evictions are not paused\n")),
         }
@@ -48,12 +49,13 @@ fn paused<'a>(known: &'a [Arc<Cluster>], named: &[&str]) -> Vec<(&'a Cluster, Op
 }
 
 /// Releases the pause that was read: a later one is another.
-async fn release(control: &Client, cluster: &Cluster, since: Time) -> Result<(), Error> {
+async fn release(control: &Client, cluster: &Cluster, since: Time, dry_run: bool) -> Result<(), Error> {
     let name = &cluster.metadata.name;
     let metadata = json!({"uid": cluster.metadata.uid, "annotations": {EVICTIONS_RELEASED: since}});
     let patch = Patch::Merge(json!({ "metadata": metadata }));
     let key = apimachinery::ObjectKey::cluster(name.as_str());
-    let patched = control.patch(&resources::CLUSTER, &key, &patch, &PatchOptions::default()).await;
+    let options = PatchOptions { dry_run, ..PatchOptions::default() };
+    let patched = control.patch(&resources::CLUSTER, &key, &patch, &options).await;
     patched.map(drop).map_err(Error::client(format!("release evictions from cluster {name}")))
 }
 

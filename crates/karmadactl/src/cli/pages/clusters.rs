@@ -56,7 +56,7 @@ pub const PAGES: &[Page] = &[
         arguments: "create | list | delete TOKEN...",
         description: "A bootstrap token lets a cluster register itself: it signs the public description of the control plane, and \
                       obtains a certificate for the agent of a cluster that is not registered yet. Pass a token over a channel \
-                      that you trust, and let it expire. All flags are those of create.",
+                      that you trust, and let it expire. All flags but --dry-run are those of create.",
         examples: &[
             ("Create a token that is valid for a day", "karmadactl token create"),
             (
@@ -65,6 +65,7 @@ pub const PAGES: &[Page] = &[
             ),
             ("List the tokens", "karmadactl token list"),
             ("Delete a token by its id", "karmadactl token delete abcdef"),
+            ("Check without deleting it", "karmadactl token delete abcdef --dry-run"),
         ],
     },
     Page {
