@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 
 use crate::process::{Karmada, eventually};
 
-const NAMES: [&str; 2] = ["kind-cluster01", "kind-cluster02"];
+pub const NAMES: [&str; 2] = ["kind-cluster01", "kind-cluster02"];
 
 /// A control plane with two joined members, all processes.
-struct Fleet {
+pub struct Fleet {
     directory: tempfile::TempDir,
-    plane: Karmada,
-    members: [Karmada; 2],
+    pub plane: Karmada,
+    pub members: [Karmada; 2],
 }
 
 impl Fleet {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let members = NAMES.map(|name| Karmada::member(name, &directory.path().join(name)));
         let plane = Karmada::up(&directory.path().join("up"));
@@ -30,11 +30,11 @@ impl Fleet {
         fleet
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }
 
-    fn apply(&self, object: &Value) -> String {
+    pub fn apply(&self, object: &Value) -> String {
         let file = self.path("manifest.json");
         write(&file, object);
         self.plane.ok(&["apply", "-f", &file.to_string_lossy()])

@@ -17,6 +17,8 @@ mod failover;
 mod fleet;
 mod inert_templates;
 mod journeys;
+mod journeys_access;
+mod journeys_migration;
 mod karmada_kinds;
 mod karmadactl_errors;
 mod karmadactl_get;

@@ -1,0 +1,213 @@
+//! Journeys PROM, BATCH and the leaving of REG: workloads of members are taken over and given back without a restart.
+
+use serde_json::{Value, json};
+
+use crate::components::{Component, args};
+use crate::journeys::{Fleet, NAMES};
+use crate::process::{Karmada, eventually};
+
+fn ready(server: &Karmada, name: &str, expected: &str) {
+    eventually(&format!("{name} with READY {expected}"), || {
+        let row = server.ok(&["get", "deployment", name, "--no-headers"]);
+        if row.split_whitespace().nth(1) == Some(expected) { Ok(()) } else { Err(row) }
+    });
+}
+
+fn uids(member: &Karmada, name: &str) -> String {
+    let columns = "jsonpath={range .items[*]}{.metadata.name}={.metadata.uid} {end}";
+    let workload = member.ok(&["get", "deployment", name, "-o", "jsonpath={.metadata.uid}"]);
+    let pods = member.ok(&["get", "pods", "-l", &format!("app={name}"), "-o", columns]);
+    format!("{workload} {pods}")
+}
+
+fn deploy(member: &Karmada, name: &str) -> String {
+    member.ok(&["create", "deployment", name, "--image=nginx"]);
+    ready(member, name, "1/1");
+    uids(member, name)
+}
+
+fn managed(member: &Karmada, kind: &str, name: &str, expected: &str) {
+    eventually(&format!("{kind} {name} with karmada.io/managed {expected:?}"), || {
+        let label = member.ok(&["get", kind, name, "-o", r"jsonpath={.metadata.labels.karmada\.io/managed}"]);
+        if label == expected { Ok(()) } else { Err(label) }
+    });
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn legacy_workloads_are_promoted_without_a_restart() {
+    let fleet = Fleet::start();
+    let (plane, member) = (&fleet.plane, &fleet.members[0]);
+    let before = deploy(member, "legacy");
+    let said = plane.karmadactl_ok(&["promote", "deployment", "legacy", "-n", "default", "-C", NAMES[0]]);
+    assert_eq!(
+        said,
+        "ResourceTemplate (default/legacy) is created successfully\n\
+         PropagationPolicy (default/legacy-6d7f8d5f5b) is created successfully\n\
+         Resource \"apps/v1, Resource=deployments\"(default/legacy) is promoted successfully\n"
+    );
+    ready(plane, "legacy", "1/1");
+    managed(member, "deployment", "legacy", "true");
+    assert_eq!(uids(member, "legacy"), before);
+    eventually("the binding fully applied", || {
+        let row = plane.ok(&["get", "rb", "legacy-deployment", "--no-headers"]);
+        if row.split_whitespace().nth(2) == Some("True") { Ok(()) } else { Err(row) }
+    });
+
+    member.ok(&["create", "clusterrole", "cr-legacy", "--verb=get", "--resource=pods"]);
+    let said = plane.karmadactl_ok(&["promote", "clusterrole", "cr-legacy", "-C", NAMES[0]]);
+    assert_eq!(
+        said,
+        "ResourceTemplate (default/cr-legacy) is created successfully\n\
+         ClusterPropagationPolicy cr-legacy-54499c54c is created successfully\n\
+         Resource \"rbac.authorization.k8s.io/v1, Resource=clusterroles\"(cr-legacy) is promoted successfully\n"
+    );
+    managed(member, "clusterrole", "cr-legacy", "true");
+
+    member.ok(&["create", "configmap", "cmx", "--from-literal=a=b"]);
+    deploy(member, "withcm");
+    member.ok(&["set", "env", "deployment/withcm", "--from=configmap/cmx"]);
+    member.ok(&["rollout", "status", "deployment/withcm", "--timeout=60s"]);
+    let before = uids(member, "withcm");
+    let said = plane.karmadactl_ok(&["promote", "deployment", "withcm", "-n", "default", "-C", NAMES[0], "-d"]);
+    assert_eq!(
+        said,
+        "use default interpreter\n\
+         Dependency resource \"/v1, Resource=configmaps\"(default/cmx) is promoted successfully\n\
+         ResourceTemplate (default/withcm) is created successfully\n\
+         PropagationPolicy (default/withcm-6d7f8d5f5b) is created successfully\n\
+         Resource \"apps/v1, Resource=deployments\"(default/withcm) is promoted successfully\n"
+    );
+    managed(member, "configmap", "cmx", "true");
+    ready(plane, "withcm", "1/1");
+    assert_eq!(uids(member, "withcm"), before);
+}
+
+/// The control plane does not reach a cluster in pull mode; the command reads it by its own kubeconfig.
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_workload_of_a_pull_mode_cluster_is_promoted() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (plane, member) =
+        (Karmada::up(&directory.path().join("up")), Karmada::member("m3", &directory.path().join("m3")));
+    let mut agent = args(&["agent", "--cluster-name=m3", "--cluster-status-update-frequency=1s"]);
+    agent.extend(args(&["--karmada-kubeconfig", plane.kubeconfig(), "--kubeconfig", member.kubeconfig()]));
+    agent.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
+    let _agent = Component::start(&agent, 1);
+    plane.ok(&["wait", "--for=condition=Ready", "cluster/m3", "--timeout=60s"]);
+    let row = plane.ok(&["get", "clusters", "--no-headers"]);
+    assert_eq!(row.split_whitespace().nth(2), Some("Pull"), "{row}");
+
+    let before = deploy(&member, "legacy");
+    let refused = plane.karmadactl(&["promote", "deployment", "legacy", "-n", "default", "-C", "m3"]);
+    assert!(!refused.status.success(), "the control plane has no way to the member");
+    let config = format!("--cluster-kubeconfig={}", member.kubeconfig());
+    let promote = ["promote", "deployment", "legacy", "-n", "default", "-C", "m3", &config];
+    let current = member.ok(&["config", "current-context"]);
+    let context = format!("--cluster-context={}", current.trim());
+    let said = plane.karmadactl_ok(&[&promote[..], &[&context]].concat());
+    assert!(said.ends_with("(default/legacy) is promoted successfully\n"), "{said}");
+    ready(&plane, "legacy", "1/1");
+    managed(&member, "deployment", "legacy", "true");
+    assert_eq!(uids(&member, "legacy"), before);
+}
+
+fn policy(clusters: &[&str], preserve: bool) -> Value {
+    let select = |version: &str, kind: &str| {
+        let label = json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
+        json!({"apiVersion": version, "kind": kind, "labelSelector": label})
+    };
+    json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": "all"},
+        "spec": {"conflictResolution": "Overwrite", "preserveResourcesOnDeletion": preserve,
+            "resourceSelectors": [select("apps/v1", "Deployment"), select("v1", "Service")],
+            "placement": {"clusterAffinity": {"clusterNames": clusters}}}})
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn workloads_are_migrated_in_a_batch_and_rolled_back() {
+    let fleet = Fleet::start();
+    let (plane, member) = (&fleet.plane, &fleet.members[0]);
+    let names = ["one", "two", "three"];
+    let before = names.map(|name| {
+        let uids = deploy(member, name);
+        member.ok(&["expose", "deployment", name, "--port=80"]);
+        uids
+    });
+    let address = |name: &str| member.ok(&["get", "service", name, "-o", "jsonpath={.spec.clusterIP}"]);
+    let addresses = names.map(address);
+
+    // The policy is first, then the templates, which have the names of the objects in the member.
+    plane.ok(&["apply", "-f", &manifest(&fleet, &policy(&[NAMES[0]], false))]);
+    for name in names {
+        plane.ok(&["create", "deployment", name, "--image=nginx"]);
+        plane.ok(&["create", "service", "clusterip", name, "--tcp=80"]);
+    }
+    for name in names {
+        managed(member, "deployment", name, "true");
+        managed(member, "service", name, "true");
+        ready(plane, name, "1/1");
+    }
+    assert_eq!(names.map(|name| uids(member, name)), before);
+    assert_eq!(names.map(address), addresses);
+
+    // Rolled back: what is preserved stays in the member and is no longer managed.
+    plane.ok(&["apply", "-f", &manifest(&fleet, &policy(&[NAMES[0]], true))]);
+    eventually("the bindings preserve", || {
+        let columns = "jsonpath={range .items[*]}{.spec.preserveResourcesOnDeletion} {end}";
+        let found = plane.ok(&["get", "rb", "-o", columns]);
+        if found.trim() == ["true"; 6].join(" ") { Ok(()) } else { Err(found) }
+    });
+    for name in names {
+        plane.ok(&["delete", "deployment,service", name]);
+    }
+    for name in names {
+        managed(member, "deployment", name, "");
+        managed(member, "service", name, "");
+    }
+    assert_eq!(names.map(|name| uids(member, name)), before);
+    assert_eq!(names.map(address), addresses);
+}
+
+fn manifest(fleet: &Fleet, object: &Value) -> String {
+    let path = fleet.path("all.json");
+    std::fs::write(&path, object.to_string()).expect("a temporary directory is writable");
+    path.to_string_lossy().into_owned()
+}
+
+#[test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+fn a_cluster_that_leaves_keeps_what_is_preserved_and_nothing_else() {
+    let fleet = Fleet::start();
+    let (plane, member) = (&fleet.plane, &fleet.members[0]);
+    // The same cluster has one name.
+    let config = format!("--cluster-kubeconfig={}", member.kubeconfig());
+    let refused = plane.karmadactl(&["join", "other", &config]);
+    let id = member.ok(&["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]);
+    let expected = format!("error: the cluster ID {id} or the cluster name other has been registered");
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(1) && said.contains(&expected), "{said}");
+
+    for (name, preserve) in [("goes", false), ("stays", true)] {
+        plane.ok(&["create", "configmap", name]);
+        fleet.apply(&json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"preserveResourcesOnDeletion": preserve,
+                "resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap", "name": name}],
+                "placement": {"clusterAffinity": {"clusterNames": [NAMES[0]]}}}}));
+    }
+    eventually("both are in the member", || {
+        let found = member.ok(&["get", "configmaps", "-o", "name"]);
+        if found.contains("goes") && found.contains("stays") { Ok(()) } else { Err(found) }
+    });
+    plane.karmadactl_ok(&["unjoin", NAMES[0]]);
+    let found = member.ok(&["get", "configmaps", "-o", "name"]);
+    assert!(!found.contains("goes") && found.contains("stays"), "{found}");
+    managed(member, "configmap", "stays", "");
+    eventually("no binding has the cluster", || {
+        let columns = r#"jsonpath={range .items[*]}{.metadata.name} {.spec.clusters} {.status.conditions[?(@.type=="Scheduled")].status}{"\n"}{end}"#;
+        let found = plane.ok(&["get", "rb", "-o", columns]);
+        let lines: Vec<&str> = found.lines().map(str::trim).collect();
+        if lines == ["goes-configmap  False", "stays-configmap  False"] { Ok(()) } else { Err(found) }
+    });
+}
