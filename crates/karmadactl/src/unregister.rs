@@ -15,6 +15,7 @@ use futures::future::BoxFuture;
 use karmada_api::agents;
 use karmada_api::constants::namespaces;
 use karmada_api::names::execution_namespace;
+use serde_json::Value;
 
 use crate::error::Error;
 use crate::join::{cluster_id, decoded, text};
@@ -65,18 +66,11 @@ pub fn run<'a>(context: &'a Context, args: &'a UnregisterArgs) -> BoxFuture<'a, 
         let member = context.member(Some(kubeconfig), args.cluster_context.as_deref(), "unregistering").await?.client;
         let control = control_plane(context, &member, args).await?;
         let cluster = control.get(&resources::CLUSTER, &ObjectKey::cluster(name)).await;
-        let cluster = decoded(&*cluster.map_err(Error::client(format!("get cluster {name}")))?)?;
-        if cluster["spec"]["syncMode"] == "Push" {
-            return Err(Error::message(format!(
-                "cluster {name} is a Push mode member cluster, please use command `unjoin` if you want to continue unjoining \
-                 the cluster"
-            )));
-        }
-        let (id, found) = (text(&cluster["spec"]["id"]), cluster_id(&member).await?);
-        if !id.is_empty() && id != found {
-            return Err(Error::message(format!(
-                "the kubeconfig leads to the cluster with ID {found}, but cluster {name} has ID {id}; nothing was changed"
-            )));
+        match cluster {
+            Ok(cluster) => check(&decoded(&cluster)?, name, &member).await?,
+            // An earlier run has deleted it and did not end; the agent's Secret is the last object it deletes.
+            Err(error) if error.is_not_found() && has_agent(&member, args, name).await? => {}
+            Err(error) => return Err(Error::client(format!("get cluster {name}"))(error)),
         }
         if args.dry_run {
             return Ok(());
@@ -93,6 +87,37 @@ pub fn run<'a>(context: &'a Context, args: &'a UnregisterArgs) -> BoxFuture<'a, 
     })
 }
 
+/// Whether this is a cluster in pull mode, and the one that the kubeconfig leads to.
+async fn check(cluster: &Value, name: &str, member: &Client) -> Result<(), Error> {
+    if cluster["spec"]["syncMode"] == "Push" {
+        return Err(Error::message(format!(
+            "cluster {name} is a Push mode member cluster, please use command `unjoin` if you want to continue unjoining the \
+             cluster"
+        )));
+    }
+    let (id, found) = (text(&cluster["spec"]["id"]), cluster_id(member).await?);
+    if !id.is_empty() && id != found {
+        return Err(Error::message(format!(
+            "the kubeconfig leads to the cluster with ID {found}, but cluster {name} has ID {id}; nothing was changed"
+        )));
+    }
+    Ok(())
+}
+
+/// The kubeconfig of the control plane in the agent's Secret.
+async fn agents_kubeconfig(member: &Client, args: &UnregisterArgs) -> Result<Option<String>, Error> {
+    let key = ObjectKey::namespaced(args.namespace.as_str(), agent::SECRET);
+    let secret = member.get_opt(&resources::SECRET, &key).await;
+    let secret = secret.map_err(Error::client(format!("get secrets {key} of the member cluster")))?;
+    Ok(secret.map(|secret| decoded(&secret)).transpose()?.and_then(|secret| agent::kubeconfig_of(&secret)))
+}
+
+/// Whether the member has credentials of the agent of this cluster.
+async fn has_agent(member: &Client, args: &UnregisterArgs, name: &str) -> Result<bool, Error> {
+    let user = agents_kubeconfig(member, args).await?.and_then(|config| agent::user_of(&config, ""));
+    Ok(user == Some(agents::user(name)))
+}
+
 /// By `--karmada-config`, else by the kubeconfig that the agent's Deployment mounts.
 async fn control_plane(context: &Context, member: &Client, args: &UnregisterArgs) -> Result<Client, Error> {
     let failed = |why: String| Error::message(format!("failed to get the config of the control plane. error: {why}"));
@@ -103,9 +128,17 @@ async fn control_plane(context: &Context, member: &Client, args: &UnregisterArgs
     }
     let ns = args.namespace.as_str();
     let key = ObjectKey::namespaced(ns, args.agent_name.as_str());
-    let deployment = member.get(&resources::DEPLOYMENT, &key).await;
-    let deployment =
-        decoded(&*deployment.map_err(Error::client(format!("get deployments {key} of the member cluster")))?)?;
+    let attempt = || Error::client(format!("get deployments {key} of the member cluster"));
+    let deployment = match member.get(&resources::DEPLOYMENT, &key).await {
+        Ok(deployment) => decoded(&deployment)?,
+        Err(error) if error.is_not_found() => {
+            // An earlier run has deleted it.
+            let config = agents_kubeconfig(member, args).await?.ok_or_else(|| attempt()(error))?;
+            let client = Client::from_kubeconfig_text(&config, name).await;
+            return client.map_err(|error| failed(format!("Secret {}: {error}", agent::SECRET)));
+        }
+        Err(error) => return Err(attempt()(error)),
+    };
     let volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array().into_iter().flatten();
     let secrets = volumes.filter_map(|volume| volume["secret"]["secretName"].as_str());
     for secret in secrets {

@@ -18,11 +18,11 @@ fn namespaces() -> ApiResource {
     ApiResource::cluster("", "v1", "Namespace", "namespaces")
 }
 
-fn cluster_roles() -> ApiResource {
+pub fn cluster_roles() -> ApiResource {
     ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRole", "clusterroles")
 }
 
-fn cluster_role_bindings() -> ApiResource {
+pub fn cluster_role_bindings() -> ApiResource {
     ApiResource::cluster("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding", "clusterrolebindings")
 }
 

@@ -47,6 +47,8 @@ mod reach;
 mod reference;
 mod registering;
 mod registering_journey;
+mod registering_kills;
+mod registering_rights;
 mod resume;
 mod scenarios;
 mod search;

@@ -14,25 +14,25 @@ use serde_json::{Value, json};
 use crate::components::Component;
 use crate::fleet::{Fleet, Ran, until};
 
-async fn tree(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Option<Value> {
+pub async fn tree(client: &Client, resource: &ApiResource, key: &ObjectKey) -> Option<Value> {
     client.get(resource, key).await.ok()?.to_value().ok()
 }
 
-fn secrets() -> ApiResource {
+pub fn secrets() -> ApiResource {
     ApiResource::namespaced("", "v1", "Secret", "secrets")
 }
 
-fn deployments() -> ApiResource {
+pub fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
-fn agent_key(name: &str) -> ObjectKey {
+pub fn agent_key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("karmada-system", name)
 }
 
 impl Fleet {
     /// The command that registers, with the member's kubeconfig.
-    async fn register(&self, command: &str, member: &RunningMember, more: &[&str]) -> Ran {
+    pub async fn register(&self, command: &str, member: &RunningMember, more: &[&str]) -> Ran {
         let kubeconfig = format!("--kubeconfig={}", member.kubeconfig().display());
         let mut args: Vec<&str> = command.split_whitespace().skip(1).collect();
         args.push(&kubeconfig);
@@ -42,14 +42,14 @@ impl Fleet {
         self.run(command).await
     }
 
-    async fn register_command(&self) -> String {
+    pub async fn register_command(&self) -> String {
         let printed = self.karmadactl(&["token", "create", "--print-register-command", "--ttl=1h"]).await.ok();
         printed.trim().to_owned()
     }
 }
 
 /// The kubeconfig and the command of the agent that `register` installed.
-async fn installed(member: &Client, directory: &std::path::Path) -> (String, Vec<String>) {
+pub async fn installed(member: &Client, directory: &std::path::Path) -> (String, Vec<String>) {
     let secret = tree(member, &secrets(), &agent_key("karmada-kubeconfig")).await.expect("a Secret");
     let kubeconfig = STANDARD.decode(secret["data"]["karmada-kubeconfig"].as_str().expect("text")).expect("base64");
     let path = directory.join("agent.config");
@@ -61,8 +61,8 @@ async fn installed(member: &Client, directory: &std::path::Path) -> (String, Vec
     (path, command.collect())
 }
 
-/// The agent as the Deployment would start it, but for paths and ports of a pod. Answers after its first `lines`.
-async fn start(command: &[String], kubeconfig: &str, member: &RunningMember, lines: usize) -> Component {
+/// The agent's arguments as in the Deployment, but for paths and ports of a pod.
+pub fn agent_args(command: &[String], kubeconfig: &str, member: &RunningMember) -> Vec<String> {
     let mut args = vec!["agent".to_owned(), format!("--kubeconfig={}", member.kubeconfig().display())];
     for word in &command[1..] {
         args.push(match word.split_once('=') {
@@ -75,10 +75,16 @@ async fn start(command: &[String], kubeconfig: &str, member: &RunningMember, lin
     }
     args.extend(["--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s"].map(str::to_owned));
     args.push("--leader-elect-retry-period=500ms".to_owned());
+    args
+}
+
+/// Starts the agent. Answers after its first `lines`.
+pub async fn start(command: &[String], kubeconfig: &str, member: &RunningMember, lines: usize) -> Component {
+    let args = agent_args(command, kubeconfig, member);
     tokio::task::spawn_blocking(move || Component::start(&args, lines)).await.expect("no panic")
 }
 
-async fn ready(control: &Client, name: &str) -> Value {
+pub async fn ready(control: &Client, name: &str) -> Value {
     until(&format!("cluster {name} is ready"), async || {
         let cluster = tree(control, &Cluster::api_resource(), &ObjectKey::cluster(name)).await?;
         let conditions = cluster["status"]["conditions"].as_array()?;
@@ -88,7 +94,7 @@ async fn ready(control: &Client, name: &str) -> Value {
     .await
 }
 
-async fn propagate(control: &Client, name: &str) {
+pub async fn propagate(control: &Client, name: &str) {
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"},
         "data": {"a": "b"}});
     let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
@@ -101,7 +107,7 @@ async fn propagate(control: &Client, name: &str) {
     control.create(&policies, &policy).await.expect("a policy");
 }
 
-async fn applied(member: &Client, name: &str, there: bool) {
+pub async fn applied(member: &Client, name: &str, there: bool) {
     let maps = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
     let key = ObjectKey::namespaced("default", name);
     until(&format!("{name} in the member: {there}"), async || {
@@ -110,14 +116,14 @@ async fn applied(member: &Client, name: &str, there: bool) {
     .await;
 }
 
-async fn kubectl(kubeconfig: &str, args: &[&str]) -> Ran {
+pub async fn kubectl(kubeconfig: &str, args: &[&str]) -> Ran {
     let mut command = std::process::Command::new("kubectl");
     command.args(args).env("KUBECONFIG", kubeconfig);
     let ran = tokio::task::spawn_blocking(move || command.output()).await.expect("no panic");
     Ran::from(ran.expect("kubectl starts"))
 }
 
-const STEPS: &str = "[preflight] Running pre-flight checks
+pub const STEPS: &str = "[preflight] Running pre-flight checks
 [preflight] All pre-flight checks were passed
 [karmada-agent-start] Waiting to perform the TLS Bootstrap
 [karmada-agent-start] Waiting to check cluster exists

@@ -5,12 +5,12 @@ use std::time::Duration;
 use apimachinery::{ApiResource, ObjectKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use client::{Client, DeleteOptions};
+use client::{Client, DeleteOptions, Patch, PatchOptions};
 use serde_json::{Value, json};
 
 use super::RegisterArgs;
 use crate::error::Error;
-use crate::join::{create_if_absent, decoded, text};
+use crate::join::{create_if_absent, decoded};
 use crate::resources;
 
 pub const SECRET: &str = "karmada-kubeconfig";
@@ -19,6 +19,8 @@ pub const DEPLOYMENT: &str = "karmada-agent";
 /// The ClusterRole and its binding.
 pub const ROLE: &str = "karmada-agent";
 const MOUNT: &str = "/etc/kubeconfig";
+/// On the agent's Secret: the name of the cluster whose registration has not ended.
+const REGISTERING: &str = "karmada.io/registering";
 const SYSTEM_LABEL: &str = "karmada.io/system";
 const ROLLOUT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_secs(1);
@@ -33,22 +35,57 @@ fn own(ns: &str) -> [(&'static ApiResource, ObjectKey, String); 3] {
     ]
 }
 
-/// What in the member keeps an agent from being installed; empty when nothing does.
+/// What the preflight found.
+pub enum Preflight {
+    /// Nothing of an agent.
+    Absent,
+    /// The Secret of a registration of the same cluster that did not end; then the other objects are that one's, too.
+    Begun(Value),
+    /// Why no agent is installed.
+    Refused(Vec<String>),
+}
+
+/// Looks for objects of an agent in the member.
 ///
 /// # Errors
 /// The member cannot be read.
-pub async fn preflight(member: &Client, ns: &str) -> Result<Vec<String>, Error> {
-    let mut found = Vec::new();
+pub async fn preflight(member: &Client, ns: &str, cluster: &str) -> Result<Preflight, Error> {
+    let mut complaints = Vec::new();
     for (resource, key, complaint) in own(ns) {
         let attempt = Error::client(format!("get {} {key} of the member cluster", resource.plural));
-        if member.get_opt(resource, &key).await.map_err(attempt)?.is_some() {
-            found.push(complaint);
+        let Some(found) = member.get_opt(resource, &key).await.map_err(attempt)? else { continue };
+        if key.name == SECRET {
+            match found.annotation(REGISTERING) {
+                Some(begun) if begun == cluster => return Ok(Preflight::Begun(decoded(&found)?)),
+                Some(begun) => complaints.push(format!(
+                    "the registration of cluster {begun} did not end; finish it with --cluster-name={begun}, or delete Secret \
+                     {key}"
+                )),
+                None => {}
+            }
         }
+        complaints.push(complaint);
     }
-    Ok(found)
+    Ok(if complaints.is_empty() { Preflight::Absent } else { Preflight::Refused(complaints) })
 }
 
-/// Creates what the agent needs; its own objects must not exist.
+/// The kubeconfig in an agent's Secret.
+pub fn kubeconfig_of(secret: &Value) -> Option<String> {
+    let bytes = STANDARD.decode(secret["data"][SECRET].as_str()?).ok()?;
+    String::from_utf8(bytes).ok()
+}
+
+/// The user of a kubeconfig's client certificate, if its server is `server`; an empty `server` stands for any.
+pub fn user_of(kubeconfig: &str, server: &str) -> Option<String> {
+    let config = apimachinery::yaml::to_json_value(kubeconfig.as_bytes()).ok()?;
+    let is_server = server.is_empty() || config["clusters"][0]["cluster"]["server"] == server;
+    let certificate = config["users"][0]["user"]["client-certificate-data"].as_str().filter(|_| is_server)?;
+    let certificate = String::from_utf8(STANDARD.decode(certificate).ok()?).ok()?;
+    Some(pki::Holder::from_pem(&certificate).ok()?.user)
+}
+
+/// Creates what the agent needs. What is there is that of a registration which did not end, as [`preflight`] has found: a
+/// kubeconfig that is not this one is replaced, and with it the agent that uses it; without one, the Secret stays.
 ///
 /// # Errors
 /// Names the object.
@@ -57,20 +94,39 @@ pub async fn install(
     args: &RegisterArgs,
     cluster: &str,
     endpoint: &str,
-    kubeconfig: &str,
+    kubeconfig: Option<&str>,
 ) -> Result<(), Error> {
     let ns = args.namespace.as_str();
     for (resource, object) in shared(ns) {
         create_if_absent(member, resource, &object).await?;
     }
-    for (resource, object) in objects(args, cluster, endpoint, kubeconfig) {
-        let attempt = format!("create {} {ns}/{}", resource.plural, text(&object["metadata"]["name"]));
-        member.create(resource, &object).await.map_err(Error::client(attempt))?;
+    if let Some(kubeconfig) = kubeconfig {
+        store(member, ns, &secret(ns, cluster, kubeconfig)).await?;
     }
-    Ok(())
+    create_if_absent(member, &resources::SERVICE_ACCOUNT, &account(ns)).await?;
+    create_if_absent(member, &resources::DEPLOYMENT, &deployment(args, cluster, endpoint)).await
 }
 
-/// Removes what [`install`] created after the preflight has found it absent.
+/// Writes the Secret with the mark of a registration that has not ended.
+async fn store(member: &Client, ns: &str, secret: &Value) -> Result<(), Error> {
+    let key = ObjectKey::namespaced(ns, SECRET);
+    let failed = |verb: &str| Error::client(format!("{verb} secrets {key}"));
+    match member.create(&resources::SECRET, secret).await {
+        Err(error) if error.is_already_exists() => {}
+        other => return other.map(drop).map_err(failed("create")),
+    }
+    let live = decoded(&*member.get(&resources::SECRET, &key).await.map_err(failed("get"))?)?;
+    if live["data"] == secret["data"] {
+        return Ok(());
+    }
+    let deployment = ObjectKey::namespaced(ns, DEPLOYMENT);
+    super::delete(member, &resources::DEPLOYMENT, &deployment).await?;
+    let mut secret = secret.clone();
+    secret["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    member.update(&resources::SECRET, &secret).await.map(drop).map_err(failed("update"))
+}
+
+/// Removes what [`install`] created after the preflight has found it absent; the marked Secret is the last.
 pub async fn uninstall(member: &Client, ns: &str) -> Result<(), Error> {
     for (resource, key, _) in own(ns).into_iter().rev() {
         match member.delete(resource, &key, &DeleteOptions::background()).await {
@@ -106,17 +162,16 @@ fn shared(ns: &str) -> [(&'static ApiResource, Value); 3] {
     ]
 }
 
-fn objects(args: &RegisterArgs, cluster: &str, endpoint: &str, kubeconfig: &str) -> [(&'static ApiResource, Value); 3] {
-    let ns = args.namespace.as_str();
-    let metadata = |name: &str| json!({"name": name, "namespace": ns, "labels": {SYSTEM_LABEL: "true"}});
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata(SECRET),
-        "data": {SECRET: STANDARD.encode(kubeconfig)}});
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(ACCOUNT)});
-    [
-        (&resources::SECRET, secret),
-        (&resources::SERVICE_ACCOUNT, account),
-        (&resources::DEPLOYMENT, deployment(args, cluster, endpoint)),
-    ]
+fn secret(ns: &str, cluster: &str, kubeconfig: &str) -> Value {
+    let metadata = json!({"name": SECRET, "namespace": ns, "labels": {SYSTEM_LABEL: "true"},
+        "annotations": {REGISTERING: cluster}});
+    json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata,
+        "data": {SECRET: STANDARD.encode(kubeconfig)}})
+}
+
+fn account(ns: &str) -> Value {
+    let metadata = json!({"name": ACCOUNT, "namespace": ns, "labels": {SYSTEM_LABEL: "true"}});
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata})
 }
 
 fn deployment(args: &RegisterArgs, cluster: &str, endpoint: &str) -> Value {
@@ -153,11 +208,19 @@ fn deployment(args: &RegisterArgs, cluster: &str, endpoint: &str) -> Value {
                 "volumes": [{"name": "kubeconfig", "secret": {"secretName": SECRET}}]}}}})
 }
 
-/// Waits until all replicas of the agent are ready.
+/// Waits until all replicas of the agent are ready, and removes the mark of a registration that has not ended.
 ///
 /// # Errors
 /// They are not within two minutes.
-pub async fn ready(member: &Client, ns: &str, replicas: u32) -> Result<(), Error> {
+pub async fn finish(member: &Client, ns: &str, replicas: u32) -> Result<(), Error> {
+    ready(member, ns, replicas).await?;
+    let key = ObjectKey::namespaced(ns, SECRET);
+    let patch = Patch::Merge(json!({"metadata": {"annotations": {REGISTERING: null}}}));
+    let patched = member.patch(&resources::SECRET, &key, &patch, &PatchOptions::default()).await;
+    patched.map(drop).map_err(Error::client(format!("patch secrets {key} of the member cluster")))
+}
+
+async fn ready(member: &Client, ns: &str, replicas: u32) -> Result<(), Error> {
     let key = ObjectKey::namespaced(ns, DEPLOYMENT);
     let deadline = tokio::time::Instant::now() + ROLLOUT;
     loop {

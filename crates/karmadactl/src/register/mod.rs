@@ -2,10 +2,15 @@
 //!
 //! In the control plane it obtains a certificate for the cluster's agent and grants the agent its rights; in the member it
 //! installs the agent, which creates the Cluster.
+//!
+//! The process may end between any two writes: the same command then finishes the registration. Before the first object of
+//! an agent, the control plane records the cluster's ID under the name ([`reservation`]), and the Secret of the agent is
+//! marked until the agent runs ([`member`]).
 
 pub(crate) mod discovery;
 pub(crate) mod member;
 mod requests;
+mod reservation;
 
 use std::time::Duration;
 
@@ -18,12 +23,13 @@ use karmada_api::constants::namespaces;
 use karmada_api::names::execution_namespace;
 use pki::KeyPairPem;
 use pki::kubeconfig::{self, Kubeconfig, User};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::join::{Member, cluster_id, create_if_absent, decoded};
 use crate::{Context, resources};
 use discovery::{Described, Failed};
+use member::Preflight;
 
 /// The first pause between attempts to read `cluster-info`; up to three tenths are added.
 const DISCOVERY_POLL: Duration = Duration::from_secs(5);
@@ -141,21 +147,27 @@ pub fn run<'a>(context: &'a Context, args: &'a RegisterArgs) -> BoxFuture<'a, Re
         let name = if args.cluster_name.is_empty() { facts } else { args.cluster_name.clone() };
         check_name(&name)?;
         context.print("[preflight] Running pre-flight checks\n");
-        let complaints = member::preflight(&member.client, &args.namespace).await?;
-        if !complaints.is_empty() {
-            let lines: String = complaints.iter().map(|it| format!("\t[ERROR]: {it}\n")).collect();
-            context.print(&format!(
-                "error execution phase preflight: [preflight] Some fatal errors occurred:\n{lines}[preflight] Please check the \
-                 above errors\n"
-            ));
-            // Upstream's exit code is 0.
-            return Ok(());
-        }
+        let begun = match member::preflight(&member.client, &args.namespace, &name).await? {
+            Preflight::Absent => None,
+            Preflight::Begun(secret) => Some(secret),
+            Preflight::Refused(complaints) => {
+                let lines: String = complaints.iter().map(|it| format!("\t[ERROR]: {it}\n")).collect();
+                context.print(&format!(
+                    "error execution phase preflight: [preflight] Some fatal errors occurred:\n{lines}[preflight] Please check \
+                     the above errors\n"
+                ));
+                // Upstream's exit code is 0.
+                return Ok(());
+            }
+        };
         context.print("[preflight] All pre-flight checks were passed\n");
         if args.dry_run {
             return Ok(());
         }
-        let registering = Registering { context, args, name: &name, server: &server, timeout };
+        if begun.is_some() {
+            context.log(&format!("An earlier registration of cluster {name} did not end; it is continued\n"));
+        }
+        let registering = Registering { context, args, name: &name, server: &server, timeout, begun };
         registering.register(&member, &pins).await?;
         context.print(&format!("\ncluster({name}) is joined successfully\n"));
         Ok(())
@@ -169,6 +181,8 @@ struct Registering<'a> {
     name: &'a str,
     server: &'a str,
     timeout: Duration,
+    /// The agent's Secret of a registration that did not end.
+    begun: Option<Value>,
 }
 
 impl Registering<'_> {
@@ -187,19 +201,41 @@ impl Registering<'_> {
         let (user, prefix) = (agents::RBAC_GENERATOR, format!("{}{}", agents::RBAC_GENERATOR_REQUEST, self.name));
         let (pair, request) = requests::obtain(&bootstrap, user, &prefix, 600, self.timeout).await?;
         let generator = self.client(&described, agents::RBAC_GENERATOR, &pair).await?;
+        delete(&generator, &requests::resource(), &ObjectKey::cluster(request.as_str())).await?;
         self.step("Waiting to check cluster exists");
-        self.refuse_registered(&generator, &cluster_id(&member.client).await?).await?;
-        let outcome = self.install(&described, &bootstrap, &generator, member, &request).await;
+        let id = cluster_id(&member.client).await?;
+        if self.is_registered(&generator, &id).await? {
+            // Its agent has run: what was interrupted is the wait for it.
+            member::install(&member.client, self.args, self.name, &member.endpoint, None).await?;
+            return member::finish(&member.client, &self.args.namespace, self.args.karmada_agent_replicas).await;
+        }
+        self.step("Assign the necessary RBAC permissions to the agent");
+        let role = agents::grants(self.name, &self.args.cluster_namespace).remove(0);
+        reservation::reserve(&generator, &role, self.name, &id, world::World::system().now()).await?;
+        let outcome = self.install(&described, &bootstrap, &generator, member).await;
         if outcome.is_err() {
-            self.context.print("karmadactl register failed and started deleting the created resources\n");
-            for result in [self.revoke(&generator).await, member::uninstall(&member.client, &self.args.namespace).await]
-            {
-                if let Err(error) = result {
-                    self.context.log(&format!("Failed to delete what was created: {error}\n"));
-                }
-            }
+            self.roll_back(&generator, member, &id).await;
         }
         outcome
+    }
+
+    /// Deletes what this registration has created, unless the agent has registered the cluster in the meantime.
+    async fn roll_back(&self, generator: &Client, member: &Member, id: &str) {
+        let (context, name) = (self.context, self.name);
+        if !matches!(self.is_registered(generator, id).await, Ok(false)) {
+            context.log(&format!(
+                "Cluster {name} may be registered by its agent already, so nothing is deleted. Run the command again, or: \
+                 karmadactl unregister {name}\n"
+            ));
+            return;
+        }
+        context.print("karmadactl register failed and started deleting the created resources\n");
+        let revoked = revoke(generator, name, &self.args.cluster_namespace).await;
+        for result in [revoked, member::uninstall(&member.client, &self.args.namespace).await] {
+            if let Err(error) = result {
+                context.log(&format!("Failed to delete what was created: {error}\n"));
+            }
+        }
     }
 
     async fn discover(&self, pins: &[String]) -> Result<Described, Error> {
@@ -240,12 +276,18 @@ impl Registering<'_> {
         config.to_yaml().map_err(|error| Error::message(format!("the kubeconfig of the agent: {error}")))
     }
 
-    /// A name and an ID are those of one cluster.
-    async fn refuse_registered(&self, generator: &Client, id: &str) -> Result<(), Error> {
+    /// Whether the agent of this registration, which was interrupted, has created its Cluster.
+    ///
+    /// # Errors
+    /// The name or the ID is that of another registered cluster.
+    async fn is_registered(&self, generator: &Client, id: &str) -> Result<bool, Error> {
         let name = self.name;
         let key = ObjectKey::cluster(name);
         let found = generator.get_opt(&resources::CLUSTER, &key).await;
-        if found.map_err(Error::client(format!("get cluster {name}")))?.is_some() {
+        if let Some(cluster) = found.map_err(Error::client(format!("get cluster {name}")))? {
+            if self.begun.is_some() && decoded(&cluster)?["spec"]["id"] == id {
+                return Ok(true);
+            }
             return Err(Error::message(format!("failed to register as cluster with name {name} already exists")));
         }
         let clusters = generator.list(&resources::CLUSTER, None, &ListOptions::default()).await;
@@ -258,7 +300,7 @@ impl Registering<'_> {
                 )));
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     async fn install(
@@ -267,26 +309,37 @@ impl Registering<'_> {
         bootstrap: &Client,
         generator: &Client,
         member: &Member,
-        request: &str,
     ) -> Result<(), Error> {
         let (args, name) = (self.args, self.name);
-        self.step("Assign the necessary RBAC permissions to the agent");
         self.grant(generator).await?;
-        let key = ObjectKey::cluster(request);
-        match generator.delete(&requests::resource(), &key, &DeleteOptions::default()).await {
-            Err(error) if !error.is_not_found() => {
-                return Err(Error::client(format!("delete CertificateSigningRequest {request}"))(error));
-            }
-            _ => {}
-        }
         self.step("Waiting to construct karmada-agent kubeconfig");
-        let (user, prefix) = (agents::user(name), format!("{name}-"));
-        let (pair, _) = requests::obtain(bootstrap, &user, &prefix, args.cert_expiration_seconds, self.timeout).await?;
-        let kubeconfig = self.kubeconfig(described, name, &pair)?;
+        let kubeconfig = match self.earlier_kubeconfig().await {
+            Some(kubeconfig) => kubeconfig,
+            None => {
+                let (user, prefix) = (agents::user(name), format!("{name}-"));
+                let lifetime = args.cert_expiration_seconds;
+                let (pair, _) = requests::obtain(bootstrap, &user, &prefix, lifetime, self.timeout).await?;
+                self.kubeconfig(described, name, &pair)?
+            }
+        };
         self.step("Waiting the necessary secret and RBAC");
         self.step("Waiting karmada-agent Deployment");
-        member::install(&member.client, args, name, &member.endpoint, &kubeconfig).await?;
-        member::ready(&member.client, &args.namespace, args.karmada_agent_replicas).await
+        member::install(&member.client, args, name, &member.endpoint, Some(&kubeconfig)).await?;
+        member::finish(&member.client, &args.namespace, args.karmada_agent_replicas).await
+    }
+
+    /// The kubeconfig that an interrupted registration has stored, if the control plane accepts it. An agent may use it
+    /// already.
+    async fn earlier_kubeconfig(&self) -> Option<String> {
+        let kubeconfig = member::kubeconfig_of(self.begun.as_ref()?)?;
+        let user = member::user_of(&kubeconfig, self.server)?;
+        if user != agents::user(self.name) {
+            return None;
+        }
+        let client = Client::from_kubeconfig_text(&kubeconfig, None).await.ok()?;
+        let key = ObjectKey::cluster(execution_namespace(self.name));
+        client.get(&resources::NAMESPACE, &key).await.ok()?;
+        Some(kubeconfig)
     }
 
     /// Creates the namespaces and the roles of the agent; those of an earlier attempt are set right.
@@ -297,7 +350,8 @@ impl Registering<'_> {
                 "metadata": {"name": namespace, "labels": {"karmada.io/system": "true"}}});
             create_if_absent(generator, &resources::NAMESPACE, &object).await?;
         }
-        for grant in agents::grants(self.name, &self.args.cluster_namespace) {
+        // The first has been written with the reservation.
+        for grant in agents::grants(self.name, &self.args.cluster_namespace).into_iter().skip(1) {
             let (resource, object) = (&grant.resource, &grant.object);
             let written = match generator.create(resource, object).await {
                 Err(error) if error.is_already_exists() => generator.update(resource, object).await,
@@ -307,10 +361,6 @@ impl Registering<'_> {
             written.map_err(Error::client(format!("create {} {name}", resource.plural)))?;
         }
         Ok(())
-    }
-
-    async fn revoke(&self, generator: &Client) -> Result<(), Error> {
-        revoke(generator, self.name, &self.args.cluster_namespace).await
     }
 }
 
