@@ -4,7 +4,7 @@ use apimachinery::age::human_duration;
 use apimachinery::{Object, ObjectKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use clap::Args;
+use clap::{Args, Subcommand};
 use client::{Client, DeleteOptions, ListOptions};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -27,55 +27,73 @@ const ID_PATTERN: &str = r"\A([a-z0-9]{6})\z";
 
 #[derive(Args)]
 pub struct TokenArgs {
-    /// create, list, or delete TOKEN...
-    pub args: Vec<String>,
-    /// Description of the token that is created
-    #[arg(long, default_value = "")]
-    pub description: String,
-    /// Extra groups of the user that the created token authenticates; each must match system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]
-    #[arg(long, value_delimiter = ',', default_value = agents::BOOTSTRAPPERS)]
-    pub groups: Vec<String>,
-    /// Print the command that registers a cluster with the created token, instead of the token alone
-    #[arg(long)]
-    pub print_register_command: bool,
-    /// Time until the created token is deleted (e.g. 1s, 2m, 3h); 0 never deletes it
-    #[arg(long, default_value = "24h0m0s")]
-    pub ttl: String,
-    /// Print which tokens would be deleted without deleting them
-    #[arg(long)]
-    pub dry_run: bool,
-    /// Uses of the created token. One or both of: (signing, authentication)
-    #[arg(long, value_delimiter = ',', default_value = "signing,authentication")]
-    pub usages: Vec<String>,
+    #[command(subcommand)]
+    action: Option<Action>,
 }
 
-/// Runs the sub-command that the first argument names.
+#[derive(Subcommand)]
+enum Action {
+    /// Create a bootstrap token on the control plane.
+    Create {
+        #[command(flatten)]
+        create: Box<CreateArgs>,
+    },
+    /// List the bootstrap tokens of the control plane.
+    List { args: Vec<String> },
+    /// Delete bootstrap tokens of the control plane.
+    Delete {
+        /// Tokens, or their ids
+        args: Vec<String>,
+        /// Print which tokens would be deleted without deleting them
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+#[derive(Args)]
+struct CreateArgs {
+    args: Vec<String>,
+    /// Description of the token
+    #[arg(long, default_value = "")]
+    description: String,
+    /// Extra groups of the user that the token authenticates; each must match system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]
+    #[arg(long, value_delimiter = ',', default_value = agents::BOOTSTRAPPERS)]
+    groups: Vec<String>,
+    /// Print the command that registers a cluster with the token, instead of the token alone
+    #[arg(long)]
+    print_register_command: bool,
+    /// Time until the token is deleted (e.g. 1s, 2m, 3h); 0 never deletes it
+    #[arg(long, default_value = "24h0m0s")]
+    ttl: String,
+    /// Uses of the token. One or both of: (signing, authentication)
+    #[arg(long, value_delimiter = ',', default_value = "signing,authentication")]
+    usages: Vec<String>,
+}
+
+/// The command.
 pub fn run<'a>(program: &'static str, context: &'a Context, args: &'a TokenArgs) -> BoxFuture<'a, Result<(), Error>> {
     Box::pin(async move {
-        let Some((command, rest)) = args.args.split_first() else {
-            return Err(Error::arguments("missing subcommand; one of create, list, delete"));
+        let no_arguments = |command: &str, args: &[String]| match args.first() {
+            Some(word) => Err(Error::message(format!("unknown command {word:?} for \"{program} token {command}\""))),
+            None => Ok(()),
         };
-        let extra = |command: &str| {
-            let first = rest.first().map(String::as_str);
-            let unknown = |word: &str| format!("unknown command {word:?} for \"{program} token {command}\"");
-            first.map_or(Ok(()), |word| Err(Error::message(unknown(word))))
-        };
-        match command.as_str() {
-            "create" => {
-                extra("create")?;
+        match &args.action {
+            Some(Action::Create { create: args }) => {
+                no_arguments("create", &args.args)?;
                 create(program, context, args).await
             }
-            "list" => {
-                extra("list")?;
+            Some(Action::List { args }) => {
+                no_arguments("list", args)?;
                 list(context).await
             }
-            "delete" => delete(context, rest, args.dry_run).await,
-            other => Err(Error::arguments(format!("unknown command {other:?} for \"{program} token\""))),
+            Some(Action::Delete { args, dry_run }) => delete(context, args, *dry_run).await,
+            // The help is printed instead.
+            None => Ok(()),
         }
     })
 }
 
-async fn create(program: &str, context: &Context, args: &TokenArgs) -> Result<(), Error> {
+async fn create(program: &str, context: &Context, args: &CreateArgs) -> Result<(), Error> {
     check(args)?;
     let ttl = duration("ttl", &args.ttl)?;
     let control = context.control_plane().await?;
@@ -93,7 +111,7 @@ async fn create(program: &str, context: &Context, args: &TokenArgs) -> Result<()
     Ok(())
 }
 
-fn check(args: &TokenArgs) -> Result<(), Error> {
+fn check(args: &CreateArgs) -> Result<(), Error> {
     if let Some(usage) = args.usages.iter().find(|usage| !USAGES.contains(&usage.as_str())) {
         return Err(Error::message(format!(
             "invalid bootstrap token usage string: {usage}, valid usage options: {}",
@@ -115,7 +133,7 @@ fn check(args: &TokenArgs) -> Result<(), Error> {
     }
 }
 
-fn secret(token: &str, args: &TokenArgs, expires: Option<Timestamp>) -> Value {
+fn secret(token: &str, args: &CreateArgs, expires: Option<Timestamp>) -> Value {
     let (id, secret) = token.split_once('.').unwrap_or_default();
     let mut data = json!({"token-id": id, "token-secret": secret});
     let mut set = |field: String, value: String| {
@@ -236,8 +254,8 @@ fn id_of(token: &str) -> Result<&str, Error> {
 mod tests {
     use super::*;
 
-    fn args() -> TokenArgs {
-        TokenArgs {
+    fn args() -> CreateArgs {
+        CreateArgs {
             args: Vec::new(),
             description: "for m1".into(),
             groups: vec![agents::BOOTSTRAPPERS.into()],
@@ -260,7 +278,7 @@ mod tests {
                 format!("abcdef.0123456789abcdef 23h 2026-11-21T23:51:08Z authentication,signing for m1 {group}"),
             ),
             (
-                TokenArgs { description: String::new(), usages: vec!["signing".into()], ..args() },
+                CreateArgs { description: String::new(), usages: vec!["signing".into()], ..args() },
                 None,
                 format!("abcdef.0123456789abcdef <forever> <never> signing <none> {group}"),
             ),
@@ -275,7 +293,7 @@ mod tests {
 
     #[test]
     fn flags_and_ids_are_checked() {
-        let refused = |change: &dyn Fn(&mut TokenArgs)| {
+        let refused = |change: &dyn Fn(&mut CreateArgs)| {
             let mut args = args();
             change(&mut args);
             check(&args).err().map(|error| error.to_string())

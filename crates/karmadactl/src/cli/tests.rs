@@ -439,11 +439,19 @@ const DIFFERENT: &[(&str, &str)] = &[
     ("interpret --output", "upstream prints YAML without the flag, too"),
 ];
 
+fn upstream() -> impl Iterator<Item = &'static str> {
+    UPSTREAM.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" none"))
+}
+
+fn of_type<T: 'static>(arg: &clap::Arg) -> bool {
+    arg.get_value_parser().type_id() == std::any::TypeId::of::<T>()
+}
+
 #[test]
 fn flags_are_upstreams() {
     let tree = tree();
     let mut wrong = Vec::new();
-    for line in UPSTREAM.lines().filter(|line| !line.starts_with('#')) {
+    for line in upstream() {
         let (command, flag) = line.split_once(" -").expect("a command and a flag");
         let (names, default) = flag.split_once('=').unwrap_or((flag, ""));
         let (short, long) = match names.split_once(',') {
@@ -465,10 +473,43 @@ fn flags_are_upstreams() {
         let ours = help::default(arg);
         let bare = |text: &str| text.trim_matches(['\'', '[', ']']).to_owned();
         let is_switch = matches!(default, "true" | "false");
-        let is_bool = arg.get_value_parser().type_id() == std::any::TypeId::of::<bool>();
-        if bare(&ours) != bare(default) || is_switch != is_bool {
+        let is_switch_of_ours = of_type::<bool>(arg);
+        let is_number = !default.is_empty() && default.parse::<i64>().is_ok();
+        let is_text = of_type::<String>(arg) || of_type::<std::path::PathBuf>(arg);
+        if bare(&ours) != bare(default) || is_switch != is_switch_of_ours || (is_number && is_text) {
             wrong.push(format!("{command} --{long}: {ours}, upstream's is {default}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Every command of upstream's is compared, and a flag that upstream does not have is a decision.
+#[test]
+fn flags_beyond_upstreams_are_listed() {
+    let tree = tree();
+    let known: Vec<String> = upstream()
+        .map(|line| {
+            let (command, flag) = line.split_once(" -").expect("a command and a flag");
+            let names = flag.split('=').next().unwrap_or_default();
+            format!("{command} --{}", names.rsplit(',').next().unwrap_or_default().trim_start_matches('-'))
+        })
+        .collect();
+    let without = UPSTREAM.lines().filter_map(|line| line.strip_suffix(" none"));
+    let commands = without.chain(known.iter().filter_map(|it| Some(it.split_once(" --")?.0)));
+    let commands: std::collections::BTreeSet<&str> = commands.collect();
+    let mut more = String::new();
+    for name in &commands {
+        let command = find(&tree, name).unwrap_or_else(|| panic!("{name} is not a command"));
+        let ours = help::own_flags(command).into_iter().filter_map(clap::Arg::get_long);
+        let ours: Vec<&str> = ours.filter(|long| !known.contains(&format!("{name} --{long}"))).collect();
+        if !ours.is_empty() {
+            more.push_str(&format!("{name}: {}\n", ours.join(" ")));
+        }
+    }
+    expect![[r#"
+        create: namespace
+        get: chunk-size field-selector
+        version: output
+    "#]]
+    .assert_eq(&more);
 }

@@ -53,19 +53,44 @@ pub const PAGES: &[Page] = &[
     Page {
         command: "token",
         group: Group::Registration,
-        arguments: "create | list | delete TOKEN...",
-        description: "A bootstrap token lets a cluster register itself: it signs the public description of the control plane, and \
-                      obtains a certificate for the agent of a cluster that is not registered yet. Pass a token over a channel \
-                      that you trust, and let it expire. All flags but --dry-run are those of create.",
+        arguments: "COMMAND",
+        description: "With a token a cluster verifies the control plane and obtains the certificate of its agent: see karmadactl \
+                      register.",
+        examples: &[
+            ("Create a token that is valid for a day", "karmadactl token create"),
+            ("List the tokens", "karmadactl token list"),
+            ("Delete a token by its id", "karmadactl token delete abcdef"),
+        ],
+    },
+    Page {
+        command: "token create",
+        group: Group::Registration,
+        arguments: "",
+        description: "The token is printed, or the command that registers a cluster with it.",
         examples: &[
             ("Create a token that is valid for a day", "karmadactl token create"),
             (
                 "Print the command that registers a cluster with a new token",
                 "karmadactl token create --print-register-command --ttl=1h",
             ),
-            ("List the tokens", "karmadactl token list"),
+        ],
+    },
+    Page {
+        command: "token list",
+        group: Group::Registration,
+        arguments: "",
+        description: "",
+        examples: &[("List the tokens with their remaining time", "karmadactl token list")],
+    },
+    Page {
+        command: "token delete",
+        group: Group::Registration,
+        arguments: "TOKEN ...",
+        description: "A deleted token authenticates no request; clusters that have registered with it stay.",
+        examples: &[
             ("Delete a token by its id", "karmadactl token delete abcdef"),
             ("Check without deleting it", "karmadactl token delete abcdef --dry-run"),
+            ("Delete two tokens", "karmadactl token delete abcdef ghijkl.0123456789abcdef"),
         ],
     },
     Page {
