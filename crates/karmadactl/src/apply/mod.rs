@@ -1,6 +1,7 @@
 //! `apply`: manifests become objects of the control plane, created or patched; with clusters, their policies as well.
 
 mod last_applied;
+mod migration;
 mod policies;
 mod prune;
 mod server_side;
@@ -231,15 +232,9 @@ impl Apply<'_> {
             }));
         }
         if self.args.server_side {
-            return server_side::apply(
-                self.context,
-                self.client,
-                item,
-                &self.args.subresource,
-                self.args.force_conflicts,
-                &self.options,
-            )
-            .await;
+            let (context, client, options) = (self.context, self.client, &self.options);
+            let (subresource, force) = (self.args.subresource.as_str(), self.args.force_conflicts);
+            return server_side::ServerSide { context, client, item, subresource, force, options }.apply().await;
         }
         let modified = annotated(manifest);
         match requests::get(self.context, self.client, &item.resource, &item.key, None).await {
