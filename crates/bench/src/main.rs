@@ -3,6 +3,7 @@
 
 mod abuse;
 mod apiserver;
+mod cli;
 mod figures;
 mod fleet;
 mod handlers;
@@ -25,6 +26,8 @@ enum Bench {
     /// The greedy client, a process of its own.
     #[command(hide = true)]
     AbuseLoad(abuse::load::Args),
+    /// Measures the processor time of each command of karmadactl to its first request.
+    Cli(cli::Args),
     /// Runs the API server's handlers in this process, without sockets and disk.
     Handlers(handlers::Args),
     /// Propagates Deployments to members and measures how fast, and at what cost.
@@ -42,6 +45,7 @@ fn main() -> anyhow::Result<()> {
             Bench::Apiserver(args) => apiserver::run(args).await,
             Bench::Abuse(args) => abuse::run(args).await,
             Bench::AbuseLoad(args) => abuse::load::run(args).await,
+            Bench::Cli(args) => cli::run(args).await,
             Bench::Handlers(args) => handlers::run(args).await,
             Bench::Propagation(args) => propagation::run(args).await,
         }
