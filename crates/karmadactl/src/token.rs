@@ -260,7 +260,6 @@ mod tests {
             description: "for m1".into(),
             groups: vec![agents::BOOTSTRAPPERS.into()],
             print_register_command: false,
-            dry_run: false,
             ttl: "24h0m0s".into(),
             usages: USAGES.map(str::to_owned).to_vec(),
         }

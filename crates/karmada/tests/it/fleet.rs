@@ -5,12 +5,17 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use apimachinery::ApiResource;
 use client::Client;
+use expect_test::Expect;
 use karmada::engine::Kind;
 use karmada::member::{self, RunningMember};
 use karmada::reach::Listen;
 use karmada::up::{ControlPlane, Options};
+use karmada_api::ApiType;
+use karmada_api::cluster::v1alpha1::Cluster;
 use karmadactl::join::{JoinOptions, Member};
+use serde_json::json;
 use simulator::MemberOptions;
 use tempfile::TempDir;
 use world::World;
@@ -71,6 +76,20 @@ impl Fleet {
         RunningMember::start(options, &self.world).await.expect("the member starts")
     }
 
+    /// A Cluster in push mode whose endpoint, and the token for it, need no member.
+    pub async fn add_cluster(&self, name: &str, endpoint: &str) {
+        let control = self.plane.client();
+        let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"},
+            "data": {"token": "dG9rZW4="}});
+        control.create(&secrets, &secret).await.expect("created");
+        let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": name},
+            "spec": {"syncMode": "Push", "apiEndpoint": endpoint,
+                     "insecureSkipTLSVerification": endpoint.starts_with("https://"),
+                     "impersonatorSecretRef": {"namespace": "default", "name": name}}});
+        control.create(&Cluster::api_resource(), &cluster).await.expect("created");
+    }
+
     /// Joins a member over its socket.
     pub async fn join(&self, member: &RunningMember) {
         let joining = Member {
@@ -115,6 +134,12 @@ impl Fleet {
         self.run(self.command(args)).await
     }
 
+    /// A command line, its words separated by single blanks, and its transcript.
+    pub async fn check(&self, line: &str, expected: Expect) {
+        let words: Vec<&str> = line.split(' ').collect();
+        expected.assert_eq(&self.karmadactl(&words).await.transcript());
+    }
+
     /// On a thread of its own: the servers it talks to are in this process.
     pub async fn run(&self, mut command: Command) -> Ran {
         let output = tokio::task::spawn_blocking(move || command.output());
@@ -138,6 +163,15 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
+    /// The lines of both streams, each with its letter, and the exit code.
+    pub fn transcript(&self) -> String {
+        let mut text = String::new();
+        for (stream, output) in [("O", &self.out), ("E", &self.err)] {
+            output.lines().for_each(|line| text.push_str(&format!("{stream}|{line}\n")));
+        }
+        text + &format!("rc={}\n", self.code.unwrap_or(-1))
+    }
+
     /// Standard output of a command that must have succeeded.
     pub fn ok(self) -> String {
         assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);

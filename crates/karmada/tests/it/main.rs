@@ -24,6 +24,7 @@ mod karmadactl_errors;
 mod karmadactl_get;
 mod karmadactl_join;
 mod karmadactl_kubectl;
+mod karmadactl_many;
 mod karmadactl_read;
 mod karmadactl_streams;
 mod karmadactl_terminal;

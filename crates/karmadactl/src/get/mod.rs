@@ -31,9 +31,6 @@ use output::Objects;
 use rows::{Block, View};
 use targets::Target;
 
-/// Members asked at a time. Each costs one connection of ours and one of the control plane's.
-const CONCURRENT: usize = 32;
-
 #[derive(Clone, Debug)]
 pub struct Options {
     pub scope: OperationScope,
@@ -91,7 +88,7 @@ pub async fn run(context: &Context, args: &[String], options: &Options) -> Resul
     let progress = Progress::new("Reading clusters", servers.len());
     let ask = |server| fetch::ask(server, &targets, options).inspect(|_| progress.step());
     let asked: Vec<_> = servers.iter().map(ask).collect();
-    let answers: Vec<Answer> = futures::stream::iter(asked).buffered(CONCURRENT).collect().await;
+    let answers: Vec<Answer> = futures::stream::iter(asked).buffered(servers::CONCURRENT).collect().await;
     drop(progress);
     let mut failures = Vec::new();
     let mut found = Vec::new();

@@ -15,8 +15,6 @@ use crate::servers::{self, Server, reason};
 use crate::{Context, requests};
 use print::{NodeRow, PodRow, SortBy};
 
-/// Members asked at a time, as by `get`.
-const CONCURRENT: usize = 32;
 const GROUP: &str = "/apis/metrics.k8s.io/v1beta1";
 
 #[derive(Args)]
@@ -136,7 +134,8 @@ async fn pods(context: &Context, args: &PodArgs) -> Result<(), Error> {
     };
     let path = path.as_str();
     let asked = servers.iter().map(|server| async move { (server, metrics(context, server, path).await) });
-    let answers: Vec<_> = futures::stream::iter(asked.collect::<Vec<_>>()).buffered(CONCURRENT).collect().await;
+    let answers: Vec<_> =
+        futures::stream::iter(asked.collect::<Vec<_>>()).buffered(servers::CONCURRENT).collect().await;
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for (server, answer) in answers {
         match answer {
@@ -173,7 +172,8 @@ async fn nodes(context: &Context, args: &NodeArgs) -> Result<(), Error> {
     }
     let servers = members(context, &args.clusters).await?;
     let asked = servers.iter().map(|server| async move { (server, of_nodes(context, server, name, args).await) });
-    let answers: Vec<_> = futures::stream::iter(asked.collect::<Vec<_>>()).buffered(CONCURRENT).collect().await;
+    let answers: Vec<_> =
+        futures::stream::iter(asked.collect::<Vec<_>>()).buffered(servers::CONCURRENT).collect().await;
     let (mut rows, mut failures) = (Vec::new(), Vec::new());
     for (server, answer) in answers {
         match answer {

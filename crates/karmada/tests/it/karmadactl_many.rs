@@ -1,0 +1,95 @@
+//! `karmadactl get` over a hundred clusters: all are asked before any has answered.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
+
+use crate::fleet::Fleet;
+
+const CLUSTERS: usize = 100;
+
+/// A server that is every member at once. It answers lists of ConfigMaps when all members are asked for theirs.
+struct Members {
+    all_asked: Barrier,
+    late: AtomicUsize,
+}
+
+impl Members {
+    async fn start() -> (SocketAddr, Arc<Self>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let members = Arc::new(Self { all_asked: Barrier::new(CLUSTERS), late: AtomicUsize::new(0) });
+        let server = members.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(server.clone().answer(stream));
+            }
+        });
+        (address, members)
+    }
+
+    async fn answer(self: Arc<Self>, mut stream: TcpStream) {
+        let mut read = Vec::new();
+        while !read.ends_with(b"\r\n\r\n") {
+            match stream.read_u8().await {
+                Ok(byte) => read.push(byte),
+                Err(_) => return,
+            }
+        }
+        let head = String::from_utf8(read).expect("text");
+        let target = head.split(' ').nth(1).expect("a target");
+        let path = target.split('?').next().unwrap_or_default();
+        let (member, path) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+        if path.ends_with("/configmaps") {
+            // Long enough for any machine, and short enough for a test that fails.
+            let all = tokio::time::timeout(Duration::from_secs(60), self.all_asked.wait()).await;
+            self.late.fetch_add(usize::from(all.is_err()), Ordering::SeqCst);
+        }
+        let body = document(member, path).to_string();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        // A caller that went away needs no answer.
+        let _ = stream.write_all(format!("{head}{body}").as_bytes()).await;
+    }
+}
+
+fn document(member: &str, path: &str) -> Value {
+    match path {
+        "api" => json!({"kind": "APIVersions", "versions": ["v1"]}),
+        "apis" => json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []}),
+        "api/v1" => json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "configmaps",
+            "singularName": "configmap", "namespaced": true, "kind": "ConfigMap", "shortNames": ["cm"],
+            "verbs": ["get", "list"]}]}),
+        _ => json!({"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("of-{member}"), "namespace": "default"}}]}),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_clusters_answer_at_the_same_time() {
+    let fleet = Fleet::start_with(&[], |options| {
+        options.server.admission.allow_http_endpoints = true;
+        // These members have no nodes to report.
+        options.controllers = vec!["cluster".into()];
+    })
+    .await;
+    let (address, members) = Members::start().await;
+    for at in 0..CLUSTERS {
+        fleet.add_cluster(&format!("m{at}"), &format!("http://{address}/m{at}")).await;
+    }
+    let names = fleet.karmadactl(&["get", "configmaps", "-s", "members", "-o", "name"]).await.ok();
+    assert_eq!(members.late.load(Ordering::SeqCst), 0, "no member waited for another's answer");
+    let mut found: Vec<&str> = names.lines().collect();
+    found.sort_unstable();
+    let mut expected: Vec<String> = (0..CLUSTERS).map(|at| format!("configmap/of-m{at}")).collect();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
