@@ -45,14 +45,7 @@ async fn fleet() -> Fleet {
 }
 
 async fn add_unreachable(fleet: &Fleet) {
-    let control = fleet.plane.client();
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
-        "data": {"token": "dG9rZW4="}});
-    create(control, &ApiResource::namespaced("", "v1", "Secret", "secrets"), &secret).await;
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "gone"},
-        "spec": {"syncMode": "Push", "apiEndpoint": "https://127.0.0.1:1", "insecureSkipTLSVerification": true,
-                 "impersonatorSecretRef": {"namespace": "default", "name": "s"}}});
-    create(control, &ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters"), &cluster).await;
+    fleet.add_cluster("gone", "https://127.0.0.1:1").await;
 }
 
 /// What the user sees, with ages made equal and columns drawn together.
@@ -61,13 +54,12 @@ fn seen(ran: &Ran) -> String {
         let digits = word.strip_suffix('s').is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == 'm'));
         if digits && word.len() > 1 { "AGED".to_owned() } else { word.to_owned() }
     };
-    let line = |line: &str| line.split_whitespace().map(age).collect::<Vec<_>>().join(" ");
-    let mut text = String::new();
-    for (stream, output) in [("O", &ran.out), ("E", &ran.err)] {
-        output.lines().for_each(|shown| text.push_str(&format!("{stream}|{}\n", line(shown))));
-    }
-    text.push_str(&format!("rc={}\n", ran.code.unwrap_or(-1)));
-    text
+    let words = |words: &str| words.split_whitespace().map(age).collect::<Vec<_>>().join(" ");
+    let line = |line: &str| match line.split_once('|') {
+        Some((stream, rest)) => format!("{stream}|{}\n", words(rest)),
+        None => format!("{line}\n"),
+    };
+    ran.transcript().lines().map(line).collect()
 }
 
 async fn check(fleet: &Fleet, args: &str, expected: &Expect) {

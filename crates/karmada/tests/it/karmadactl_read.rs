@@ -2,31 +2,18 @@
 
 use std::process::Command;
 
-use expect_test::{Expect, expect};
+use expect_test::expect;
 
-use crate::fleet::{Fleet, Ran};
-
-fn shown(ran: &Ran) -> String {
-    let mut text = String::new();
-    for (stream, output) in [("O", &ran.out), ("E", &ran.err)] {
-        output.lines().for_each(|line| text.push_str(&format!("{stream}|{line}\n")));
-    }
-    text + &format!("rc={}\n", ran.code.unwrap_or(-1))
-}
-
-async fn check(fleet: &Fleet, line: &str, expected: Expect) {
-    let words: Vec<&str> = line.split(' ').collect();
-    expected.assert_eq(&shown(&fleet.karmadactl(&words).await));
-}
+use crate::fleet::Fleet;
 
 #[tokio::test]
 async fn types_are_explained_and_objects_described() {
     let fleet = Fleet::start(&["member1"]).await;
     fleet.reachable("member1").await;
-    check(
-        &fleet,
-        "explain propagationpolicy.spec.placement.clusterAffinities",
-        expect![[r#"
+    fleet
+        .check(
+            "explain propagationpolicy.spec.placement.clusterAffinities",
+            expect![[r#"
         O|GROUP:      policy.karmada.io
         O|KIND:       PropagationPolicy
         O|VERSION:    v1alpha1
@@ -66,12 +53,12 @@ async fn types_are_explained_and_objects_described() {
         O|
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "explain deploy.spec.strategy --recursive",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "explain deploy.spec.strategy --recursive",
+            expect![[r#"
         O|GROUP:      apps
         O|KIND:       Deployment
         O|VERSION:    v1
@@ -91,12 +78,12 @@ async fn types_are_explained_and_objects_described() {
         O|
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "explain pods.spec.containers.imagePullPolicy -s members --cluster member1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "explain pods.spec.containers.imagePullPolicy -s members --cluster member1",
+            expect![[r#"
         O|KIND:       Pod
         O|VERSION:    v1
         O|
@@ -111,92 +98,92 @@ async fn types_are_explained_and_objects_described() {
         O|
         rc=0
     "#]],
-    )
-    .await;
-    check(&fleet, "explain", expect![[r#"
+        )
+        .await;
+    fleet.check("explain", expect![[r#"
         E|error: You must specify the type of resource to explain. Use "karmadactl api-resources" for a complete list of supported resources.
         E|Usage: karmadactl explain TYPE [--recursive=FALSE|TRUE] [--api-version=api-version-group] [--output=plaintext|plaintext-openapiv2] [options]
         E|See 'karmadactl explain --help' for usage.
         rc=1
     "#]]).await;
-    check(
-        &fleet,
-        "explain nosuch",
-        expect![[r#"
+    fleet
+        .check(
+            "explain nosuch",
+            expect![[r#"
         E|error: the server doesn't have a resource type "nosuch"
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "explain deploy.spec.nosuch",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "explain deploy.spec.nosuch",
+            expect![[r#"
         E|error: field "nosuch" does not exist
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "explain deploy --api-version=apps/v9",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "explain deploy --api-version=apps/v9",
+            expect![[r#"
         E|error: couldn't find resource for "apps/v9", Kind=Deployment
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "explain deploy -o html",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "explain deploy -o html",
+            expect![[r#"
         E|error: output format "html" is not one of plaintext, plaintext-openapiv2
         rc=1
     "#]],
-    )
-    .await;
-    check(&fleet, "describe", expect![[r#"
+        )
+        .await;
+    fleet.check("describe", expect![[r#"
         E|error: You must specify the type of resource to describe. Use "karmadactl api-resources" for a complete list of supported resources.
         E|Usage: karmadactl describe (-f FILENAME | TYPE [NAME_PREFIX | -l label] | TYPE/NAME) (--operation-scope=SCOPE --cluster=CLUSTER) [options]
         E|See 'karmadactl describe --help' for usage.
         rc=1
     "#]]).await;
-    check(
-        &fleet,
-        "describe cm nosuch",
-        expect![[r#"
+    fleet
+        .check(
+            "describe cm nosuch",
+            expect![[r#"
         E|Error from server (NotFound): configmaps "nosuch" not found
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "describe nosuch",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "describe nosuch",
+            expect![[r#"
         E|error: the server doesn't have a resource type "nosuch"
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "describe cm -l a=b",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "describe cm -l a=b",
+            expect![[r#"
         E|No resources found in default namespace.
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "describe cm x -s members",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "describe cm x -s members",
+            expect![[r#"
         E|error: must specify a member cluster
         rc=1
     "#]],
-    )
-    .await;
+        )
+        .await;
     let described = fleet.karmadactl(&["describe", "cluster", "memb"]).await.ok();
     assert!(described.starts_with("Name:         member1\nNamespace:    \n"), "{described}");
     assert!(described.contains("\nSpec:\n") && described.contains("\nEvents:"), "{described}");
@@ -205,71 +192,71 @@ async fn types_are_explained_and_objects_described() {
 #[tokio::test]
 async fn templates_print_what_they_find() {
     let fleet = Fleet::start(&[]).await;
-    check(
-        &fleet,
-        "get ns default -o go-template={{.kind}}:{{.metadata.name}}",
-        expect![[r#"
+    fleet
+        .check(
+            "get ns default -o go-template={{.kind}}:{{.metadata.name}}",
+            expect![[r#"
         O|Namespace:default
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "get ns default -o go-template --template {{.none}}",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "get ns default -o go-template --template {{.none}}",
+            expect![[r#"
         O|<no value>
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "get ns default --allow-missing-template-keys=false -o go-template={{.none}}",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "get ns default --allow-missing-template-keys=false -o go-template={{.none}}",
+            expect![[r#"
         E|error: error executing template "{{.none}}": map has no entry for key "none"
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "get ns default -o jsonpath={..name}",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "get ns default -o jsonpath={..name}",
+            expect![[r#"
         O|default
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "get ns default -o jsonpath-as-json={.metadata.name}",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "get ns default -o jsonpath-as-json={.metadata.name}",
+            expect![[r#"
         O|[
         O|    "default"
         O|]
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "get ns default -o jsonpath",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "get ns default -o jsonpath",
+            expect![[r#"
         E|error: template format specified but no template given
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "get ns default -o go-template={{.a",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "get ns default -o go-template={{.a",
+            expect![[r#"
         E|error: error parsing template {{.a, template: output:1: unclosed action
         rc=1
     "#]],
-    )
-    .await;
+        )
+        .await;
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("t");
     std::fs::write(&file, "{{.metadata.name}}\n").expect("written");
@@ -280,71 +267,71 @@ async fn templates_print_what_they_find() {
 #[tokio::test]
 async fn the_shell_completes_live_names() {
     let fleet = Fleet::start(&["member1", "member2"]).await;
-    check(
-        &fleet,
-        "__complete cordon m",
-        expect![[r#"
+    fleet
+        .check(
+            "__complete cordon m",
+            expect![[r#"
         O|member1
         O|member2
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "__complete get --clusters=member1,m",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "__complete get --clusters=member1,m",
+            expect![[r#"
         O|--clusters=member1,member1
         O|--clusters=member1,member2
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "__complete get ns kube-p",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "__complete get ns kube-p",
+            expect![[r#"
         O|kube-public
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "__complete get ns/kube-p",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "__complete get ns/kube-p",
+            expect![[r#"
         O|ns/kube-public
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "__complete get propagat",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "__complete get propagat",
+            expect![[r#"
         O|propagationpolicies
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "__complete cord",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "__complete cord",
+            expect![[r#"
         O|cordon	Mark a cluster as unschedulable
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "__complete apply -f ",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "__complete apply -f ",
+            expect![[r#"
         O|:files
         rc=0
     "#]],
-    )
-    .await;
+        )
+        .await;
     let unreachable = Command::new(env!("CARGO_BIN_EXE_karmada"))
         .args(["karmadactl", "__complete", "cordon", "m"])
         .env("KUBECONFIG", "/nosuch")

@@ -5,8 +5,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::Stdio;
 
-use apimachinery::ApiResource;
-use expect_test::{Expect, expect};
+use expect_test::expect;
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -125,193 +124,171 @@ async fn session(mut stream: TcpStream, head: &str, query: &str) {
 async fn fleet() -> Fleet {
     let fleet = Fleet::start_with(&[], |options| options.server.admission.allow_http_endpoints = true).await;
     let address = member().await;
-    let control = fleet.plane.client();
-    let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
-    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"},
-        "data": {"token": "dG9rZW4="}});
-    control.create(&secrets, &secret).await.expect("created");
-    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
-    let cluster = json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
-        "spec": {"syncMode": "Push", "apiEndpoint": format!("http://{address}"),
-                 "impersonatorSecretRef": {"namespace": "default", "name": "s"}}});
-    control.create(&clusters, &cluster).await.expect("created");
+    fleet.add_cluster("m1", &format!("http://{address}")).await;
     fleet
-}
-
-fn shown(ran: &Ran) -> String {
-    let mut text = String::new();
-    for (stream, output) in [("O", &ran.out), ("E", &ran.err)] {
-        output.lines().for_each(|line| text.push_str(&format!("{stream}|{line}\n")));
-    }
-    text + &format!("rc={}\n", ran.code.unwrap_or(-1))
-}
-
-async fn check(fleet: &Fleet, line: &str, expected: Expect) {
-    let words: Vec<&str> = line.split(' ').collect();
-    expected.assert_eq(&shown(&fleet.karmadactl(&words).await));
 }
 
 #[tokio::test]
 async fn logs_are_copied() {
     let fleet = fleet().await;
-    check(
-        &fleet,
-        "logs web -C m1",
-        expect![[r#"
+    fleet
+        .check(
+            "logs web -C m1",
+            expect![[r#"
         O|log of container=nginx
         O|second
         E|Defaulted container "nginx" out of: nginx, side
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs web -c side -C m1 --tail=5 --timestamps",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs web -c side -C m1 --tail=5 --timestamps",
+            expect![[r#"
         O|log of timestamps=true&tailLines=5&container=side
         O|second
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs web --all-containers --prefix -C m1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs web --all-containers --prefix -C m1",
+            expect![[r#"
         O|[pod/web/nginx] log of container=nginx
         O|[pod/web/nginx] second
         O|[pod/web/side] log of container=side
         O|[pod/web/side] second
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs web -c nope -C m1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs web -c nope -C m1",
+            expect![[r#"
         E|error: container nope is not valid for pod web out of: nginx, side
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs nosuchpod -C m1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs nosuchpod -C m1",
+            expect![[r#"
         E|error: error from server (NotFound): pods "nosuchpod" not found in namespace "default"
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs web",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs web",
+            expect![[r#"
         E|error: must specify a cluster
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs -C m1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs -C m1",
+            expect![[r#"
         E|error: expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.
         E|POD or TYPE/NAME is a required argument for the logs command
         E|Usage: karmadactl logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER) [options]
         E|See 'karmadactl logs --help' for usage.
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "logs web -C nosuch",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "logs web -C nosuch",
+            expect![[r#"
         E|Error from server (NotFound): clusters.cluster.karmada.io "nosuch" not found
         rc=1
     "#]],
-    )
-    .await;
+        )
+        .await;
 }
 
 #[tokio::test]
 async fn commands_run_and_their_exit_code_is_ours() {
     let fleet = fleet().await;
-    check(
-        &fleet,
-        "exec web -s members --cluster m1 -- echo a",
-        expect![[r#"
+    fleet
+        .check(
+            "exec web -s members --cluster m1 -- echo a",
+            expect![[r#"
         O|command=echo&command=a&container=nginx&stdout=true&stderr=true
         E|Defaulted container "nginx" out of: nginx, side
         E|to stderr
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "exec web -c side -s members --cluster m1 -- fail",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "exec web -c side -s members --cluster m1 -- fail",
+            expect![[r#"
         O|command=fail&container=side&stdout=true&stderr=true
         E|to stderr
         E|command terminated with exit code 3
         rc=3
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "attach web -c nginx -s members --cluster m1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "attach web -c nginx -s members --cluster m1",
+            expect![[r#"
         O|container=nginx&stdout=true&stderr=true
         E|to stderr
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "exec web -s members --cluster m1",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "exec web -s members --cluster m1",
+            expect![[r#"
         E|error: you must specify at least one command for the container
         E|Usage: karmadactl exec (POD | TYPE/NAME) [-c CONTAINER] (-C CLUSTER) -- COMMAND [args...] [options]
         E|See 'karmadactl exec --help' for usage.
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "exec web -s members -- date",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "exec web -s members -- date",
+            expect![[r#"
         E|error: must specify a member cluster
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "exec web -s all -- date",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "exec web -s all -- date",
+            expect![[r#"
         E|error: not support operation scope: all
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "attach",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "attach",
+            expect![[r#"
         E|error: at least 1 argument is required for attach
         E|Usage: karmadactl attach (POD | TYPE/NAME) -c CONTAINER [options]
         E|See 'karmadactl attach --help' for usage.
         rc=1
     "#]],
-    )
-    .await;
+        )
+        .await;
     let mut command = fleet.command(&["exec", "web", "-q", "-i", "-s", "members", "--cluster", "m1", "--", "cat"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let output = tokio::task::spawn_blocking(move || {
@@ -326,97 +303,97 @@ async fn commands_run_and_their_exit_code_is_ours() {
         E|to stderr
         rc=0
     "#]]
-    .assert_eq(&shown(&ran));
+    .assert_eq(&ran.transcript());
 }
 
 #[tokio::test]
 async fn usage_is_read_from_members() {
     let fleet = fleet().await;
-    check(
-        &fleet,
-        "top pod",
-        expect![[r#"
+    fleet
+        .check(
+            "top pod",
+            expect![[r#"
         O|NAME   CLUSTER   CPU(cores)   MEMORY(bytes)   
         O|web    m1        1040m        1044Mi          
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top pods --containers --no-headers",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top pods --containers --no-headers",
+            expect![[r#"
         O|web   nginx   m1   40m     20Mi     
         O|web   side    m1   1000m   1024Mi   
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top pod nosuch",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top pod nosuch",
+            expect![[r#"
         E|error: cluster(m1): pods "nosuch" not found
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top node",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top node",
+            expect![[r#"
         O|NAME   CLUSTER   CPU(cores)   CPU%        MEMORY(bytes)   MEMORY%     
         O|n1     m1        1500m        18%         2048Mi          12%         
         O|n2     m1        <unknown>    <unknown>   <unknown>       <unknown>   
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top node --show-capacity --sort-by=cpu",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top node --show-capacity --sort-by=cpu",
+            expect![[r#"
         O|NAME   CLUSTER   CPU(cores)   CPU%        MEMORY(bytes)   MEMORY%     
         O|n1     m1        1500m        9%          2048Mi          6%          
         O|n2     m1        <unknown>    <unknown>   <unknown>       <unknown>   
         rc=0
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top pod --sort-by=disk",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top pod --sort-by=disk",
+            expect![[r#"
         E|error: --sort-by accepts only cpu or memory
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top pod web -l a=b",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top pod web -l a=b",
+            expect![[r#"
         E|error: only one of NAME or selector can be provided
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top pod -C nosuch",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top pod -C nosuch",
+            expect![[r#"
         E|error: clusters don't exist: nosuch
         rc=1
     "#]],
-    )
-    .await;
-    check(
-        &fleet,
-        "top bogus",
-        expect![[r#"
+        )
+        .await;
+    fleet
+        .check(
+            "top bogus",
+            expect![[r#"
         E|error: unknown command "bogus" for "karmadactl top"
         rc=1
     "#]],
-    )
-    .await;
+        )
+        .await;
 }
