@@ -70,24 +70,25 @@ impl Layout {
     }
 }
 
-/// The widths of a table of at most `columns` characters: the widest columns lose first, each down to its least width. A table
-/// that is still too wide keeps those, and the terminal breaks its lines.
+/// The widths of a table of at most `columns` characters: no column is wider than a common limit, as high as possible, or its
+/// least width. A table that is still too wide keeps those, and the terminal breaks its lines.
 fn fitted(widths: &[usize], least: &[Option<usize>], columns: usize) -> Vec<usize> {
-    let mut widths = widths.to_vec();
-    let gaps = GAP * widths.len().saturating_sub(1);
-    let mut surplus = (widths.iter().sum::<usize>() + gaps).saturating_sub(columns);
-    let shrinks = |position: usize, width: usize| least.get(position).copied().flatten().is_some_and(|it| width > it);
-    while surplus > 0 {
-        let open: Vec<usize> = (0..widths.len()).filter(|&at| shrinks(at, widths[at])).collect();
-        let Some(&widest) = open.iter().max_by_key(|&&at| widths[at]) else { break };
-        // Down to the next narrower column at once: a cell may have many thousand characters.
-        let next = open.iter().map(|&at| widths[at]).filter(|&width| width < widths[widest]).max().unwrap_or(0);
-        let floor = least.get(widest).copied().flatten().unwrap_or(0);
-        let step = (widths[widest] - next.max(floor)).clamp(1, surplus);
-        widths[widest] -= step;
-        surplus -= step;
+    let limited = |limit: usize| -> Vec<usize> {
+        let one = |(position, &width): (usize, &usize)| match least.get(position).copied().flatten() {
+            Some(least) => width.min(limit.max(least)),
+            None => width,
+        };
+        widths.iter().enumerate().map(one).collect()
+    };
+    let room = columns.saturating_sub(GAP * widths.len().saturating_sub(1));
+    // Cells may have many thousand characters: the limit is searched by halves.
+    let (mut fits, mut too_wide) = (0, widths.iter().copied().max().unwrap_or(0) + 1);
+    while too_wide - fits > 1 {
+        let middle = fits.midpoint(too_wide);
+        let is_fitting = limited(middle).iter().sum::<usize>() <= room;
+        *(if is_fitting { &mut fits } else { &mut too_wide }) = middle;
     }
-    widths
+    limited(fits)
 }
 
 /// A cell's first line, without what would steer the terminal.
