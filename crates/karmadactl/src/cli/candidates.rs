@@ -212,7 +212,7 @@ impl<'t> Read<'t> {
             ("logs" | "exec" | "attach", 0) => Wanted::Names("pods".into()),
             (
                 "get" | "delete" | "describe" | "edit" | "patch" | "label" | "annotate" | "promote"
-                | "explain-placement",
+                | "explain-placement" | "wait" | "rollout",
                 _,
             ) => self.object(question, current),
             _ => Wanted::Nothing,
@@ -249,6 +249,7 @@ impl Question {
             "namespace" => Wanted::Namespaces,
             "karmada-context" => Wanted::Contexts,
             "operation-scope" => words(&["karmada", "members", "all"]),
+            "for" => words(&["create", "delete", "propagated", "condition=", "jsonpath="]),
             "dry-run" => words(&["none", "client", "server"]),
             "cascade" => words(&["background", "foreground", "orphan"]),
             "validate" => words(&["strict", "warn", "ignore"]),

@@ -34,6 +34,7 @@ use crate::placement::{ExplainArgs, ScheduleArgs};
 use crate::promote::PromoteArgs;
 use crate::register::RegisterArgs;
 use crate::resume::ResumeArgs;
+use crate::rollout::RolloutArgs;
 use crate::streams::exec::{self, AttachArgs, ExecArgs};
 use crate::streams::logs::{self, LogsArgs};
 use crate::taint::TaintArgs;
@@ -41,12 +42,14 @@ use crate::token::TokenArgs;
 use crate::top::TopArgs;
 use crate::unregister::UnregisterArgs;
 use crate::version;
+use crate::wait::WaitArgs;
 use crate::{
     Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, failover,
     get,
 };
 use crate::{
-    interpret, join, metadata_edit, patch, placement, promote, register, resume, taint, token, top, unjoin, unregister,
+    interpret, join, metadata_edit, patch, placement, promote, register, resume, rollout, taint, token, top, unjoin,
+    unregister, wait,
 };
 use line::{Request, read, tree};
 pub use reference::reference_page;
@@ -197,6 +200,8 @@ enum Command {
         #[command(flatten)]
         resume: Box<ResumeArgs>,
     },
+    /// Manage the rollout of workloads over clusters.
+    Rollout(RolloutArgs),
     /// Print what would leave a cluster, what has moved, and release evictions that are paused.
     Failover {
         #[command(flatten)]
@@ -211,6 +216,11 @@ enum Command {
     Promote {
         #[command(flatten)]
         promote: Box<PromoteArgs>,
+    },
+    /// Wait until objects of the control plane or of member clusters are in a state.
+    Wait {
+        #[command(flatten)]
+        wait: Box<WaitArgs>,
     },
     /// Display resource usage (CPU and memory) of member clusters.
     Top(TopArgs),
@@ -338,6 +348,8 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::Logs { logs } => logs::run(context, &logs).await,
             Command::Exec { exec } => exec::exec(context, &exec).await,
             Command::Describe { describe } => describe::run(context, &describe).await,
+            Command::Rollout(rollout) => rollout::run(context, program, &rollout).await,
+            Command::Wait { wait } => wait::run(context, &wait).await,
             Command::Top(top) => top::run(context, &top).await,
             Command::Create { create } => create::run(context, &create).await,
             Command::Delete { delete } => delete::run(context, &delete).await,

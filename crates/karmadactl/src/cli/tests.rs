@@ -250,6 +250,8 @@ fn help_has_kubectls_layout() {
             Advanced Commands:
               apply               Apply a configuration to a resource by file name or standard input, and propagate it to member clusters
               promote             Promote a resource of a member cluster to the control plane
+              rollout             Manage the rollout of workloads over clusters
+              wait                Wait until objects of the control plane or of member clusters are in a state
               top                 Display resource usage (CPU and memory) of member clusters
               patch               Update fields of a resource
               schedule            Print where workloads would run if manifests were applied or clusters were gone

@@ -44,6 +44,108 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "rollout",
+        group: Group::Advanced,
+        arguments: "",
+        description: "For deployments, daemonsets and statefulsets; status follows other kinds by their health.",
+        examples: &[
+            (
+                "Follow the newest change of a deployment into all its clusters",
+                "karmadactl rollout status deployment/web",
+            ),
+            ("Restart a deployment in all its clusters", "karmadactl rollout restart deployment/web"),
+        ],
+    },
+    Page {
+        command: "rollout status",
+        group: Group::Advanced,
+        arguments: "(TYPE NAME | TYPE/NAME)",
+        description: "Follows the template's newest generation: scheduled, applied in each cluster, rolled out there. Each change \
+                      is a line that begins with the cluster. Ends when all clusters have finished; a rollout that exceeds its \
+                      progress deadline in one ends it with exit code 1. Members that the proxy does not reach are followed by \
+                      the statuses that the control plane collects.",
+        examples: &[
+            ("Follow a deployment into all its clusters", "karmadactl rollout status deployment/web -n shop"),
+            (
+                "Follow it in two clusters, five minutes at most",
+                "karmadactl rollout status deployment/web -C member1,member2 --timeout=5m",
+            ),
+            ("Print where it stands now", "karmadactl rollout status deployment/web --watch=false"),
+            ("Follow the rollouts of member1 alone", "karmadactl rollout status daemonset/agent -s members -C member1"),
+        ],
+    },
+    Page {
+        command: "rollout history",
+        group: Group::Advanced,
+        arguments: "(TYPE NAME | TYPE/NAME)",
+        description: "Templates have no revisions; those of the member clusters are read through the control plane.",
+        examples: &[
+            ("View the revisions of a deployment in all its clusters", "karmadactl rollout history deployment/web"),
+            (
+                "View the pod template of revision 3 in member1",
+                "karmadactl rollout history deployment/web --revision=3 -C member1",
+            ),
+        ],
+    },
+    Page {
+        command: "rollout restart",
+        group: Group::Advanced,
+        arguments: "TYPE/NAME",
+        description: "Stamps the pod template of the control plane, which replaces the pods in every cluster. Warns of clusters \
+                      in which an override or the interpreter's retention undoes that.",
+        examples: &[
+            ("Restart a deployment in all its clusters", "karmadactl rollout restart deployment/web"),
+            ("Restart the deployments with a label", "karmadactl rollout restart deployment -l app=web"),
+            ("Check without changing anything", "karmadactl rollout restart deployment/web --dry-run=server"),
+        ],
+    },
+    Page {
+        command: "rollout pause",
+        group: Group::Advanced,
+        arguments: "TYPE/NAME",
+        description: "Changes of the pod template reach the clusters, and replace no pods there until the deployment is resumed.",
+        examples: &[("Pause a deployment in all its clusters", "karmadactl rollout pause deployment/web")],
+    },
+    Page {
+        command: "rollout resume",
+        group: Group::Advanced,
+        arguments: "TYPE/NAME",
+        description: "",
+        examples: &[("Resume a deployment in all its clusters", "karmadactl rollout resume deployment/web")],
+    },
+    Page {
+        command: "rollout undo",
+        group: Group::Advanced,
+        arguments: "TYPE/NAME",
+        description: "The control plane keeps no revisions of templates: this prints how to find the earlier one.",
+        examples: &[("Explain how to return to a revision of a deployment", "karmadactl rollout undo deployment/web")],
+    },
+    Page {
+        command: "wait",
+        group: Group::Advanced,
+        arguments: "([-f FILENAME] | TYPE/NAME | TYPE [(-l label | --all)]) --for=(create|delete|propagated|condition=NAME|jsonpath='{}'[=VALUE])",
+        description: "Prints a line for each object that is in the state.",
+        examples: &[
+            (
+                "Wait until every cluster runs the newest generation of a deployment",
+                "karmadactl wait --for=propagated deployment/web --timeout=2m",
+            ),
+            ("Wait until cluster member1 is ready", "karmadactl wait --for=condition=Ready cluster/member1"),
+            (
+                "Wait until a deployment is available in two clusters",
+                "karmadactl wait --for=condition=Available deployment/web -s members -C member1,member2",
+            ),
+            (
+                "Wait until a field has a value",
+                "karmadactl wait --for=jsonpath={.status.readyReplicas}=3 deployment/web",
+            ),
+            (
+                "Wait until all pods with a label are gone in member1",
+                "karmadactl wait --for=delete pod -l app=web -s members -C member1",
+            ),
+        ],
+    },
+    Page {
         command: "top",
         group: Group::Advanced,
         arguments: "",
