@@ -19,7 +19,6 @@ const LARGE: &[(&str, usize)] = &[
     ("crates/apiserver/src/budget.rs", 531),
     ("crates/apiserver/tests/it/hostile/cases.rs", 513),
     ("crates/karmada-api/tests/it/mutations.rs", 533),
-    ("crates/karmada/tests/it/karmadactl_write.rs", 856),
     ("crates/karmadactl/src/interpret/mod.rs", 573),
     ("crates/kubernetes-api/tests/it/defaults.rs", 550),
     ("crates/propagation/src/resume.rs", 563),
