@@ -30,6 +30,14 @@ pub enum Error {
     Retain(#[from] interpreter::Error),
 }
 
+/// The end of the message of [`Error::NotOurs`], in upstream's words too.
+const NOT_MANAGED: &str = "Karmada will not manage this resource";
+
+/// Whether the message of a condition reports that a foreign object has the name in the member.
+pub fn reports_conflict(message: &str) -> bool {
+    message.contains(NOT_MANAGED)
+}
+
 /// Whether an object in a member is ours.
 pub fn is_managed(object: Template<'_>) -> bool {
     object.label(labels::MANAGED) == Some("true")
@@ -133,6 +141,8 @@ mod tests {
         observed["metadata"]["labels"] = json!({});
         let error = plan(&manifest(), &observed).unwrap_err();
         assert!(error.to_string().starts_with("resource(kind=ConfigMap, ns/a) already exists in the cluster m1"));
+        assert!(reports_conflict(&format!("Failed to apply all manifests (0/1): {error}")));
+        assert!(!reports_conflict("Failed to apply all manifests (0/1): connection refused"));
         let mut takes_over = manifest();
         takes_over["metadata"]["annotations"] = json!({"work.karmada.io/conflict-resolution": "overwrite"});
         assert!(matches!(plan(&takes_over, &observed), Ok(Update::Put(_))));

@@ -77,7 +77,7 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
     for scope in [Scope::Cluster, Scope::Namespaced] {
         let chosen = choose(policies.iter().filter(|policy| policy.scope == scope), Template(object));
         let mut rules = Vec::new();
-        for policy in chosen {
+        for (_, policy) in chosen {
             for rule in rules_for(policy, cluster) {
                 apply_overriders(rule, object).map_err(|source| Error {
                     scope,
@@ -96,6 +96,36 @@ pub fn apply(policies: &[Override], cluster: &Cluster, object: &mut Value) -> Re
     Ok(applied)
 }
 
+/// One policy of those that concern an object, in the order in which [`apply`] goes through them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step<'a> {
+    pub policy: &'a Override,
+    pub strength: Strength,
+    /// How many of its rules fit the cluster.
+    pub rules: usize,
+    /// The object after the policy, or why it cannot be applied. Later policies are not tried then.
+    pub after: Result<Value, OverrideError>,
+}
+
+/// What [`apply`] does for `cluster`, policy by policy, for people: each step holds the whole object.
+pub fn steps<'a>(policies: &'a [Override], cluster: &Cluster, object: &Value) -> Vec<Step<'a>> {
+    let mut object = object.clone();
+    let mut steps = Vec::new();
+    for scope in [Scope::Cluster, Scope::Namespaced] {
+        let chosen = choose(policies.iter().filter(|policy| policy.scope == scope), Template(&object));
+        for (strength, policy) in chosen {
+            let rules = rules_for(policy, cluster);
+            let applied = rules.iter().try_for_each(|rule| apply_overriders(rule, &mut object));
+            let is_end = applied.is_err();
+            steps.push(Step { policy, strength, rules: rules.len(), after: applied.map(|()| object.clone()) });
+            if is_end {
+                return steps;
+            }
+        }
+    }
+    steps
+}
+
 /// Whether an override policy concerns an object at all (in any cluster).
 pub fn concerns(policy: &Override, template: Template<'_>) -> bool {
     strength(policy, template).is_some()
@@ -111,13 +141,14 @@ fn strength(policy: &Override, template: Template<'_>) -> Option<Strength> {
     strongest(&policy.spec.resource_selectors, template)
 }
 
-fn choose<'a>(policies: impl Iterator<Item = &'a Override>, template: Template<'_>) -> Vec<&'a Override> {
+/// The policies that concern an object, the weakest first.
+fn choose<'a>(policies: impl Iterator<Item = &'a Override>, template: Template<'_>) -> Vec<(Strength, &'a Override)> {
     let mut chosen: Vec<(Strength, &Override)> =
         policies.filter_map(|policy| Some((strength(policy, template)?, policy))).collect();
     chosen.sort_by(|(left_strength, left), (right_strength, right)| {
         left_strength.cmp(right_strength).then(left.metadata.name.cmp(&right.metadata.name))
     });
-    chosen.into_iter().map(|(_, policy)| policy).collect()
+    chosen
 }
 
 /// The rules of a policy for a cluster; the superseded pair of fields makes one rule where there are none.
