@@ -31,6 +31,9 @@ pub enum Error {
     /// The reason is printed already.
     #[error("")]
     Silent,
+    /// An error with an exit code of its own.
+    #[error("{error}")]
+    Coded { code: u8, error: Box<Error> },
     /// The server could not be reached, or answered nonsense.
     #[error("{attempt}: {source}")]
     Client { attempt: String, source: client::Error },
@@ -66,10 +69,18 @@ impl Error {
         }
     }
 
+    /// The error itself, whatever its exit code.
+    pub fn uncoded(&self) -> &Self {
+        match self {
+            Self::Coded { error, .. } => error.uncoded(),
+            other => other,
+        }
+    }
+
     /// The exit code of the process.
     pub fn code(&self) -> u8 {
         match self {
-            Self::Exit(code) => *code,
+            Self::Exit(code) | Self::Coded { code, .. } => *code,
             _ => 1,
         }
     }
@@ -86,6 +97,7 @@ impl Error {
     pub fn render(&self) -> String {
         match self {
             Self::Server(status) => render_status(status),
+            Self::Coded { error, .. } => error.render(),
             Self::Silent => String::new(),
             Self::All(_) | Self::Exit(_) => format!("{self}\n"),
             // Upstream's habit: several messages stand alone.

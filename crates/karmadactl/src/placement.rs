@@ -1,17 +1,17 @@
 //! `explain-placement` and `schedule --dry-run`: why a workload is where it is, and what would become of one. Both decide
 //! with the scheduler's own functions over the state on the server or in a file; nothing is written anywhere.
 
-mod advice;
+pub mod advice;
 mod explain;
 mod forecast;
-mod live;
-mod places;
-mod selecting;
+pub mod live;
+pub mod places;
+pub mod selecting;
 pub mod source;
-mod story;
+pub mod story;
 #[cfg(test)]
 mod story_tests;
-mod subject;
+pub mod subject;
 
 use clap::Args;
 use serde_json::Value;

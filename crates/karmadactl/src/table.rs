@@ -7,14 +7,25 @@ use std::fmt::Write as _;
 const GAP: usize = 3;
 /// A shortened cell keeps this many characters, or as many as its heading has.
 const LEAST: usize = 8;
+/// A last cell is broken where it has at least this many characters a line.
+const NARROWEST: usize = 20;
 /// Columns whose cells are names that people copy into other commands; like the first column, they stay whole.
 const WHOLE: [&str; 4] = ["NAME", "NAMESPACE", "CLUSTER", "WORKLOAD"];
 
 /// Lays out lines of cells. It remembers its columns' widths, so that a watch stays aligned with what was printed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Layout {
     widths: Vec<usize>,
+    gap: usize,
     terminal: Option<Terminal>,
+    /// The columns at which the last cell of a line is broken.
+    broken: Option<usize>,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self { widths: Vec::new(), gap: GAP, terminal: None, broken: None }
+    }
 }
 
 /// The terminal that a table is fitted to.
@@ -34,7 +45,17 @@ impl Layout {
         };
         let terminal =
             columns.map(|columns| Terminal { columns, least: headings.iter().enumerate().map(least).collect() });
-        Self { widths: Vec::new(), terminal }
+        Self { terminal, ..Self::default() }
+    }
+
+    /// A table whose last cells continue on the next line where `columns` end, so that nothing is left out. For texts.
+    pub fn breaking(columns: Option<usize>) -> Self {
+        Self { broken: columns, ..Self::default() }
+    }
+
+    /// A label and its text, which stands right behind the label's padding.
+    pub fn labelled(columns: Option<usize>) -> Self {
+        Self { gap: 0, ..Self::breaking(columns) }
     }
 
     /// A line may be shorter than others; its last cell is never padded.
@@ -53,14 +74,16 @@ impl Layout {
         for line in lines {
             for (position, (cell, &width)) in line.iter().zip(&widths).enumerate() {
                 let length = cell.chars().count();
-                if length > width {
+                if position + 1 == line.len() && self.broken.is_some() {
+                    self.last(&mut out, cell, position);
+                } else if length > width {
                     out.extend(cell.chars().take(width.saturating_sub(1)));
                     out.push('…');
                 } else {
                     out.push_str(cell);
                 }
                 if position + 1 < line.len() {
-                    let pad = width.saturating_sub(length) + GAP;
+                    let pad = width.saturating_sub(length) + self.gap;
                     let _ = write!(out, "{:pad$}", "");
                 }
             }
@@ -68,6 +91,39 @@ impl Layout {
         }
         out
     }
+}
+
+impl Layout {
+    fn last(&self, out: &mut String, cell: &str, position: usize) {
+        let begin: usize = self.widths[..position].iter().map(|width| width + self.gap).sum();
+        let room = self.broken.and_then(|columns| columns.checked_sub(begin)).filter(|room| *room >= NARROWEST);
+        let Some(room) = room else { return out.push_str(cell) };
+        for (index, piece) in pieces(cell, room).into_iter().enumerate() {
+            if index > 0 {
+                let _ = write!(out, "\n{:begin$}", "");
+            }
+            out.push_str(piece);
+        }
+    }
+}
+
+/// A text in pieces of at most `room` characters, broken between words where possible.
+fn pieces(text: &str, room: usize) -> Vec<&str> {
+    let mut pieces = Vec::new();
+    let mut rest = text;
+    while let Some((end, _)) = rest.char_indices().nth(room) {
+        // A blank right behind the piece ends it too.
+        let after = end + rest[end..].chars().next().map_or(0, char::len_utf8);
+        let blank = rest[..after].rfind(' ').filter(|at| *at > 0);
+        let (piece, more) = match blank {
+            Some(at) => (&rest[..at], &rest[at + 1..]),
+            None => rest.split_at(end),
+        };
+        pieces.push(piece);
+        rest = more;
+    }
+    pieces.push(rest);
+    pieces
 }
 
 /// The widths of a table of at most `columns` characters: no column is wider than a common limit, as high as possible, or its
@@ -167,6 +223,33 @@ mod tests {
         layout.render(&lines);
         let first = layout.render(std::slice::from_ref(&row));
         assert_eq!(Some(first.as_str()), shown(Some(70)).split_inclusive('\n').nth(1));
+    }
+
+    #[test]
+    fn last_cells_are_broken_where_a_terminal_ends() {
+        let rows =
+            |text: &str| vec![["NAME", "WHY"].map(str::to_owned).to_vec(), vec!["web".to_owned(), text.to_owned()]];
+        let text = "no policy selects the workload, which stays where it is";
+        let narrow = Layout::breaking(Some(30)).render(&rows(text));
+        expect![[r#"
+            NAME   WHY
+            web    no policy selects the
+                   workload, which stays
+                   where it is
+        "#]]
+        .assert_eq(&narrow);
+        for columns in [None, Some(200), Some(10)] {
+            let whole = Layout::breaking(columns).render(&rows(text));
+            assert_eq!(whole, format!("NAME   WHY\nweb    {text}\n"), "{columns:?}");
+        }
+        for room in 1..12 {
+            for text in ["", "a", "a bb ccc dddd eeeee", "ééééé ééé", "aaaaaaaaaaaaaaaaaaaaaa", " a", "a "] {
+                let pieces = pieces(text, room);
+                assert!(pieces.iter().all(|piece| piece.chars().count() <= room), "{pieces:?}");
+                let letters = |text: &str| text.replace(' ', "");
+                assert_eq!(letters(&pieces.concat()), letters(text));
+            }
+        }
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::objects::{self, Item, Wanted};
 use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 use crate::{Context, resources};
-pub use last_applied::{ANNOTATION as LAST_APPLIED, annotated};
+pub use last_applied::{ANNOTATION as LAST_APPLIED, annotated, of as last_applied};
+pub use server_side::apply as server_side_apply;
 pub use three_way::patch as three_way_patch;
 
 /// kubectl repeats a patch that another writer overtook this often.

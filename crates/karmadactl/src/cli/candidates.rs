@@ -212,7 +212,7 @@ impl<'t> Read<'t> {
             ("logs" | "exec" | "attach", 0) => Wanted::Names("pods".into()),
             (
                 "get" | "delete" | "describe" | "edit" | "patch" | "label" | "annotate" | "promote"
-                | "explain-placement" | "wait" | "rollout",
+                | "explain-placement" | "wait" | "rollout" | "why" | "diff" | "tree",
                 _,
             ) => self.object(question, current),
             _ => Wanted::Nothing,

@@ -23,6 +23,7 @@ use crate::cordon::Desired;
 use crate::create::CreateArgs;
 use crate::delete::DeleteArgs;
 use crate::describe::DescribeArgs;
+use crate::diff::DiffArgs;
 use crate::edit::EditArgs;
 use crate::error::Error;
 use crate::explain::ExplainArgs as ExplainTypeArgs;
@@ -40,16 +41,18 @@ use crate::streams::logs::{self, LogsArgs};
 use crate::taint::TaintArgs;
 use crate::token::TokenArgs;
 use crate::top::TopArgs;
+use crate::tree::TreeArgs;
 use crate::unregister::UnregisterArgs;
 use crate::version;
 use crate::wait::WaitArgs;
+use crate::why::WhyArgs;
 use crate::{
-    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, edit, explain, failover,
-    get,
+    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, diff, edit, explain,
+    failover, get,
 };
 use crate::{
-    interpret, join, metadata_edit, patch, placement, promote, register, resume, rollout, taint, token, top, unjoin,
-    unregister, wait,
+    interpret, join, metadata_edit, patch, placement, promote, register, resume, rollout, taint, token, top,
+    tree as resource_tree, unjoin, unregister, wait, why,
 };
 use line::{Request, read, tree};
 pub use reference::reference_page;
@@ -266,6 +269,21 @@ enum Command {
         #[command(flatten)]
         describe: Box<DescribeArgs>,
     },
+    /// Explain the state of a resource on one page, from its policies to its members.
+    Why {
+        #[command(flatten)]
+        why: Box<WhyArgs>,
+    },
+    /// Print how members differ from the templates and their overrides, or from a file that is not applied yet.
+    Diff {
+        #[command(flatten)]
+        diff: Box<DiffArgs>,
+    },
+    /// Print a resource with its bindings, Works and the objects in members as a tree.
+    Tree {
+        #[command(flatten)]
+        tree: Box<TreeArgs>,
+    },
     /// Explain why a workload runs where it runs, cluster by cluster.
     ExplainPlacement {
         #[command(flatten)]
@@ -325,9 +343,10 @@ pub async fn run(program: &'static str, args: impl IntoIterator<Item = OsString>
     match execute(program, &context, command).await {
         Ok(()) => 0,
         Err(error) => {
-            let text = match refusal::of_error(program, Some(&name), &error) {
+            let cause = error.uncoded();
+            let text = match refusal::of_error(program, Some(&name), cause) {
                 Some(text) => text,
-                None => diagnosis::explain(&context, &error).await,
+                None => diagnosis::explain(&context, cause).await,
             };
             context.log(&text);
             error.code()
@@ -392,6 +411,9 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::Uncordon(it) => cordon::run(context, &it.args, Desired::Uncordoned, it.dry_run).await,
             Command::Resume { resume } => resume::run(context, &resume).await,
             Command::Failover { failover } => failover::run(context, &failover).await,
+            Command::Diff { diff } => diff::run(context, &diff).await,
+            Command::Tree { tree } => resource_tree::run(context, &tree).await,
+            Command::Why { why } => why::run(context, &why).await,
             Command::ExplainPlacement { explain } => placement::explain(context, &explain).await,
             Command::Schedule { schedule } => placement::forecast(context, &schedule).await,
             Command::Interpret { interpret } => {

@@ -244,6 +244,8 @@ fn help_has_kubectls_layout() {
               logs                Print the logs of a container in a pod of a member cluster
               exec                Execute a command in a container of a pod
               describe            Show the details of a specific resource or group of resources
+              why                 Explain the state of a resource on one page, from its policies to its members
+              tree                Print a resource with its bindings, Works and the objects in members as a tree
               explain-placement   Explain why a workload runs where it runs, cluster by cluster
               interpret           Validate, test and edit interpreter customizations
 
@@ -253,6 +255,7 @@ fn help_has_kubectls_layout() {
               rollout             Manage the rollout of workloads over clusters
               wait                Wait until objects of the control plane or of member clusters are in a state
               top                 Display resource usage (CPU and memory) of member clusters
+              diff                Print how members differ from the templates and their overrides, or from a file that is not applied yet
               patch               Update fields of a resource
               schedule            Print where workloads would run if manifests were applied or clusters were gone
 

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use apimachinery::ObjectKey;
-use karmada_api::constants::labels;
+use karmada_api::constants::{labels, reasons};
 use karmada_api::policy::v1alpha1::ActivationPreference;
 use karmada_api::scope::{Binding, Policy, Scope};
+use propagation::retain::reports_conflict;
 use scheduling::report::Report;
 
 use super::live::{Live, Template};
@@ -36,8 +37,10 @@ pub fn advise(
             }
             steps.extend(of_scheduling(binding, scheduling));
             steps.extend(of_names(live));
-            if let Scheduling::Failed { .. } = scheduling {
-                steps.extend(of_rejections(live, rows, report));
+            match scheduling {
+                Scheduling::Failed { reason, .. } if reason == reasons::QUOTA_EXCEEDED => steps.push(of_quota(binding)),
+                Scheduling::Failed { .. } => steps.extend(of_rejections(live, rows, report)),
+                _ => {}
             }
             steps.extend(of_targets(live, binding, rows));
         }
@@ -109,8 +112,12 @@ fn unselected(live: &Live, is_near: bool) -> String {
 fn ineffective(live: &Live, selection: &Selection<'_>, policy: &Policy) -> String {
     let name = selection.name_of(policy);
     let at = |name: &String| ObjectKey::namespaced(policy.metadata.namespace.as_str(), name.as_str());
-    let missing: Vec<&String> =
-        policy.spec.dependent_overrides.iter().filter(|name| !live.overrides.contains(&at(name))).collect();
+    let missing: Vec<&String> = policy
+        .spec
+        .dependent_overrides
+        .iter()
+        .filter(|name| !live.overrides.iter().any(|it| it.key() == at(name)))
+        .collect();
     if let Some(missing) = missing.first() {
         let kind = if policy.scope == Scope::Cluster { "ClusterOverridePolicy" } else { "OverridePolicy" };
         return format!("create the {kind} {}: {name} waits for it (spec.dependentOverrides)", at(missing));
@@ -156,6 +163,13 @@ fn of_scheduling(binding: &Binding, scheduling: &Scheduling) -> Option<String> {
         }
         Scheduling::Follows(_) | Scheduling::Failed { .. } | Scheduling::Scheduled => return None,
     })
+}
+
+fn of_quota(binding: &Binding) -> String {
+    let within = in_namespace(&binding.spec.resource.namespace);
+    format!(
+        "raise the quota or lower the replicas: kubectl get federatedresourcequotas{within}; the scheduler tries again by itself"
+    )
 }
 
 fn of_names(live: &Live) -> Option<String> {
@@ -236,10 +250,28 @@ fn of_targets(live: &Live, binding: &Binding, rows: &[Row]) -> Vec<String> {
     };
     let it = &live.workload;
     let mut steps = Vec::new();
-    let failed: BTreeSet<&str> = targets()
-        .filter(|row| matches!(row.obstacle, Some(Obstacle::NotApplied(_))))
-        .map(|row| row.cluster.as_str())
-        .collect();
+    let refused = |conflict: bool| -> BTreeSet<&str> {
+        let is_one = |row: &&Row| match &row.obstacle {
+            Some(Obstacle::NotApplied(message)) => reports_conflict(message) == conflict,
+            _ => false,
+        };
+        targets().filter(is_one).map(|row| row.cluster.as_str()).collect()
+    };
+    let (failed, taken) = (refused(false), refused(true));
+    if !taken.is_empty() {
+        steps.push(format!(
+            "{} has an object of this name that Karmada does not manage: delete it there, or take it over with \
+             spec.conflictResolution: Overwrite in the policy",
+            taken.into_iter().collect::<Vec<_>>().join(", "),
+        ));
+    }
+    let held = with(&Obstacle::Held);
+    if let Some(first) = held.first() {
+        steps.push(format!(
+            "confirm what changes in {}, which is newer than the store: karmadactl resume {first} --dry-run",
+            held.join(", ")
+        ));
+    }
     if let Some(first) = failed.first() {
         steps.push(format!(
             "correct the cause named for {}; it is tried again by itself. More: kubectl describe {} and kubectl get works -n karmada-es-{first}",

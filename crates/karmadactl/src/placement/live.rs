@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, Status};
+use apimachinery::{ApiResource, GroupVersionKind, Object, ObjectKey, Status, StatusReason};
 use client::{Client, DiscoveredResource, ListOptions};
 use karmada_api::ApiType;
 use karmada_api::cluster::v1alpha1::Cluster;
@@ -12,12 +12,14 @@ use karmada_api::work::v1alpha1::Work;
 use karmada_api::work::v1alpha2::ObjectReference;
 use serde_json::Value;
 
-use super::source::{bindings, clusters, list, policies};
+use super::source::{bindings, clusters, list, matching};
 use super::subject::{Subject, near};
 use crate::Context;
 use crate::error::Error;
 use crate::get::targets;
 
+/// Events about a workload that are read.
+const EVENTS: usize = 500;
 /// Warnings about a workload that are shown.
 const WARNINGS: usize = 3;
 
@@ -36,48 +38,146 @@ pub struct Live {
     pub workload: ObjectReference,
     pub template: Template,
     pub policies: Vec<Policy>,
-    /// Those that a policy may wait for.
-    pub overrides: Vec<ObjectKey>,
+    pub overrides: Vec<Override>,
     pub binding: Option<Binding>,
     /// Of the binding.
     pub works: Vec<Work>,
     pub clusters: Vec<Arc<Cluster>>,
     /// The newest warnings about a workload without a binding.
     pub warnings: Vec<String>,
+    /// The lists that could not be read.
+    pub unknown: Vec<Unknown>,
+}
+
+/// A list that an explanation is made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    Policies,
+    Overrides,
+    Works,
+    Clusters,
+}
+
+/// A list that could not be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    pub list: List,
+    pub why: String,
+}
+
+/// What becomes of a list that the user may not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// Every list is read, or the command fails; override policies are read only where a policy may wait for them.
+    Required,
+    /// The list is unknown, and the explanation states that.
+    Stated,
+}
+
+impl Live {
+    pub fn knows(&self, list: List) -> bool {
+        !self.unknown.iter().any(|it| it.list == list)
+    }
+
+    /// What was read of `list`. A refusal for want of rights is noted where it may be.
+    fn known<T>(&mut self, list: List, rights: Rights, read: Result<Vec<T>, Error>) -> Result<Vec<T>, Error> {
+        match read {
+            Err(Error::Server(status)) if rights == Rights::Stated && status.is(StatusReason::Forbidden) => {
+                self.unknown.push(Unknown { list, why: status.message });
+                Ok(Vec::new())
+            }
+            other => other,
+        }
+    }
 }
 
 /// Reads the state of one workload.
 pub async fn read(context: &Context, subject: &Subject, namespace: &str) -> Result<Live, Error> {
     let client = context.control_plane().await?;
+    of_subject(&client, subject, namespace, Rights::Required).await
+}
+
+/// Reads the state of the workload, or of the binding, that `subject` names.
+pub async fn of_subject(client: &Client, subject: &Subject, namespace: &str, rights: Rights) -> Result<Live, Error> {
     let (workload, template, binding) = match &subject.type_ {
-        Some(type_) => typed(&client, type_, &subject.name, namespace).await?,
+        Some(type_) => typed(client, type_, &subject.name, namespace).await?,
         None => {
-            let binding = named(&client, &subject.name, namespace).await?;
-            let template = template_of(&client, &binding).await?;
+            let binding = named(client, &subject.name, namespace).await?;
+            let template = template_of(client, &binding).await?;
             (binding.spec.resource.clone(), template, Some(binding))
         }
     };
+    gather(client, (workload, template, binding), rights).await
+}
+
+/// Reads the state of the workload of a binding.
+pub async fn of_binding(client: &Client, key: &ObjectKey, rights: Rights) -> Result<Option<Live>, Error> {
+    let Some(binding) = one_binding(client, Scope::of(key), key).await? else { return Ok(None) };
+    let template = template_of(client, &binding).await?;
+    let workload = binding.spec.resource.clone();
+    gather(client, (workload, template, Some(binding)), rights).await.map(Some)
+}
+
+async fn gather(client: &Client, found: Found, rights: Rights) -> Result<Live, Error> {
+    let (workload, template, binding) = found;
     let mut live = Live {
         workload,
         template,
-        policies: policies(&client).await?,
+        policies: Vec::new(),
         overrides: Vec::new(),
         works: Vec::new(),
-        clusters: clusters(&client).await?,
+        clusters: Vec::new(),
         warnings: Vec::new(),
         binding,
+        unknown: Vec::new(),
     };
-    match &live.binding {
-        Some(binding) => live.works = works(&client, binding).await?,
-        None => {
-            let decode = |object: &Arc<Object>| Ok::<_, Error>(object.key());
-            for scope in Scope::ALL {
-                live.overrides.extend(list(&client, &Override::api_resource(scope), None, decode).await?);
-            }
-            live.warnings = warnings(&client, &live.workload).await;
+    for scope in Scope::ALL {
+        let resource = Policy::api_resource(scope);
+        let read = reachable(client, &resource, scope, &live.workload, rights, |object| Policy::decode(object)).await;
+        let read = live.known(List::Policies, rights, read)?;
+        live.policies.extend(read);
+    }
+    let read = clusters(client).await;
+    live.clusters = live.known(List::Clusters, rights, read)?;
+    if let Some(binding) = &live.binding {
+        let read = works(client, binding).await;
+        live.works = live.known(List::Works, rights, read)?;
+    } else {
+        live.warnings = warnings(client, &live.workload).await;
+    }
+    if live.binding.is_none() || rights == Rights::Stated {
+        for scope in Scope::ALL {
+            let resource = Override::api_resource(scope);
+            let decode = |object: &Arc<Object>| Override::decode(object);
+            let read = reachable(client, &resource, scope, &live.workload, rights, decode).await;
+            let read = live.known(List::Overrides, rights, read)?;
+            live.overrides.extend(read);
         }
     }
     Ok(live)
+}
+
+/// The policies of all namespaces; those of the workload's own where the user may read no others, as others do not reach it.
+async fn reachable<T, E: std::fmt::Display>(
+    client: &Client,
+    resource: &ApiResource,
+    scope: Scope,
+    workload: &ObjectReference,
+    rights: Rights,
+    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
+) -> Result<Vec<T>, Error> {
+    let namespace = workload.namespace.as_str();
+    match list(client, resource, None, &decode).await {
+        Err(Error::Server(status))
+            if rights == Rights::Stated && scope == Scope::Namespaced && status.is(StatusReason::Forbidden) =>
+        {
+            if namespace.is_empty() {
+                return Ok(Vec::new());
+            }
+            list(client, resource, Some(namespace), &decode).await
+        }
+        other => other,
+    }
 }
 
 type Found = (ObjectReference, Template, Option<Binding>);
@@ -182,37 +282,34 @@ async fn template_of(client: &Client, binding: &Binding) -> Result<Template, Err
     })
 }
 
-async fn works(client: &Client, binding: &Binding) -> Result<Vec<Work>, Error> {
+pub async fn works(client: &Client, binding: &Binding) -> Result<Vec<Work>, Error> {
     let id = binding.permanent_id();
     if id.is_empty() {
         return Ok(Vec::new());
     }
-    let resource = Work::api_resource();
     let options = ListOptions::labels(format!("{}={id}", binding.scope.binding_id_label()));
-    let found = client.list(&resource, None, &options).await.map_err(Error::client("list works"))?;
-    let decode = |object: &Arc<Object>| {
-        object.decode::<Work>().map_err(|error| Error::message(format!("Work {}: {error}", object.key())))
-    };
-    found.items.iter().map(decode).collect()
+    matching(client, &Work::api_resource(), None, options, |object| object.decode::<Work>()).await
 }
 
 /// The newest warnings about a workload. Events are a help; without them the rest is still true.
-async fn warnings(client: &Client, workload: &ObjectReference) -> Vec<String> {
+pub async fn warnings(client: &Client, workload: &ObjectReference) -> Vec<String> {
     let resource = ApiResource::namespaced("", "v1", "Event", "events");
     let namespace = if workload.namespace.is_empty() { "default" } else { &workload.namespace };
-    let Ok(found) = client.list(&resource, Some(namespace), &ListOptions::default()).await else { return Vec::new() };
+    let selector = format!("involvedObject.name={}", workload.name);
+    let options = ListOptions { field_selector: Some(selector), limit: EVENTS, ..ListOptions::default() };
+    let Ok(found) = client.list(&resource, Some(namespace), &options).await else { return Vec::new() };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let events = found.items.iter().filter_map(|event| event.to_value().ok()).filter(|event| {
         let about = &event["involvedObject"];
         event["type"] == "Warning" && about["kind"] == *workload.kind && about["name"] == *workload.name
     });
-    let mut told: Vec<(String, String)> = events
+    let mut shown: Vec<(String, String)> = events
         .map(|event| {
             (text(&event["lastTimestamp"]), format!("{}: {}", text(&event["reason"]), text(&event["message"])))
         })
         .collect();
-    told.sort();
-    told.into_iter().rev().map(|(_, words)| words).take(WARNINGS).collect()
+    shown.sort();
+    shown.into_iter().rev().map(|(_, words)| words).take(WARNINGS).collect()
 }
 
 /// As kubectl words it, and which types are like it.

@@ -8,14 +8,15 @@ use karmada_api::names;
 use karmada_api::policy::v1alpha1::Placement;
 use karmada_api::scope::Binding;
 use karmada_api::work::v1alpha1::Work;
-use karmada_api::work::v1alpha2::ResourceHealth;
+use karmada_api::work::v1alpha2::{AggregatedStatusItem, ResourceHealth};
 use propagation::cluster::Affinity;
+use propagation::resume;
 use scheduling::Verdict;
 use scheduling::estimate::UNLIMITED;
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
-use super::live::Live;
+use super::live::{List, Live};
 use super::story::{Scheduling, unknown_names};
 
 /// What stands in the way of a cluster, for the next step.
@@ -26,6 +27,8 @@ pub enum Obstacle {
     /// What could not be applied, and why.
     NotApplied(String),
     NotReady,
+    /// The cluster is newer than the store, and a person has to confirm.
+    Held,
     InFlight,
     Unhealthy,
     /// Of a cluster that was not chosen.
@@ -80,6 +83,7 @@ pub fn rows(live: &Live, binding: &Binding, scheduling: &Scheduling, report: Opt
         cluster: clusters.get(name).copied(),
         work: works.get(name).copied(),
         works_known: !live.works.is_empty(),
+        clusters_known: live.knows(List::Clusters),
         verdict: verdicts.get(name).copied(),
     };
     let is_workload = binding.is_workload();
@@ -103,8 +107,8 @@ pub fn rows(live: &Live, binding: &Binding, scheduling: &Scheduling, report: Opt
     all.into_iter().map(row).collect()
 }
 
-/// The clusters the workload is to be in, those of bindings that need it included.
-fn targets(binding: &Binding) -> BTreeMap<&str, i64> {
+/// The clusters the workload is to be in with their replicas, those of bindings that need it included.
+pub fn targets(binding: &Binding) -> BTreeMap<&str, i64> {
     let own = binding.spec.clusters.iter();
     let needed = binding.spec.required_by.iter().flat_map(|it| &it.clusters);
     needed.chain(own).map(|target| (target.name.as_str(), i64::from(target.replicas))).collect()
@@ -116,22 +120,28 @@ struct Place<'a> {
     work: Option<&'a Work>,
     /// Whether any Work could be read.
     works_known: bool,
+    /// Whether the clusters could be read.
+    clusters_known: bool,
     verdict: Option<&'a Verdict>,
 }
 
 impl Place<'_> {
     fn as_target(&self, name: &str) -> State {
-        let Some(cluster) = self.cluster else {
+        if self.cluster.is_none() && self.clusters_known {
             return ("there is no such cluster".to_owned(), Some(Obstacle::NoSuchCluster));
-        };
-        let item = self.binding.status.aggregated_status.iter().find(|item| item.cluster_name == name);
+        }
+        let item = self.item(name);
         let condition =
             self.work.and_then(|work| work.status.conditions.iter().find(|it| it.type_ == conditions::APPLIED));
         let is_applied = match (condition, item) {
             (Some(condition), _) => condition.status == "True",
             (None, item) => item.is_some_and(|item| item.applied),
         };
-        let away = (!cluster.is_ready()).then(|| format!("the cluster is not ready: {}", trouble(cluster)));
+        let away = self.cluster.filter(|cluster| !cluster.is_ready());
+        let away = away.map(|cluster| format!("the cluster is not ready: {}", trouble(cluster)));
+        if let Some(condition) = condition.filter(|condition| resume::waits(condition)) {
+            return (format!("held: {}", condition.message), Some(Obstacle::Held));
+        }
         if self.is_suspended(name) {
             let held = if is_applied { "the cluster keeps an earlier state" } else { "nothing was applied" };
             return (format!("dispatching is suspended, {held}"), Some(Obstacle::Suspended));
@@ -156,6 +166,10 @@ impl Place<'_> {
         }
     }
 
+    fn item(&self, name: &str) -> Option<&AggregatedStatusItem> {
+        self.binding.status.aggregated_status.iter().find(|item| item.cluster_name == name)
+    }
+
     fn is_suspended(&self, name: &str) -> bool {
         let suspension = self.binding.spec.suspension.as_ref();
         let by_work = self.work.is_some_and(|work| work.spec.suspend_dispatching == Some(true));
@@ -168,9 +182,9 @@ impl Place<'_> {
     }
 
     fn as_other(&self, name: &str, scheduling: &Scheduling, report: Option<&Report>) -> State {
-        let Some(cluster) = self.cluster else {
+        if self.cluster.is_none() && self.clusters_known {
             return ("there is no such cluster".to_owned(), Some(Obstacle::NoSuchCluster));
-        };
+        }
         let task = self.binding.spec.graceful_eviction_tasks.iter().find(|task| task.from_cluster == name);
         if let Some(task) = task {
             return (format!("being evicted: {}", task.reason), None);
@@ -179,8 +193,8 @@ impl Place<'_> {
             return ("being removed".to_owned(), None);
         }
         let placement = self.binding.spec.placement.as_ref();
-        match (placement, report, self.verdict) {
-            (Some(placement), Some(report), Some(verdict)) if scheduling.is_decided() => {
+        match (placement, report, self.verdict.zip(self.cluster)) {
+            (Some(placement), Some(report), Some((verdict, cluster))) if scheduling.is_decided() => {
                 not_chosen(self.binding, placement, cluster, report, verdict)
             }
             _ => ("not assigned".to_owned(), None),
@@ -261,7 +275,7 @@ fn tainted(placement: &Placement, cluster: &Cluster) -> State {
 }
 
 /// Why a cluster is not ready.
-fn trouble(cluster: &Cluster) -> String {
+pub fn trouble(cluster: &Cluster) -> String {
     match cluster.condition(conditions::READY) {
         Some(ready) if ready.status != "True" => format!("{} ({})", ready.message, ready.reason),
         Some(_) => "it has only just become ready".to_owned(),

@@ -17,6 +17,9 @@ use crate::error::Error;
 /// A file of more than this is no manifest.
 const MOST_BYTES: u64 = 64 << 20;
 
+/// Objects of a page.
+const PAGE: usize = 500;
+
 /// What a file holds, by what it is to the scheduler.
 #[derive(Default)]
 pub struct Manifests {
@@ -112,12 +115,33 @@ pub async fn list<T, E: std::fmt::Display>(
     namespace: Option<&str>,
     decode: impl Fn(&Arc<Object>) -> Result<T, E>,
 ) -> Result<Vec<T>, Error> {
+    matching(client, resource, namespace, ListOptions::default(), decode).await
+}
+
+/// The objects of a list, page by page, that the selectors of `selecting` match.
+pub async fn matching<T, E: std::fmt::Display>(
+    client: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    selecting: ListOptions,
+    decode: impl Fn(&Arc<Object>) -> Result<T, E>,
+) -> Result<Vec<T>, Error> {
     let attempt = format!("list {}", resource.plural);
-    let list = client.list(resource, namespace, &ListOptions::default()).await.map_err(Error::client(attempt))?;
     let one = |object: &Arc<Object>| {
         decode(object).map_err(|error| Error::message(format!("{} {}: {error}", resource.kind, object.key())))
     };
-    list.items.iter().map(one).collect()
+    let mut options = ListOptions { limit: PAGE, ..selecting };
+    let mut found = Vec::new();
+    loop {
+        let page = client.list(resource, namespace, &options).await.map_err(Error::client(attempt.as_str()))?;
+        for object in &page.items {
+            found.push(one(object)?);
+        }
+        if page.continue_token.is_empty() {
+            return Ok(found);
+        }
+        options.continue_token = Some(page.continue_token);
+    }
 }
 
 /// Without the clusters that are thought away.

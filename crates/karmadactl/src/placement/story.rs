@@ -14,7 +14,7 @@ use scheduling::report::Report;
 use serde_json::{Value, json};
 
 use super::advice::advise;
-use super::live::{Live, Template};
+use super::live::{List, Live, Template};
 use super::places::{Row, rows};
 use super::selecting::{Selection, near_misses, selecting};
 
@@ -123,7 +123,7 @@ pub fn tell(live: &Live, report: Option<&Report>) -> Story {
     Story { lines, rows, next }
 }
 
-fn workload(live: &Live) -> String {
+pub fn workload(live: &Live) -> String {
     let it = &live.workload;
     let place = if it.namespace.is_empty() { String::new() } else { format!("{}/", it.namespace) };
     let replicas = live.binding.as_ref().map_or(0, |binding| binding.spec.replicas);
@@ -136,13 +136,17 @@ fn workload(live: &Live) -> String {
     format!("{} {place}{}{replicas}{gone}", it.kind, it.name)
 }
 
-fn policy(live: &Live, selection: &Selection<'_>) -> String {
+/// The policy that has the workload, by the marks on the binding or on the template.
+pub fn claim_of(live: &Live) -> Option<Claim> {
     let claim = live.binding.as_ref().and_then(|binding| claimed_by_metadata(&binding.metadata));
-    let claim = claim.or_else(|| match &live.template {
+    claim.or_else(|| match &live.template {
         Template::Found(tree) => claimed_by(Tree(tree)),
         _ => None,
-    });
-    let Some(claim) = claim else {
+    })
+}
+
+fn policy(live: &Live, selection: &Selection<'_>) -> String {
+    let Some(claim) = claim_of(live) else {
         let follows = live.binding.as_ref().is_some_and(|binding| !binding.spec.required_by.is_empty());
         return match selection.best {
             Some(policy) => format!("{}, which has not taken effect", selection.name_of(policy)),
@@ -161,7 +165,7 @@ fn policy(live: &Live, selection: &Selection<'_>) -> String {
     if others.is_empty() { name } else { format!("{name}; also selected by {}", others.join(", ")) }
 }
 
-fn claim_name(claim: &Claim) -> String {
+pub fn claim_name(claim: &Claim) -> String {
     format!("{} {}", karmada_api::scope::Policy::kind(claim.scope()), claim.policy)
 }
 
@@ -184,7 +188,7 @@ fn scheduled(binding: &Binding, scheduling: &Scheduling) -> String {
 }
 
 /// When the scheduler tries again by itself.
-fn retry(scheduling: &Scheduling) -> Option<&'static str> {
+pub fn retry(scheduling: &Scheduling) -> Option<&'static str> {
     let Scheduling::Failed { reason, .. } = scheduling else { return None };
     Some(match reason.as_str() {
         reasons::UNSCHEDULABLE => "when a cluster has more room, at the latest after 5 minutes",
@@ -203,7 +207,7 @@ pub fn places(targets: &[TargetCluster]) -> String {
 }
 
 /// What a calculation gives now, where it differs from what is stored, and why that is no contradiction.
-fn recheck(binding: &Binding, scheduling: &Scheduling, report: &Report) -> Option<String> {
+pub fn recheck(binding: &Binding, scheduling: &Scheduling, report: &Report) -> Option<String> {
     let now = match &report.decision.clusters {
         Ok(targets) => format!("a calculation gives {} now", places(targets)),
         Err(error) => format!("a calculation fails now: {error}"),
@@ -253,7 +257,7 @@ fn listed(placement: &Placement) -> BTreeSet<&str> {
 /// Names of the policy that are no cluster's.
 pub fn unknown_names(live: &Live) -> Vec<&str> {
     let placement = live.binding.as_ref().and_then(|binding| binding.spec.placement.as_ref());
-    let names = placement.map(listed).unwrap_or_default();
+    let names = placement.filter(|_| live.knows(List::Clusters)).map(listed).unwrap_or_default();
     names.into_iter().filter(|name| !live.clusters.iter().any(|cluster| cluster.metadata.name == *name)).collect()
 }
 

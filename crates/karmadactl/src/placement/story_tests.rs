@@ -111,6 +111,7 @@ impl Given {
             works: self.works.iter().map(|work| serde_json::from_value::<Work>(work.clone()).unwrap()).collect(),
             clusters: self.clusters.iter().map(|it| Arc::new(serde_json::from_value(it.clone()).unwrap())).collect(),
             warnings: Vec::new(),
+            unknown: Vec::new(),
             binding,
         };
         let snapshot = Snapshot::of_clusters(live.clusters.iter().cloned());

@@ -1,15 +1,14 @@
 //! What an object depends on, from the first layer of the interpreter that knows its kind. Webhooks are not called.
 
-use client::{Client, ListOptions};
+use client::Client;
 use interpreter::scripted::Scripts;
 use interpreter::{Layer, Native, Operation, shipped};
-use karmada_api::ApiType;
 use karmada_api::config::v1alpha1::{DependentObjectReference, ResourceInterpreterCustomization};
 use serde_json::Value;
 use world::World;
 
 use crate::error::Error;
-use crate::interpret;
+use crate::{interpret, interpreting};
 
 /// The layer's name as upstream prints it, and what it found; `None` when no layer knows the kind.
 ///
@@ -19,14 +18,7 @@ pub async fn of(
     control: &Client,
     template: &Value,
 ) -> Result<Option<(&'static str, Vec<DependentObjectReference>)>, Error> {
-    let resource = ResourceInterpreterCustomization::api_resource();
-    let listed = control.list(&resource, None, &ListOptions::default()).await;
-    let list = listed.map_err(Error::client("list the interpreter customizations"))?;
-    let decoded = list.items.iter().map(|object| object.decode::<ResourceInterpreterCustomization>());
-    let customizations = decoded.collect::<Result<Vec<_>, _>>();
-    let customizations =
-        customizations.map_err(|error| Error::message(format!("a customization cannot be decoded: {error}")))?;
-    found(&customizations, template)
+    found(&interpreting::customizations(control).await?, template)
 }
 
 fn found(

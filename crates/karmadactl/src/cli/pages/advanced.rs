@@ -177,6 +177,21 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "diff",
+        group: Group::Advanced,
+        arguments: "(-f FILENAME | TYPE NAME | TYPE/NAME) [-C clusters]",
+        description: "Templates are rendered for each cluster with their overrides, and compared with what the members hold. With -f the files \
+                      are applied as a dry run first, policies and overrides among them, and nothing is written. \
+                      KARMADA_EXTERNAL_DIFF or KUBECTL_EXTERNAL_DIFF names a program that compares. \
+                      The exit code is 0 without differences, 1 with some, and greater after an error.",
+        examples: &[
+            ("Print how members differ from deployment web", "karmadactl diff deployment/web -n shop"),
+            ("Print what applying a file would change in the members", "karmadactl diff -f web.yaml"),
+            ("Compare member1 only", "karmadactl diff -f web.yaml -C member1"),
+            ("Compare with another program", "KARMADA_EXTERNAL_DIFF=\"colordiff -N -u\" karmadactl diff -f web.yaml"),
+        ],
+    },
+    Page {
         command: "patch",
         group: Group::Advanced,
         arguments: "(-f FILENAME | TYPE NAME) [-p PATCH|--patch-file FILE]",

@@ -61,6 +61,31 @@ pub const PAGES: &[Page] = &[
         ],
     },
     Page {
+        command: "why",
+        group: Group::Troubleshooting,
+        arguments: "(-f FILENAME | TYPE NAME | TYPE/NAME) [-n namespace]",
+        description: "The first lines have the answer, what it waits for and the next step. Evidence follows: policies, clusters, overrides, \
+                      Works, evictions. Resources may be templates, bindings, Works, clusters and objects that only members have.",
+        examples: &[
+            ("Explain the state of deployment web in namespace shop", "karmadactl why deployment/web -n shop"),
+            ("Explain the objects of a file", "karmadactl why -f web.yaml"),
+            ("Explain a Work", "karmadactl why work/web-5f8b9d -n karmada-es-member1"),
+            ("Explain why a cluster is not ready, and what waits for it", "karmadactl why cluster/member1"),
+            ("Print the page as data", "karmadactl why deployment/web -n shop -o json"),
+        ],
+    },
+    Page {
+        command: "tree",
+        group: Group::Troubleshooting,
+        arguments: "(TYPE NAME | TYPE/NAME) [-n namespace]",
+        description: "Each binding has its Works below it, each Work the object in the member. What the resource requires follows, where the \
+                      policy takes it along.",
+        examples: &[
+            ("Print deployment web with everything that comes of it", "karmadactl tree deployment/web -n shop"),
+            ("Print it as data", "karmadactl tree deployment/web -n shop -o json"),
+        ],
+    },
+    Page {
         command: "explain-placement",
         group: Group::Troubleshooting,
         arguments: "(TYPE NAME | TYPE/NAME | NAME) [-n namespace]",

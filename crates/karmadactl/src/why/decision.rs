@@ -1,0 +1,111 @@
+//! What the scheduler decided about each cluster: score, filter, and how replicas were divided.
+
+use std::collections::BTreeMap;
+
+use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType};
+use karmada_api::scope::Binding;
+use scheduling::report::Report;
+use serde_json::{Value, json};
+
+use crate::placement::places::Row;
+use crate::placement::story::record_of;
+
+/// The numbers behind one cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    pub score: Option<i64>,
+    /// The plugin that filtered it out.
+    pub filter: String,
+}
+
+/// By cluster, as the scheduler recorded it when it decided last; by a calculation where it recorded nothing, as
+/// upstream's scheduler does.
+pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, Evidence> {
+    let mut found: BTreeMap<String, Evidence> = BTreeMap::new();
+    for verdict in report.iter().flat_map(|report| &report.clusters) {
+        let filter = verdict.rejected_by.as_ref().map(|it| it.plugin.to_owned()).unwrap_or_default();
+        let score = verdict.numbers.map(|it| it.score);
+        found.insert(verdict.cluster.clone(), Evidence { score, filter });
+    }
+    let Some(record) = record_of(binding).filter(|it| it.generation == binding.metadata.generation) else {
+        return found;
+    };
+    for placed in record.chosen.iter().chain(&record.passed) {
+        found.insert(placed.name.clone(), Evidence { score: Some(placed.score), filter: String::new() });
+    }
+    for group in &record.rejected {
+        for cluster in &group.clusters {
+            found.insert(cluster.clone(), Evidence { score: None, filter: group.plugin.clone() });
+        }
+    }
+    found
+}
+
+/// A line of the table of clusters. A filter counts for clusters that were not chosen.
+pub fn cells(row: &Row, evidence: &BTreeMap<String, Evidence>) -> [String; 6] {
+    let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    let known = evidence.get(&row.cluster);
+    let filter = known.map(|it| it.filter.as_str()).filter(|it| !row.is_target && !it.is_empty());
+    [
+        row.cluster.clone(),
+        number(row.replicas),
+        number(known.and_then(|it| it.score)),
+        number(row.room),
+        filter.unwrap_or("-").to_owned(),
+        row.state.clone(),
+    ]
+}
+
+pub fn value(row: &Row, evidence: &BTreeMap<String, Evidence>) -> Value {
+    let known = evidence.get(&row.cluster);
+    let mut value = row.to_value();
+    value["score"] = json!(known.and_then(|it| it.score));
+    value["filteredBy"] = json!(known.map(|it| it.filter.as_str()).filter(|it| !row.is_target && !it.is_empty()));
+    value
+}
+
+/// How the placement divides replicas.
+pub fn division(placement: &Placement) -> String {
+    let strategy = placement.replica_scheduling.clone().unwrap_or_default();
+    let is_divided = strategy.replica_scheduling_type == Some(ReplicaSchedulingType::Divided);
+    let Some(preference) = strategy.replica_division_preference.filter(|_| is_divided) else {
+        return match is_divided {
+            true => "divided (replicaSchedulingType: Divided)".to_owned(),
+            false => "every cluster gets all replicas (replicaSchedulingType: Duplicated)".to_owned(),
+        };
+    };
+    let weights = strategy.weight_preference.unwrap_or_default();
+    match preference {
+        ReplicaDivisionPreference::Aggregated => {
+            "divided over as few clusters as have room (Divided, Aggregated)".to_owned()
+        }
+        ReplicaDivisionPreference::Weighted if weights.dynamic_weight.is_some() => {
+            "divided by the room in each cluster (Divided, Weighted, AvailableReplicas)".to_owned()
+        }
+        ReplicaDivisionPreference::Weighted if weights.static_weight_list.is_empty() => {
+            "divided evenly (Divided, Weighted)".to_owned()
+        }
+        ReplicaDivisionPreference::Weighted => {
+            let one = |it: &karmada_api::policy::v1alpha1::StaticClusterWeight| {
+                let names = &it.target_cluster.cluster_names;
+                let names = if names.is_empty() { "those it selects".to_owned() } else { names.join("+") };
+                format!("{names}={}", it.weight)
+            };
+            let list: Vec<String> = weights.static_weight_list.iter().map(one).collect();
+            format!("divided by the weights {} (Divided, Weighted)", list.join(", "))
+        }
+    }
+}
+
+/// The affinity group that is in use, of several.
+pub fn affinity(binding: &Binding, placement: &Placement) -> Option<String> {
+    let name = &binding.status.scheduler_observing_affinity_name;
+    let all: Vec<&str> = placement.cluster_affinities.iter().map(|it| it.affinity_name.as_str()).collect();
+    if all.is_empty() {
+        return None;
+    }
+    Some(match all.iter().position(|it| it == name) {
+        Some(index) => format!("{name}, number {} of {}: {}", index + 1, all.len(), all.join(", ")),
+        None => format!("none of {} yet: {}", all.len(), all.join(", ")),
+    })
+}

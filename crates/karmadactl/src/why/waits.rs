@@ -1,0 +1,142 @@
+//! The answer in one sentence, and what is outstanding.
+
+use apimachinery::meta::Time;
+use karmada_api::constants::conditions;
+use karmada_api::names;
+use karmada_api::scope::{Binding, Policy};
+use karmada_api::work::v1alpha2::{GracefulEvictionTask, ResourceHealth};
+use propagation::failover::brake;
+
+use crate::placement::live::{List, Live, Template};
+use crate::placement::places::{Row, targets};
+use crate::placement::selecting::Selection;
+use crate::placement::story::{Scheduling, places, retry};
+
+/// What `live` comes to, for a workload without a binding.
+pub fn unbound(live: &Live, selection: &Selection<'_>) -> String {
+    if !live.knows(List::Policies) {
+        return "it has no binding, and which policies select it is unknown".to_owned();
+    }
+    match selection.best {
+        _ if live.template == Template::Missing => "it does not exist".to_owned(),
+        Some(policy) => {
+            let name = format!("{} {}", Policy::kind(policy.scope), policy.key());
+            format!("{name} selects it and has not taken effect")
+        }
+        None => "no policy selects it, so it stays in the control plane".to_owned(),
+    }
+}
+
+/// What `live` comes to, for a workload with a binding.
+pub fn bound(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Row]) -> String {
+    let chosen: Vec<&Row> = rows.iter().filter(|row| row.is_target).collect();
+    let fine = chosen.iter().filter(|row| row.obstacle.is_none()).count();
+    let missing: Vec<&str> =
+        chosen.iter().filter(|row| row.obstacle.is_some()).map(|row| row.cluster.as_str()).take(5).collect();
+    let gone = if live.template == Template::Missing { "it was deleted; " } else { "" };
+    let reported = |name: &str| binding.status.aggregated_status.iter().find(|item| item.cluster_name == name);
+    let is_healthy =
+        |row: &&Row| reported(&row.cluster).is_some_and(|item| item.health == Some(ResourceHealth::Healthy));
+    let count = match (chosen.len(), missing.as_slice()) {
+        (0, _) => "in no cluster".to_owned(),
+        (all, []) if chosen.iter().all(is_healthy) => format!("applied and healthy in {fine} of {all} clusters"),
+        (all, []) => format!("applied in {fine} of {all} clusters"),
+        (all, missing) => format!("as wanted in {fine} of {all} clusters, not in {}", missing.join(", ")),
+    };
+    let is_placed = !chosen.is_empty();
+    match scheduling {
+        Scheduling::Deleting => "its binding and its copies are being deleted".to_owned(),
+        Scheduling::Failed { .. } if is_placed => format!("{gone}the newest change cannot be scheduled; {count}"),
+        Scheduling::Failed { .. } => format!("{gone}in no cluster: it cannot be scheduled"),
+        Scheduling::Waiting { .. } if is_placed => format!("{gone}the newest change is not scheduled yet; {count}"),
+        Scheduling::Waiting { .. } => format!("{gone}in no cluster: it is not scheduled yet"),
+        Scheduling::Suspended => format!("{gone}its scheduling is suspended; {count}"),
+        Scheduling::Released => format!("{gone}no policy selects it any more, and it stays where it is; {count}"),
+        Scheduling::Follows(_) => format!("{gone}{count}, where the workloads are that require it"),
+        Scheduling::OtherScheduler(_) | Scheduling::Scheduled => format!("{gone}{count}"),
+    }
+}
+
+/// What has to happen until the workload is as wanted.
+pub fn waiting(live: &Live, binding: &Binding, scheduling: &Scheduling, rows: &[Row]) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(of_scheduling(scheduling));
+    let outstanding = rows.iter().filter(|row| row.is_target && row.obstacle.is_some());
+    found.extend(outstanding.map(|row| format!("{}: {}", row.cluster, row.state)));
+    let tasks = &binding.spec.graceful_eviction_tasks;
+    found.extend(tasks.iter().map(|task| eviction(task, binding)));
+    let wanted = targets(binding);
+    for work in &live.works {
+        let cluster = names::cluster_of_namespace(&work.metadata.namespace).unwrap_or_default();
+        let leaves = !wanted.contains_key(cluster) || work.metadata.deletion_timestamp.is_some();
+        if leaves && !tasks.iter().any(|task| task.from_cluster == cluster) {
+            found.push(format!("{cluster}: its copy is being removed{}", trouble_of(live, cluster)));
+        }
+    }
+    found.extend(live.clusters.iter().filter_map(|cluster| {
+        let name = cluster.metadata.name.as_str();
+        brake::paused_since(cluster)
+            .filter(|since| wanted.contains_key(name) && !brake::is_released(cluster, *since))?;
+        Some(format!("{name}: evictions from it are paused until the fleet has recovered"))
+    }));
+    found
+}
+
+fn trouble_of(live: &Live, cluster: &str) -> String {
+    let known = live.clusters.iter().find(|it| it.metadata.name == cluster);
+    match known {
+        Some(known) if !known.is_ready() => {
+            format!(", which waits for the cluster: {}", crate::placement::places::trouble(known))
+        }
+        None if live.knows(List::Clusters) => ", and there is no such cluster".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn of_scheduling(scheduling: &Scheduling) -> Option<String> {
+    Some(match scheduling {
+        Scheduling::Failed { reason, message } => {
+            let again = retry(scheduling).unwrap_or_default();
+            format!("the scheduler: {message} ({reason}); it tries again {again}")
+        }
+        Scheduling::Waiting { decided: 0, .. } => "the scheduler: it has not decided yet".to_owned(),
+        Scheduling::Waiting { decided, newest } => {
+            format!("the scheduler: it has not decided about generation {newest}, the last one decided is {decided}")
+        }
+        Scheduling::Suspended => "scheduling: spec.suspension.scheduling of the binding suspends it".to_owned(),
+        Scheduling::OtherScheduler(name) => format!("the scheduler {name:?}, which is not Karmada's default one"),
+        _ => return None,
+    })
+}
+
+/// An old copy that leaves a cluster, and when.
+pub fn eviction(task: &GracefulEvictionTask, binding: &Binding) -> String {
+    let cluster = &task.from_cluster;
+    let ends = match (task.suppress_deletion, task.grace_period_seconds) {
+        (Some(true), _) => "it stays until suppressDeletion of its eviction task is false or absent".to_owned(),
+        (_, Some(seconds)) => format!(
+            "it leaves when the new copies are healthy ({}), at the latest {seconds}s after {}",
+            places(&binding.spec.clusters),
+            time(task.creation_timestamp)
+        ),
+        (_, None) => format!("it leaves when the new copies are healthy ({})", places(&binding.spec.clusters)),
+    };
+    let why = if task.message.is_empty() { task.reason.clone() } else { format!("{}: {}", task.reason, task.message) };
+    format!("{cluster}: the copy is being evicted by {} ({why}); {ends}", task.producer)
+}
+
+fn time(time: Option<Time>) -> String {
+    time.map_or_else(|| "its start".to_owned(), |time| time.to_string())
+}
+
+/// A condition of a binding: `FullyApplied: False, message`.
+pub fn conditions_of(binding: &Binding) -> Vec<String> {
+    let shown = [conditions::SCHEDULED, conditions::FULLY_APPLIED];
+    let found = shown.iter().filter_map(|type_| binding.status.conditions.iter().find(|it| it.type_ == *type_));
+    found
+        .map(|it| match it.status.as_str() {
+            "True" => format!("{}=True", it.type_),
+            status => format!("{}={status} ({}): {}", it.type_, it.reason, it.message),
+        })
+        .collect()
+}
