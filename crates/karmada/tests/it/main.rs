@@ -63,3 +63,4 @@ mod store;
 mod transcript;
 mod version;
 mod webhook;
+mod why;

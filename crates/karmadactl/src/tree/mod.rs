@@ -2,7 +2,7 @@
 
 mod nodes;
 
-use apimachinery::{ApiResource, GroupVersionKind, ObjectKey};
+use apimachinery::{ApiResource, GroupVersionKind, ObjectKey, StatusReason};
 use clap::Args;
 use client::{Client, Discovery};
 use futures::future::BoxFuture;
@@ -55,8 +55,14 @@ pub fn run<'a>(context: &'a Context, args: &'a TreeArgs) -> BoxFuture<'a, Result
         if let Some(binding) = &live.binding {
             own = Some(grown(&client, &discovery, binding.clone(), live.works.clone()).await);
             if binding.scope == Scope::Namespaced {
-                let found = attached(&client, binding).await?.into_iter();
-                let grown = found.map(|binding| with_works(&client, &discovery, binding));
+                let found = match attached(&client, binding).await {
+                    Err(Error::Server(status)) if status.is(StatusReason::Forbidden) => {
+                        context.log(&format!("Warning: what it requires is not shown: {}\n", status.message));
+                        Vec::new()
+                    }
+                    other => other?,
+                };
+                let grown = found.into_iter().map(|binding| with_works(&client, &discovery, binding));
                 below = stream::iter(grown.collect::<Vec<_>>()).buffered(AT_ONCE).try_collect().await?;
             }
         }
