@@ -120,7 +120,7 @@ async fn one_page_from_template_to_member() {
     let of_binding = why(&["rb/web-deployment"]).await;
     assert!(of_binding.starts_with("Deployment default/web, 2 replicas: applied and healthy"), "{of_binding}");
     let of_work = why(&["work", work.1, "-n", work.0]).await;
-    assert!(of_work.starts_with("The copy of Deployment default/web, 2 replicas for cluster m"), "{of_work}");
+    assert!(of_work.starts_with("Deployment default/web, 2 replicas, in cluster m"), "{of_work}");
     let dependency = why(&["cm/settings"]).await;
     assert!(
         dependency.contains(": applied") && dependency.contains("where the workloads are that require it"),

@@ -16,6 +16,7 @@ use clap::Args;
 use client::Client;
 use futures::future::BoxFuture;
 use futures::stream::{self, StreamExt as _};
+use karmada_api::manifest::prune;
 use propagation::compare::covers;
 use propagation::retain::{Update, is_managed, plan_update};
 use propagation::template::Template;
@@ -56,9 +57,6 @@ pub struct DiffArgs {
     /// Let the server merge the files, as apply --server-side does.
     #[arg(long)]
     server_side: bool,
-    /// Keep metadata.managedFields.
-    #[arg(long)]
-    show_managed_fields: bool,
 }
 
 /// The exit code after an error: 1 stands for differences.
@@ -136,7 +134,7 @@ async fn compare(context: &Context, args: &DiffArgs) -> Result<(bool, Vec<Error>
     let found: Vec<There> = stream::iter(reads).buffered(args.concurrency.max(1)).collect().await;
     let mut compared = Vec::new();
     for ((subject, copy), there) in wanted.iter().zip(found) {
-        match one(subject, copy, there, &around, args.show_managed_fields) {
+        match one(subject, copy, there, &around) {
             Ok(sides) => compared.extend(sides),
             Err(why) => errors.push(Error::message(format!("cluster {}: {}: {why}", copy.cluster, subject.name()))),
         }
@@ -156,13 +154,7 @@ fn observed(member: Client, resource: ApiResource, key: ObjectKey) -> BoxFuture<
 }
 
 /// The sides of one object, where they differ.
-fn one(
-    subject: &Subject,
-    copy: &Copy,
-    there: There,
-    around: &Surroundings,
-    managed_fields: bool,
-) -> Result<Option<Compared>, String> {
+fn one(subject: &Subject, copy: &Copy, there: There, around: &Surroundings) -> Result<Option<Compared>, String> {
     let observed = match there {
         There::Unknown(why) => return Err(why),
         There::Absent => None,
@@ -186,14 +178,14 @@ fn one(
             }
         }
     };
-    let observed = observed.map(|mut it| {
-        if !managed_fields {
-            // What the interpreter never writes does not differ.
-            karmada_api::manifest::prune(&mut it);
-        }
-        it
-    });
-    let (before, after) = shown::texts(observed.as_ref(), desired.as_ref(), managed_fields);
+    // What only the member or the control plane's bookkeeping writes is no difference.
+    let pruned = |object: Option<Value>| {
+        object.map(|mut it| {
+            prune(&mut it);
+            it
+        })
+    };
+    let (before, after) = shown::texts(pruned(observed).as_ref(), pruned(desired).as_ref());
     let object = subject.file_name();
     Ok((before != after).then(|| Compared { cluster: copy.cluster.clone(), object, before, after }))
 }

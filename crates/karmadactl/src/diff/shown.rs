@@ -8,24 +8,22 @@ const SERVERS: [&str; 6] = ["uid", "resourceVersion", "generation", "creationTim
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The two sides as texts.
-pub fn texts(before: Option<&Value>, after: Option<&Value>, managed_fields: bool) -> (String, String) {
-    let tidy = |object: Option<&Value>| object.map(|it| tidied(it, managed_fields));
+pub fn texts(before: Option<&Value>, after: Option<&Value>) -> (String, String) {
+    let tidy = |object: Option<&Value>| object.map(tidied);
     let (mut before, mut after) = (tidy(before), tidy(after));
     mask(before.as_mut(), after.as_mut());
     let text = |object: Option<Value>| object.map_or_else(String::new, |it| apimachinery::yaml::to_string(&it));
     (text(before), text(after))
 }
 
-fn tidied(object: &Value, managed_fields: bool) -> Value {
+fn tidied(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
     }
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
     for field in SERVERS {
-        if field != "managedFields" || !managed_fields {
-            metadata.remove(field);
-        }
+        metadata.remove(field);
     }
     for field in ["labels", "annotations"] {
         if let Some(map) = metadata.get_mut(field).and_then(Value::as_object_mut) {
@@ -89,7 +87,7 @@ mod tests {
             secret(json!({"a": "MQ==", "b": "Mg==", "c": "Mw=="})),
             secret(json!({"a": "MQ==", "b": "NA==", "d": "NQ=="})),
         );
-        let (before, after) = texts(Some(&old), Some(&new), false);
+        let (before, after) = texts(Some(&old), Some(&new));
         for text in [&before, &after] {
             for hidden in ["MQ==", "Mg==", "Mw==", "NA==", "NQ==", "uid", "resourceVersion", "status", "permanent-id"] {
                 assert!(!text.contains(hidden), "{hidden}: {text}");
@@ -98,6 +96,6 @@ mod tests {
         assert!(before.contains("a: '***'") || before.contains("a: \"***\""), "{before}");
         assert!(before.contains("*** (before)") && after.contains("*** (after)"), "{before}{after}");
         assert!(before.contains("  c:") && !before.contains("  d:") && after.contains("  d:"), "{before}{after}");
-        assert_eq!(texts(None, None, false), (String::new(), String::new()));
+        assert_eq!(texts(None, None), (String::new(), String::new()));
     }
 }

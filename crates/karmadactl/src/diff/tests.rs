@@ -106,10 +106,11 @@ fn how_members_differ() {
         let mut object = copy.manifest.clone().expect("a manifest");
         object["data"]["k"] = json!(data);
         object["metadata"]["resourceVersion"] = json!("9");
+        object["metadata"]["annotations"]["resume.karmada.io/mark"] = json!("a/b/1");
         object["metadata"]["labels"]["karmada.io/managed"] = json!(managed.to_string());
         There::Found(object)
     };
-    let compare = |copy: &Copy, there: There| one(&subject(), copy, there, &around, false);
+    let compare = |copy: &Copy, there: There| one(&subject(), copy, there, &around);
     assert_eq!(compare(&copy, observed("1", true)), Ok(None));
     let text = |it: Result<Option<Compared>, String>| it.expect("compared").expect("differs").text();
     let changed = text(compare(&copy, observed("0", true)));

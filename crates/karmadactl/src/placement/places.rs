@@ -32,6 +32,7 @@ pub enum Obstacle {
     InFlight,
     Unhealthy,
     /// Of a cluster that was not chosen.
+    NotAdmitted,
     Cordoned,
     NotServed,
     Tainted,
@@ -225,7 +226,7 @@ fn not_chosen(
         return ("the cluster is leaving the control plane".to_owned(), None);
     }
     if !is_admitted(placement, cluster) {
-        return ("not selected by the policy's clusterAffinity".to_owned(), None);
+        return ("not selected by the policy's clusterAffinity".to_owned(), Some(Obstacle::NotAdmitted));
     }
     let Some(rejected) = &verdict.rejected_by else {
         let failed = report.decision.error().is_some_and(scheduling::ScheduleError::waits_for_capacity);

@@ -7,7 +7,7 @@ use karmada_api::scope::Binding;
 use scheduling::report::Report;
 use serde_json::{Value, json};
 
-use crate::placement::places::Row;
+use crate::placement::places::{Obstacle, Row};
 use crate::placement::story::record_of;
 
 /// The numbers behind one cluster.
@@ -18,8 +18,8 @@ pub struct Evidence {
     pub filter: String,
 }
 
-/// By cluster, as the scheduler recorded it when it decided last; by a calculation where it recorded nothing, as
-/// upstream's scheduler does.
+/// By cluster. Filters are those of a calculation over the clusters as they are now, as the states of the rows; scores are
+/// those that the scheduler recorded when it decided last, where it did. Upstream's scheduler records none.
 pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, Evidence> {
     let mut found: BTreeMap<String, Evidence> = BTreeMap::new();
     for verdict in report.iter().flat_map(|report| &report.clusters) {
@@ -31,27 +31,35 @@ pub fn evidence(binding: &Binding, report: Option<&Report>) -> BTreeMap<String, 
         return found;
     };
     for placed in record.chosen.iter().chain(&record.passed) {
-        found.insert(placed.name.clone(), Evidence { score: Some(placed.score), filter: String::new() });
-    }
-    for group in &record.rejected {
-        for cluster in &group.clusters {
-            found.insert(cluster.clone(), Evidence { score: None, filter: group.plugin.clone() });
+        let evidence = found.entry(placed.name.clone()).or_default();
+        if evidence.filter.is_empty() {
+            evidence.score = Some(placed.score);
         }
     }
     found
+}
+
+/// The plugin that filters a cluster out which was not chosen; the affinity where that is what the row's state names.
+fn filter(row: &Row, evidence: &BTreeMap<String, Evidence>) -> Option<String> {
+    const AFFINITY: &str = "ClusterAffinity";
+    let known = evidence.get(&row.cluster).map(|it| it.filter.as_str());
+    let known = known.filter(|it| !row.is_target && !it.is_empty())?;
+    Some(match row.obstacle {
+        Some(Obstacle::NotAdmitted) if known != AFFINITY => format!("{AFFINITY}, {known}"),
+        _ => known.to_owned(),
+    })
 }
 
 /// A line of the table of clusters. A filter counts for clusters that were not chosen.
 pub fn cells(row: &Row, evidence: &BTreeMap<String, Evidence>) -> [String; 6] {
     let number = |number: Option<i64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let known = evidence.get(&row.cluster);
-    let filter = known.map(|it| it.filter.as_str()).filter(|it| !row.is_target && !it.is_empty());
     [
         row.cluster.clone(),
         number(row.replicas),
         number(known.and_then(|it| it.score)),
         number(row.room),
-        filter.unwrap_or("-").to_owned(),
+        filter(row, evidence).unwrap_or_else(|| "-".to_owned()),
         row.state.clone(),
     ]
 }
@@ -60,7 +68,7 @@ pub fn value(row: &Row, evidence: &BTreeMap<String, Evidence>) -> Value {
     let known = evidence.get(&row.cluster);
     let mut value = row.to_value();
     value["score"] = json!(known.and_then(|it| it.score));
-    value["filteredBy"] = json!(known.map(|it| it.filter.as_str()).filter(|it| !row.is_target && !it.is_empty()));
+    value["filteredBy"] = json!(filter(row, evidence));
     value
 }
 

@@ -55,9 +55,11 @@ pub fn page(facts: &Facts) -> Page {
     page.waiting = waits::waiting(live, binding, &scheduling, &rows);
     page.next = next(facts, binding, &scheduling, &selection, &rows, report.as_ref());
     if let Some(cluster) = &facts.focus {
-        let row = rows.iter().find(|row| row.cluster == *cluster);
-        page.subject = format!("The copy of {} for cluster {cluster}", workload(live));
-        page.answer = row.map_or_else(|| "its state is unknown".to_owned(), |row| row.state.clone());
+        let here: Vec<Row> = rows.iter().filter(|row| row.cluster == *cluster).cloned().collect();
+        page.subject = format!("{}, in cluster {cluster}", workload(live));
+        page.answer = here.first().map_or_else(|| "its state is unknown".to_owned(), |row| row.state.clone());
+        page.waiting = waits::waiting(live, binding, &scheduling, &here);
+        page.next = next(facts, binding, &scheduling, &selection, &here, report.as_ref());
     }
     of_policies(&mut page, live, &selection);
     page.lines("Binding", vec![name_of(binding)]);
@@ -254,7 +256,7 @@ pub fn without_binding(page: &mut Page, works: &[Work]) {
     let rows: Vec<works::Row> = works.iter().map(works::Row::of).collect();
     let outstanding = || rows.iter().filter(|row| row.applied != "True" || row.message != "-");
     let applied = rows.len() - outstanding().count();
-    page.answer = format!("no policy has it; its Works are applied in {applied} of {} clusters", rows.len());
+    page.answer = format!("applied in {applied} of {} clusters, without a policy", rows.len());
     page.waiting = outstanding().map(|row| format!("{}: {}", row.cluster, row.message)).collect();
     page.next = match outstanding().next() {
         Some(row) => vec![format!("see the cluster: karmadactl why cluster/{}", row.cluster)],

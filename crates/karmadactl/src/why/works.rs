@@ -29,6 +29,8 @@ impl Row {
                 true => "being deleted".to_owned(),
                 false => format!("being deleted; {message}"),
             };
+        } else if applied.is_none() && work.spec.suspend_dispatching == Some(true) {
+            "dispatching is suspended".clone_into(&mut message);
         } else if applied.is_none() {
             "no attempt has ended yet".clone_into(&mut message);
         }

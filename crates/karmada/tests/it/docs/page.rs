@@ -165,7 +165,9 @@ fn only_reads(line: &str) -> bool {
     let command = words.find(|word| !word.starts_with('-') && *word != "karmada");
     let reads = match command {
         Some("failover") => matches!(words.next(), Some("history" | "plan")),
-        command => ["get", "describe", "events", "explain-placement", "why", "tree"].contains(&command.unwrap_or_default()),
+        command => {
+            ["get", "describe", "events", "explain-placement", "why", "tree"].contains(&command.unwrap_or_default())
+        }
     };
     line.starts_with("  ") || (["kubectl", "karmadactl"].contains(&program) && reads)
 }
