@@ -13,6 +13,7 @@ mod departure;
 mod describe;
 mod diagnosis;
 mod diff;
+mod doctor;
 mod edit;
 mod editor;
 mod error;

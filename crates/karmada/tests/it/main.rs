@@ -22,6 +22,7 @@ mod journeys_migration;
 mod karmada_kinds;
 mod karmadactl_apply;
 mod karmadactl_desk;
+mod karmadactl_doctor;
 mod karmadactl_edit;
 mod karmadactl_errors;
 mod karmadactl_get;

@@ -24,6 +24,7 @@ use crate::create::CreateArgs;
 use crate::delete::DeleteArgs;
 use crate::describe::DescribeArgs;
 use crate::diff::DiffArgs;
+use crate::doctor::DoctorArgs;
 use crate::edit::EditArgs;
 use crate::error::Error;
 use crate::explain::ExplainArgs as ExplainTypeArgs;
@@ -47,8 +48,8 @@ use crate::version;
 use crate::wait::WaitArgs;
 use crate::why::WhyArgs;
 use crate::{
-    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, diff, edit, explain,
-    failover, get,
+    Context, api_resources, api_versions, apply, cordon, create, delete, describe, diagnosis, diff, doctor, edit,
+    explain, failover, get,
 };
 use crate::{
     interpret, join, metadata_edit, patch, placement, promote, register, resume, rollout, taint, token, top,
@@ -284,6 +285,11 @@ enum Command {
         #[command(flatten)]
         tree: Box<TreeArgs>,
     },
+    /// Check the control plane and its members, and print what is wrong and what to do.
+    Doctor {
+        #[command(flatten)]
+        doctor: Box<DoctorArgs>,
+    },
     /// Explain why a workload runs where it runs, cluster by cluster.
     ExplainPlacement {
         #[command(flatten)]
@@ -369,6 +375,7 @@ fn execute<'a>(program: &'static str, context: &'a Context, command: Command) ->
             Command::Describe { describe } => describe::run(context, &describe).await,
             Command::Rollout(rollout) => rollout::run(context, program, &rollout).await,
             Command::Wait { wait } => wait::run(context, &wait).await,
+            Command::Doctor { doctor } => doctor::run(context, program, &doctor).await,
             Command::Top(top) => top::run(context, &top).await,
             Command::Create { create } => create::run(context, &create).await,
             Command::Delete { delete } => delete::run(context, &delete).await,

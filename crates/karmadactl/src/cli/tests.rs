@@ -246,6 +246,7 @@ fn help_has_kubectls_layout() {
               describe            Show the details of a specific resource or group of resources
               why                 Explain the state of a resource on one page, from its policies to its members
               tree                Print a resource with its bindings, Works and the objects in members as a tree
+              doctor              Check the control plane and its members, and print what is wrong and what to do
               explain-placement   Explain why a workload runs where it runs, cluster by cluster
               interpret           Validate, test and edit interpreter customizations
 

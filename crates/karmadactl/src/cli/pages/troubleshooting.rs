@@ -53,7 +53,7 @@ pub const PAGES: &[Page] = &[
         command: "describe",
         group: Group::Troubleshooting,
         arguments: "(-f FILENAME | TYPE [NAME_PREFIX | -l label] | TYPE/NAME) (--operation-scope=SCOPE --cluster=CLUSTER)",
-        description: "Prints every field of the objects, and the events about them.",
+        description: "Prints the objects, and the events about them: built-in kinds in kubectl's layouts, every field of all others.",
         examples: &[
             ("Describe a cluster", "karmadactl describe cluster member1"),
             ("Describe a pod of member1", "karmadactl describe pods/nginx --operation-scope=members --cluster=member1"),
@@ -83,6 +83,19 @@ pub const PAGES: &[Page] = &[
         examples: &[
             ("Print deployment web with everything that comes of it", "karmadactl tree deployment/web -n shop"),
             ("Print it as data", "karmadactl tree deployment/web -n shop -o json"),
+        ],
+    },
+    Page {
+        command: "doctor",
+        group: Group::Troubleshooting,
+        arguments: "",
+        description: "Checks certificates, clocks, members, queues, the store, and objects that are stuck: not scheduled, not \
+                      applied, not deleted. Each finding has its evidence and the next step. The exit code is 1 if one is an error. \
+                      Nothing is changed.",
+        examples: &[
+            ("Check everything", "karmadactl doctor"),
+            ("Give each server half a minute to answer", "karmadactl doctor --timeout=30s"),
+            ("Print the findings for programs", "karmadactl doctor -o json"),
         ],
     },
     Page {

@@ -1,0 +1,59 @@
+//! `karmadactl doctor` against a control plane that is well, and one with a member that does not answer.
+
+use apimachinery::ApiResource;
+use serde_json::{Value, json};
+
+use crate::fleet::{Fleet, until};
+
+async fn create(fleet: &Fleet, resource: &ApiResource, object: Value) {
+    fleet.plane.client().create(resource, &object).await.expect("created");
+}
+
+#[tokio::test]
+async fn a_healthy_control_plane_has_no_findings_and_a_dead_member_has() {
+    let fleet = Fleet::start(&["member1"]).await;
+    fleet.reachable("member1").await;
+    until("nothing is wrong", async || {
+        let ran = fleet.karmadactl(&["doctor"]).await;
+        // The member's first status may be on its way.
+        (ran.code == Some(0) && ran.out.starts_with("Nothing is wrong. Checked: the control plane, 1 members"))
+            .then_some(())
+    })
+    .await;
+
+    let secrets = ApiResource::namespaced("", "v1", "Secret", "secrets");
+    create(
+        &fleet,
+        &secrets,
+        json!({"apiVersion": "v1", "kind": "Secret",
+        "metadata": {"name": "s", "namespace": "default"}, "data": {"token": "dG9rZW4="}}),
+    )
+    .await;
+    let clusters = ApiResource::cluster("cluster.karmada.io", "v1alpha1", "Cluster", "clusters");
+    create(
+        &fleet,
+        &clusters,
+        json!({"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "gone"},
+        "spec": {"syncMode": "Push", "apiEndpoint": "https://127.0.0.1:1", "insecureSkipTLSVerification": true,
+                 "impersonatorSecretRef": {"namespace": "default", "name": "s"}}}),
+    )
+    .await;
+    let ran = fleet.karmadactl(&["doctor", "--timeout=20s"]).await;
+    assert_eq!((ran.code, ran.err.as_str()), (Some(1), ""));
+    assert!(ran.out.contains("error: cluster gone: the proxy does not reach it\n  evidence: "), "{}", ran.out);
+    assert!(ran.out.contains("\n  next:     karmadactl describe cluster gone\n"), "{}", ran.out);
+    assert!(!ran.out.contains("cluster member1"), "{}", ran.out);
+
+    let ran = fleet.karmadactl(&["doctor", "-o", "json"]).await;
+    assert_eq!(ran.code, Some(1));
+    let document: Value = serde_json::from_str(&ran.out).expect("JSON");
+    assert_eq!(document["checked"]["members"], 2);
+    let severities = document["findings"].as_array().expect("findings").iter().map(|it| it["severity"].as_str());
+    assert!(severities.clone().all(|it| it == Some("error")), "{}", ran.out);
+    let refused = fleet.karmadactl(&["doctor", "member1"]).await;
+    assert!(
+        refused.err.starts_with("error: too many arguments: \"member1\"\nUsage: karmadactl doctor [options]\n"),
+        "{}",
+        refused.err
+    );
+}

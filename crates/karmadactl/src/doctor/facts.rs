@@ -1,0 +1,184 @@
+//! What `doctor` knows when it decides: plain values, and how metrics and health texts become such. Pure.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+/// Everything that was read.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// This machine's clock, in seconds since 1970.
+    pub now: i64,
+    pub control: Control,
+    pub members: Vec<Member>,
+    pub objects: Vec<Stuck>,
+    pub requests: Vec<Request>,
+    /// What could not be checked: what, and why.
+    pub unread: Vec<(String, String)>,
+    pub counts: Counts,
+}
+
+/// How much was checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counts {
+    pub members: usize,
+    pub bindings: usize,
+    pub works: usize,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Control {
+    /// How far its clock is ahead of this machine's, in seconds, and how exactly that is known.
+    pub skew: Option<Skew>,
+    /// Health checks that fail.
+    pub failed_checks: Vec<String>,
+    pub metrics: Vec<Sample>,
+    /// The end of the user's own certificate.
+    pub client_certificate_ends: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Skew {
+    pub seconds: f64,
+    pub tolerance: f64,
+}
+
+/// A member cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Member {
+    /// The Cluster.
+    pub object: Value,
+    /// When the agent's Lease was renewed last; `None` for a cluster without one.
+    pub renewed: Option<i64>,
+    /// What came through the proxy, or why nothing did.
+    pub probe: Option<Result<Probe, String>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Probe {
+    pub version: String,
+    pub skew: Option<Skew>,
+}
+
+/// An object of the pipeline with something wrong, as far as the rules need it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stuck {
+    /// `deployment.apps/web in namespace shop`, or another name that commands take.
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub problem: Problem,
+    /// Since when, in seconds since 1970.
+    pub since: i64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Problem {
+    /// Deleted, and kept by these finalizers.
+    Deleting(Vec<String>),
+    /// The reason the scheduler gives.
+    Unscheduled(String),
+    /// The scheduler has not looked at it.
+    #[default]
+    Unseen,
+    /// What the member answered.
+    NotApplied(String),
+}
+
+/// A certificate request that is neither approved nor denied.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub name: String,
+    pub user: String,
+    pub since: i64,
+}
+
+/// One line of the metrics.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sample {
+    pub name: String,
+    pub labels: Vec<(String, String)>,
+    pub value: f64,
+}
+
+impl Sample {
+    pub fn label(&self, name: &str) -> &str {
+        self.labels.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
+    }
+}
+
+/// The samples whose names are wanted, of a text in Prometheus' format.
+pub fn samples(text: &str, wanted: &[&str]) -> Vec<Sample> {
+    text.lines().filter_map(|line| sample(line, wanted)).collect()
+}
+
+fn sample(line: &str, wanted: &[&str]) -> Option<Sample> {
+    let end = line.find(['{', ' '])?;
+    let name = &line[..end];
+    if !wanted.contains(&name) {
+        return None;
+    }
+    let (labels, value) = match line[end..].strip_prefix('{') {
+        None => (Vec::new(), line[end..].trim()),
+        Some(rest) => {
+            let (labels, value) = rest.rsplit_once('}')?;
+            let pair = |pair: &str| {
+                let (key, value) = pair.split_once("=\"")?;
+                Some((key.trim_start_matches(',').to_owned(), value.to_owned()))
+            };
+            (labels.split("\",").filter_map(|it| pair(it.trim_end_matches('"'))).collect(), value.trim())
+        }
+    };
+    let value = value.split(' ').next()?.parse().ok()?;
+    Some(Sample { name: name.to_owned(), labels, value })
+}
+
+/// The checks that fail, of the text of `/readyz?verbose`.
+pub fn failed_checks(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.strip_prefix("[-]")).map(str::to_owned).collect()
+}
+
+/// How far a server's clock is ahead, by its `Date` header and the times before and after the request. The header counts whole
+/// seconds.
+pub fn skew(date: &str, before: Timestamp, after: Timestamp) -> Option<Skew> {
+    let date = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
+    let seconds = |at: Timestamp| at.as_millisecond() as f64 / 1000.0;
+    let middle = f64::midpoint(seconds(before), seconds(after));
+    Some(Skew { seconds: seconds(date) + 0.5 - middle, tolerance: 0.5 + (seconds(after) - seconds(before)) / 2.0 })
+}
+
+/// A time of an object, in seconds since 1970.
+pub fn seconds(value: &Value) -> Option<i64> {
+    value.as_str()?.parse::<Timestamp>().ok().map(Timestamp::as_second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metrics_are_read() {
+        let text = "# HELP a b\nworkqueue_depth{name=\"binding\",controller=\"binding\",priority=\"\"} 7\n\
+                    karmada_store_damaged 0\nother{x=\"y\"} 3\nworkqueue_depth 1e3\nworkqueue_depth broken\n";
+        let found = samples(text, &["workqueue_depth", "karmada_store_damaged"]);
+        let shown: Vec<String> =
+            found.iter().map(|it| format!("{} {:?} {}", it.name, it.label("name"), it.value)).collect();
+        assert_eq!(
+            shown,
+            ["workqueue_depth \"binding\" 7", "karmada_store_damaged \"\" 0", "workqueue_depth \"\" 1000"]
+        );
+    }
+
+    #[test]
+    fn failed_checks_are_those_with_a_minus() {
+        let text = "[+]ping ok\n[-]storage-integrity failed: reason withheld\nreadyz check failed\n";
+        assert_eq!(failed_checks(text), ["storage-integrity failed: reason withheld"]);
+    }
+
+    #[test]
+    fn skew_is_known_to_half_a_round_trip() {
+        let at = |text: &str| text.parse::<Timestamp>().expect("a time");
+        let found = skew("Sun, 01 Feb 2026 00:01:00 GMT", at("2026-02-01T00:00:00Z"), at("2026-02-01T00:00:01Z"));
+        assert_eq!(found, Some(Skew { seconds: 60.0, tolerance: 1.0 }));
+        assert_eq!(skew("yesterday", at("2026-02-01T00:00:00Z"), at("2026-02-01T00:00:01Z")), None);
+    }
+}

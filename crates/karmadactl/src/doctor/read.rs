@@ -1,0 +1,301 @@
+//! Reads what `doctor` decides by. Each part that cannot be read is named; the others count all the same.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use apimachinery::ApiResource;
+use client::{Client, ListOptions};
+use futures::StreamExt;
+use karmada_api::constants::{conditions, namespaces};
+use karmada_api::scope::{Binding, Policy, Scope};
+use serde_json::Value;
+use world::World;
+
+use super::facts::{self, Facts, Member, Probe, Problem, Request, Stuck, seconds};
+use crate::progress::Progress;
+use crate::{resources, servers};
+
+/// Members probed at a time: each costs a stream here and a connection of the control plane.
+const CONCURRENT: usize = 128;
+/// Objects of a page.
+const PAGE: usize = 500;
+/// Pages of a kind: 50,000 objects at most are read.
+const PAGES: usize = 100;
+/// The metrics of a large control plane are some hundred KiB.
+const JSON: &str = "application/json";
+
+const METRICS: [&str; 5] = [
+    "karmada_certificate_expiration_timestamp_seconds",
+    "karmada_store_damaged",
+    "karmada_store_backup_last_success_timestamp_seconds",
+    "workqueue_depth",
+    "workqueue_longest_running_processor_seconds",
+];
+
+/// The facts about a control plane and its members; each member has `patience` to answer.
+pub async fn facts(control: &Client, client_certificate_ends: Option<i64>, patience: Duration) -> Facts {
+    let mut facts = Facts { now: World::system().now().as_second(), ..Facts::default() };
+    facts.control.client_certificate_ends = client_certificate_ends;
+    health(control, patience, &mut facts).await;
+    members(control, patience, &mut facts).await;
+    objects(control, &mut facts).await;
+    requests(control, &mut facts).await;
+    facts
+}
+
+/// An answer as text, with the time that the server gives.
+struct Answer {
+    is_success: bool,
+    text: String,
+    skew: Option<facts::Skew>,
+}
+
+async fn fetch(client: &Client, path: &str, patience: Duration) -> Result<Answer, String> {
+    let world = World::system();
+    let request = http::Request::get(path).header(http::header::ACCEPT, "*/*").body(transport::empty());
+    let request = request.map_err(|error| error.to_string())?;
+    let before = world.now();
+    let answered = tokio::time::timeout(patience, async {
+        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let after = world.now();
+        let (parts, body) = response.into_parts();
+        let bytes = crate::requests::whole(body).await?;
+        let date = parts.headers.get(http::header::DATE).and_then(|value| value.to_str().ok());
+        let skew = date.and_then(|date| facts::skew(date, before, after));
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(Answer { is_success: parts.status.is_success(), text, skew })
+    });
+    answered.await.unwrap_or_else(|_| Err(format!("no answer within {} s", patience.as_secs_f64())))
+}
+
+/// The first line of a refusal, a Status' message where it is one.
+fn refusal(text: &str) -> String {
+    let status = serde_json::from_str::<Value>(text).ok();
+    let message = status.as_ref().and_then(|it| it["message"].as_str());
+    message.unwrap_or_else(|| text.lines().next().unwrap_or("no reason given")).to_owned()
+}
+
+async fn health(control: &Client, patience: Duration, facts: &mut Facts) {
+    match fetch(control, "/readyz?verbose", patience).await {
+        Ok(answer) => {
+            facts.control.skew = answer.skew;
+            facts.control.failed_checks = facts::failed_checks(&answer.text);
+            if !answer.is_success && facts.control.failed_checks.is_empty() {
+                facts.unread.push(("health of the control plane".into(), refusal(&answer.text)));
+            }
+        }
+        Err(why) => facts.unread.push(("health of the control plane".into(), why)),
+    }
+    match fetch(control, "/metrics", patience).await {
+        Ok(answer) if answer.is_success => facts.control.metrics = facts::samples(&answer.text, &METRICS),
+        Ok(answer) => facts.unread.push(("metrics of the control plane".into(), refusal(&answer.text))),
+        Err(why) => facts.unread.push(("metrics of the control plane".into(), why)),
+    }
+}
+
+async fn members(control: &Client, patience: Duration, facts: &mut Facts) {
+    let mut clusters = Vec::new();
+    each(control, &resources::CLUSTER, None, facts, &mut |cluster, _| clusters.push(cluster)).await;
+    let leases = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+    let mut renewed = HashMap::new();
+    each(control, &leases, Some(namespaces::CLUSTER), facts, &mut |lease, _| {
+        if let (Some(name), Some(at)) = (lease["metadata"]["name"].as_str(), seconds(&lease["spec"]["renewTime"])) {
+            renewed.insert(name.to_owned(), at);
+        }
+    })
+    .await;
+    let progress = Progress::new("Probing clusters", clusters.len());
+    let probes: Vec<_> = clusters.iter().map(|cluster| probe(control, cluster, patience, &progress)).collect();
+    let probes: Vec<_> = futures::stream::iter(probes).buffered(CONCURRENT).collect().await;
+    drop(progress);
+    facts.counts.members = clusters.len();
+    facts.members = clusters
+        .into_iter()
+        .zip(probes)
+        .map(|(object, probe)| {
+            // A cluster in Push mode may have an old Lease from a former life in Pull mode.
+            let renewed = renewed.get(object["metadata"]["name"].as_str().unwrap_or_default()).copied();
+            Member { renewed: renewed.filter(|_| object["spec"]["syncMode"] == "Pull"), object, probe: Some(probe) }
+        })
+        .collect();
+}
+
+async fn probe(control: &Client, cluster: &Value, patience: Duration, progress: &Progress) -> Result<Probe, String> {
+    let name = cluster["metadata"]["name"].as_str().unwrap_or_default();
+    let answer = fetch(&servers::member(control, name), "/version", patience).await;
+    progress.step();
+    let answer = answer?;
+    if !answer.is_success {
+        return Err(refusal(&answer.text));
+    }
+    let version: Value = serde_json::from_str(&answer.text).unwrap_or_default();
+    Ok(Probe { version: version["gitVersion"].as_str().unwrap_or_default().to_owned(), skew: answer.skew })
+}
+
+/// Passes every object of a kind, page by page. A kind that cannot be read to its end is named.
+async fn each(
+    control: &Client,
+    resource: &ApiResource,
+    namespace: Option<&str>,
+    facts: &mut Facts,
+    take: &mut (dyn FnMut(Value, &mut Facts) + Send),
+) {
+    let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
+    for _ in 0..PAGES {
+        let path = options.path(resource, namespace);
+        let read = control.document(&path, JSON).await.map_err(|error| servers::reason(&error));
+        let read = read.and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string()));
+        let mut page = match read {
+            Ok(page) => page,
+            Err(why) => return facts.unread.push((resource.plural.clone(), why)),
+        };
+        let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        if let Value::Array(items) = page["items"].take() {
+            items.into_iter().for_each(|item| take(item, facts));
+        }
+        if next.is_none() || next == options.continue_token {
+            return;
+        }
+        options.continue_token = next;
+    }
+    let why = format!("there are more than {}; the others were left out", PAGE * PAGES);
+    facts.unread.push((resource.plural.clone(), why));
+}
+
+async fn objects(control: &Client, facts: &mut Facts) {
+    for scope in Scope::ALL {
+        let kind = Binding::kind(scope).to_lowercase();
+        each(control, &Binding::api_resource(scope), None, facts, &mut |binding, facts| {
+            facts.counts.bindings += 1;
+            facts.objects.extend(of_binding(&kind, &binding));
+        })
+        .await;
+        let kind = Policy::kind(scope).to_lowercase();
+        each(control, &Policy::api_resource(scope), None, facts, &mut |policy, facts| {
+            facts.objects.extend(deleting(&kind, &policy));
+        })
+        .await;
+    }
+    each(control, &resources::WORK, None, facts, &mut |work, facts| {
+        facts.counts.works += 1;
+        facts.objects.extend(of_work(&work));
+    })
+    .await;
+    for (resource, kind) in [(&*resources::NAMESPACE, "namespace"), (&*resources::CLUSTER, "cluster")] {
+        each(control, resource, None, facts, &mut |object, facts| facts.objects.extend(deleting(kind, &object))).await;
+    }
+}
+
+fn stuck(kind: &str, object: &Value, problem: Problem, since: Option<i64>) -> Option<Stuck> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let metadata = &object["metadata"];
+    let (namespace, name) = (text(&metadata["namespace"]), text(&metadata["name"]));
+    Some(Stuck { kind: kind.to_owned(), namespace, name, problem, since: since? })
+}
+
+fn deleting(kind: &str, object: &Value) -> Option<Stuck> {
+    let metadata = &object["metadata"];
+    let since = seconds(&metadata["deletionTimestamp"])?;
+    let lists = [&metadata["finalizers"], &object["spec"]["finalizers"]];
+    let finalizers = lists.into_iter().flat_map(|list| list.as_array().into_iter().flatten());
+    let finalizers = finalizers.filter_map(Value::as_str).map(str::to_owned).collect();
+    stuck(kind, object, Problem::Deleting(finalizers), Some(since))
+}
+
+fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
+    object["status"]["conditions"].as_array()?.iter().find(|it| it["type"] == type_)
+}
+
+fn message(condition: &Value) -> String {
+    crate::table::printable(condition["message"].as_str().unwrap_or_default())
+}
+
+/// What is wrong with a binding; failures to apply are found at the Works.
+fn of_binding(kind: &str, binding: &Value) -> Option<Stuck> {
+    if let Some(found) = deleting(kind, binding) {
+        return Some(found);
+    }
+    if binding["spec"]["suspension"]["scheduling"] == true {
+        return None;
+    }
+    match condition(binding, conditions::SCHEDULED) {
+        None => stuck(kind, binding, Problem::Unseen, seconds(&binding["metadata"]["creationTimestamp"])),
+        Some(it) if it["status"] != "True" => {
+            stuck(kind, binding, Problem::Unscheduled(message(it)), seconds(&it["lastTransitionTime"]))
+        }
+        Some(_) => None,
+    }
+}
+
+fn of_work(work: &Value) -> Option<Stuck> {
+    if let Some(found) = deleting("work", work) {
+        return Some(found);
+    }
+    if work["spec"]["suspendDispatching"] == true {
+        return None;
+    }
+    let created = seconds(&work["metadata"]["creationTimestamp"]);
+    match condition(work, conditions::APPLIED) {
+        None => stuck("work", work, Problem::NotApplied("no attempt has ended".to_owned()), created),
+        Some(it) if it["status"] != "True" => {
+            stuck("work", work, Problem::NotApplied(message(it)), seconds(&it["lastTransitionTime"]))
+        }
+        Some(_) => None,
+    }
+}
+
+async fn requests(control: &Client, facts: &mut Facts) {
+    let resource =
+        ApiResource::cluster("certificates.k8s.io", "v1", "CertificateSigningRequest", "certificatesigningrequests");
+    each(control, &resource, None, facts, &mut |request, facts| facts.requests.extend(pending(&request))).await;
+}
+
+fn pending(request: &Value) -> Option<Request> {
+    let conditions = request["status"]["conditions"].as_array().map_or(0, Vec::len);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let since = seconds(&request["metadata"]["creationTimestamp"])?;
+    (conditions == 0).then(|| Request {
+        name: text(&request["metadata"]["name"]),
+        user: text(&request["spec"]["username"]),
+        since,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn check(found: Option<Stuck>, expected: &str) {
+        let shown = found.map_or_else(|| "-".to_owned(), |it| format!("{} {:?} {}", it.kind, it.problem, it.since));
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn objects_with_something_wrong() {
+        let metadata = json!({"name": "x", "namespace": "n", "creationTimestamp": "1970-01-01T00:00:10Z"});
+        let of = |conditions: Value| json!({"metadata": metadata, "status": {"conditions": conditions}});
+        let with = |type_: &str, status: &str| {
+            of(
+                json!([{"type": type_, "status": status, "message": "why", "lastTransitionTime": "1970-01-01T00:00:20Z"}]),
+            )
+        };
+        check(of_binding("b", &with("Scheduled", "True")), "-");
+        check(of_binding("b", &with("Scheduled", "False")), "b Unscheduled(\"why\") 20");
+        check(of_binding("b", &of(json!([]))), "b Unseen 10");
+        check(of_work(&with("Applied", "True")), "-");
+        check(of_work(&with("Applied", "False")), "work NotApplied(\"why\") 20");
+        check(of_work(&of(json!([]))), "work NotApplied(\"no attempt has ended\") 10");
+        let mut gone = with("Applied", "True");
+        gone["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
+        gone["metadata"]["finalizers"] = json!(["a/b"]);
+        check(of_work(&gone), "work Deleting([\"a/b\"]) 30");
+        let mut held = with("Applied", "False");
+        held["spec"] = json!({"suspendDispatching": true});
+        check(of_work(&held), "-");
+        let request = json!({"metadata": metadata, "spec": {"username": "u"}});
+        assert_eq!(pending(&request).map(|it| it.user), Some("u".to_owned()));
+        assert!(pending(&json!({"metadata": metadata, "status": {"conditions": [{"type": "Approved"}]}})).is_none());
+    }
+}
