@@ -32,6 +32,7 @@ mod karmadactl_many;
 mod karmadactl_objects;
 mod karmadactl_read;
 mod karmadactl_rollout;
+mod karmadactl_starting;
 mod karmadactl_streams;
 mod karmadactl_terminal;
 mod kills;

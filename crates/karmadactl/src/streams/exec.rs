@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::session::{self, End, Input, Output};
-use super::{pods, terminal};
+use super::{pods, starting, terminal};
 use crate::error::Error;
 use crate::objects::flags::{self, Files};
 use crate::requests::Query;
@@ -111,12 +111,12 @@ async fn pod_of_file(args: &ExecArgs) -> Result<Option<String>, Error> {
 }
 
 async fn run(context: &Context, args: &StreamArgs, named: &str, command: Option<&[String]>) -> Result<(), Error> {
-    flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
+    let limit = flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
     let scope = crate::scope::parse(&args.operation_scope)?;
     let control = context.control_plane().await?;
     let client = servers::one(&control, scope, &args.cluster).await?;
     let namespace = args.namespace.clone().unwrap_or_else(|| context.namespace());
-    let found = pods::named(context, &client, &namespace, named).await?;
+    let found = starting::named(context, &client, &namespace, named, limit).await?;
     let Some(pod) = found.first() else {
         return Err(Error::message(format!("{named} has no pods in namespace {namespace}")));
     };

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use http_body_util::BodyExt as _;
 
-use super::pods;
+use super::{pods, starting};
 use crate::error::Error;
 use crate::objects::flags;
 use crate::requests::{self, Query};
@@ -159,9 +159,10 @@ fn check(args: &LogsArgs) -> Result<Query, Error> {
 
 /// The containers whose logs are requested.
 async fn sources(context: &Context, client: &Client, args: &LogsArgs, namespace: &str) -> Result<Vec<Source>, Error> {
+    let limit = flags::duration("--pod-running-timeout", &args.pod_running_timeout)?;
     let mut found = match args.args.first() {
         None => pods::selected(context, client, namespace, &args.selector).await?,
-        Some(name) => pods::named(context, client, namespace, name).await.map_err(|error| match error {
+        Some(name) => starting::named(context, client, namespace, name, limit).await.map_err(|error| match error {
             // Upstream's words.
             Error::Server(status) if status.is(apimachinery::StatusReason::NotFound) && !name.contains('/') => {
                 Error::message(format!(

@@ -4,4 +4,5 @@ pub mod exec;
 pub mod logs;
 mod pods;
 mod session;
+mod starting;
 mod terminal;

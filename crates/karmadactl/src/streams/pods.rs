@@ -27,6 +27,26 @@ pub async fn named(context: &Context, client: &Client, namespace: &str, named: &
         let pod = requests::get(context, client, &resource(), &key, None).await;
         return pod.map(|pod| vec![pod]).map_err(Error::client(format!("get pod {name}")));
     }
+    match selection(context, client, namespace, named).await? {
+        Some(selector) => selected(context, client, namespace, &selector).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The selector of the pods that TYPE/NAME owns; `None` for a pod.
+///
+/// # Errors
+/// When the object does not exist, or is not known to own pods.
+pub async fn selection(
+    context: &Context,
+    client: &Client,
+    namespace: &str,
+    named: &str,
+) -> Result<Option<String>, Error> {
+    let (type_, name) = named.split_once('/').unwrap_or(("pods", named));
+    if matches!(type_, "pod" | "pods" | "po") {
+        return Ok(None);
+    }
     let discovery = objects::discovery(client).await?;
     let found = targets::resolve(type_, &discovery.resources);
     let Some(known) = found.first() else { return Err(objects::unknown_type(type_)) };
@@ -37,7 +57,7 @@ pub async fn named(context: &Context, client: &Client, namespace: &str, named: &
         let kind = &known.resource.kind;
         return Err(Error::message(format!("cannot get the logs or attach to {kind} {name}: it selects no pods")));
     };
-    selected(context, client, namespace, &selector).await
+    Ok(Some(selector))
 }
 
 /// The selector of a workload, or of a Service.
@@ -68,8 +88,13 @@ pub async fn selected(
     let listed = requests::send(context, client, Method::GET, &path, None).await;
     let mut list = listed.map_err(Error::client("list pods"))?;
     let Value::Array(mut pods) = list["items"].take() else { return Ok(Vec::new()) };
-    pods.sort_by_key(|pod| (pod["status"]["phase"] != "Running", pod["metadata"]["name"].to_string()));
+    sort(&mut pods);
     Ok(pods)
+}
+
+/// Those that run first, by name.
+pub fn sort(pods: &mut [Value]) {
+    pods.sort_by_key(|pod| (pod["status"]["phase"] != "Running", pod["metadata"]["name"].to_string()));
 }
 
 /// The name of a pod.
