@@ -219,23 +219,46 @@ async fn rollouts_pause_and_refuse_in_kubectls_words() {
         E|error: cannot undo the rollout of deployment.apps/web: the control plane keeps no revisions of templates. Print those of the member clusters with `karmadactl rollout history deployment.apps/web`, one of them with --revision=N -o yaml, and apply the earlier manifest
         rc=1
     "#]]).await;
-    check(&fleet, "rollout status deployment/none", expect![[r#"
+    check(
+        &fleet,
+        "rollout status deployment/none",
+        expect![[r#"
         E|Error from server (NotFound): deployments.apps "none" not found
         rc=1
-    "#]]).await;
-    check(&fleet, "rollout status deployment/web -C nowhere", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
+        "rollout status deployment/web -C nowhere",
+        expect![[r#"
         E|error: clusters don't exist: nowhere
         rc=1
-    "#]]).await;
-    check(&fleet, "rollout history deployment/none", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
+        "rollout history deployment/none",
+        expect![[r#"
         E|error: no member cluster holds the object
         rc=1
-    "#]]).await;
-    check(&fleet, "rollout history deployment/web --revision=9 -C member1", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
+        "rollout history deployment/web --revision=9 -C member1",
+        expect![[r#"
         E|error: cluster(member1): unable to find revision 9 of deployment.apps/web
         rc=1
-    "#]]).await;
-    check(&fleet, "rollout", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
+        "rollout",
+        expect![[r#"
         O|Manage the rollout of workloads over clusters.
         O|
         O| For deployments, daemonsets and statefulsets; status follows other kinds by their health.
@@ -260,8 +283,13 @@ async fn rollouts_pause_and_refuse_in_kubectls_words() {
         O|
         O|Use "karmadactl options" for a list of global command-line options (applies to all commands).
         rc=0
-    "#]]).await;
-    check(&fleet, "rollout status", expect![[r#"
+    "#]],
+    )
+    .await;
+    check(
+        &fleet,
+        "rollout status",
+        expect![[r#"
         E|error: You must provide one or more resources by argument or filename.
         E|Example resource specifications include:
         E|   '-f rsrc.yaml'
@@ -271,7 +299,9 @@ async fn rollouts_pause_and_refuse_in_kubectls_words() {
         E|Usage: karmadactl rollout status (TYPE NAME | TYPE/NAME) [options]
         E|See 'karmadactl rollout status --help' for usage.
         rc=1
-    "#]]).await;
+    "#]],
+    )
+    .await;
 }
 
 #[tokio::test]

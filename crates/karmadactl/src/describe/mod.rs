@@ -1,6 +1,10 @@
-//! `describe`: every field of an object and the events about it, in kubectl's layout for kinds without a page of their own.
+//! `describe`: an object and the events about it, in kubectl's layouts: pages of their own for the built-in kinds that users
+//! describe most, every field for all others.
 
+mod kinds;
+mod lines;
 mod page;
+mod related;
 
 use clap::Args;
 use client::{Client, Discovery, ListOptions};
@@ -140,7 +144,8 @@ async fn one(context: &Context, client: &Client, args: &DescribeArgs, item: &Ite
         true => Some(events(context, client, item, &live).await),
         false => None,
     };
-    Ok(page::page(&live, events.as_deref(), World::system().now()))
+    let related = related::of(context, client, item, &live).await?;
+    Ok(page::page(&live, related.as_ref(), events.as_deref(), World::system().now()))
 }
 
 /// The events about an object, oldest first; none where they cannot be read, as in kubectl.

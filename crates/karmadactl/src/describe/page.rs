@@ -4,24 +4,39 @@ use apimachinery::age::human_duration;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
+use super::kinds::{self, Related};
+use super::lines::Lines;
 use crate::table::printable;
 
-/// Longer annotations begin on a line of their own.
-const LONG: usize = 140;
 /// Documents are never deeper than what the JSON decoder reads.
 const MAX_DEPTH: usize = 128;
 
 /// Of the metadata, what has a line of its own at the top or no reader.
 const SKIPPED: [&str; 6] = ["managedFields", "name", "namespace", "labels", "annotations", "selfLink"];
 
-/// The page; `events` are left out when they are not wanted.
-pub fn page(object: &Value, events: Option<&[Value]>, now: Timestamp) -> String {
+/// The page; `related` belongs to kinds with a page of their own, `events` are left out when they are not wanted.
+pub fn page(object: &Value, related: Option<&Related>, events: Option<&[Value]>, now: Timestamp) -> String {
     let mut lines = Lines::default();
+    let has_events = match related {
+        Some(related) => kinds::page(&mut lines, object, related),
+        None => {
+            fields(&mut lines, object);
+            true
+        }
+    };
+    if let Some(events) = events.filter(|_| has_events) {
+        event_lines(&mut lines, events, now);
+    }
+    lines.render()
+}
+
+/// Every field of the object.
+fn fields(lines: &mut Lines, object: &Value) {
     let metadata = &object["metadata"];
     lines.pair(0, "Name:", metadata["name"].as_str().unwrap_or_default());
     lines.pair(0, "Namespace:", metadata["namespace"].as_str().unwrap_or_default());
-    multiline(&mut lines, "Labels:", &metadata["labels"], "=");
-    multiline(&mut lines, "Annotations:", &metadata["annotations"], ": ");
+    lines.map(0, "Labels:", &metadata["labels"], "=");
+    lines.map(0, "Annotations:", &metadata["annotations"], ": ");
     let empty = Map::new();
     let map = object.as_object().unwrap_or(&empty);
     lines.pair(0, "API Version:", &shown(&object["apiVersion"]));
@@ -32,85 +47,7 @@ pub fn page(object: &Value, events: Option<&[Value]>, now: Timestamp) -> String 
     if let Some(metadata) = rest.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.retain(|key, _| !SKIPPED.contains(&key.as_str()));
     }
-    content(&mut lines, 0, &rest);
-    if let Some(events) = events {
-        event_lines(&mut lines, events, now);
-    }
-    lines.render()
-}
-
-/// Lines of cells, aligned as Go's tabwriter does: a column ends at a line that lacks it.
-#[derive(Debug, Default)]
-struct Lines(Vec<Vec<String>>);
-
-impl Lines {
-    fn pair(&mut self, level: usize, label: &str, value: &str) {
-        self.0.push(vec![format!("{}{label}", "  ".repeat(level)), value.to_owned()]);
-    }
-
-    fn alone(&mut self, level: usize, text: &str) {
-        self.0.push(vec![format!("{}{text}", "  ".repeat(level))]);
-    }
-
-    fn render(&self) -> String {
-        let mut widths: Vec<Vec<usize>> =
-            self.0.iter().map(|cells| cells.iter().map(|cell| cell.chars().count()).collect()).collect();
-        let columns = self.0.iter().map(Vec::len).max().unwrap_or_default();
-        (0..columns).for_each(|column| self.align(column, &mut widths));
-        let mut text = String::new();
-        for (cells, widths) in self.0.iter().zip(&widths) {
-            for (position, cell) in cells.iter().enumerate() {
-                text.push_str(cell);
-                if position + 1 < cells.len() {
-                    text.push_str(&" ".repeat(widths[position] - cell.chars().count() + 2));
-                }
-            }
-            text.push('\n');
-        }
-        text
-    }
-
-    /// Gives the cells of a column one width in each run of lines that have it. Only a cell that another follows belongs to
-    /// a column.
-    fn align(&self, column: usize, widths: &mut [Vec<usize>]) {
-        let has = |line: usize| self.0[line].len() > column + 1;
-        let mut start = 0;
-        while start < self.0.len() {
-            if !has(start) {
-                start += 1;
-                continue;
-            }
-            let end = (start..self.0.len()).find(|line| !has(*line)).unwrap_or(self.0.len());
-            let width = (start..end).map(|line| widths[line][column]).max().unwrap_or_default();
-            (start..end).for_each(|line| widths[line][column] = width);
-            start = end;
-        }
-    }
-}
-
-/// A map with its label on the first line only.
-fn multiline(lines: &mut Lines, label: &str, map: &Value, sign: &str) {
-    let Some(map) = map.as_object().filter(|map| !map.is_empty()) else {
-        return lines.pair(0, label, "<none>");
-    };
-    let mut label = label;
-    for (key, value) in map {
-        // kubectl leaves out the record of client-side apply.
-        if key == crate::apply::LAST_APPLIED {
-            continue;
-        }
-        let value = printable(&shown(value));
-        if sign == ": " && key.len() + value.len() > LONG {
-            lines.pair(0, label, &format!("{key}:"));
-            lines.pair(0, "", &format!("  {value}"));
-        } else {
-            lines.pair(0, label, &format!("{key}{sign}{value}"));
-        }
-        label = "";
-    }
-    if !label.is_empty() {
-        lines.pair(0, label, "<none>");
-    }
+    content(lines, 0, &rest);
 }
 
 fn content(lines: &mut Lines, level: usize, map: &Map<String, Value>) {
@@ -195,8 +132,8 @@ fn event_lines(lines: &mut Lines, events: &[Value], now: Timestamp) {
         row[0] = format!("  {}", row[0]);
         row
     };
-    lines.0.push(row(["Type", "Reason", "Age", "From", "Message"]));
-    lines.0.push(row(["----", "------", "----", "----", "-------"]));
+    lines.cells(row(["Type", "Reason", "Age", "From", "Message"]));
+    lines.cells(row(["----", "------", "----", "----", "-------"]));
     for event in events {
         let text = |value: &Value| printable(value.as_str().unwrap_or_default());
         let source = match text(&event["source"]["component"]) {
@@ -210,7 +147,7 @@ fn event_lines(lines: &mut Lines, events: &[Value], now: Timestamp) {
             &*source,
             &*printable(event["message"].as_str().unwrap_or_default().trim()),
         ];
-        lines.0.push(row(cells));
+        lines.cells(row(cells));
     }
 }
 
@@ -282,6 +219,6 @@ mod tests {
               ----    ------  ----              ----  -------
               Normal  Done    60s (x3 over 2m)  c     it is
         "#]]
-        .assert_eq(&page(&object, Some(&[event]), now));
+        .assert_eq(&page(&object, None, Some(&[event]), now));
     }
 }

@@ -1,0 +1,68 @@
+//! `karmadactl describe` of built-in kinds beside the real kubectl: the same pages of the same objects of a member.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::fleet::{Fleet, Ran, proxied, until};
+
+const OBJECTS: [&str; 13] = [
+    "ns/shop",
+    "ns/default",
+    "cm/c",
+    "cm/empty",
+    "secret/s",
+    "svc/web",
+    "svc/ext",
+    "pvc/p",
+    "deploy/web",
+    "sts/db",
+    "ds/agent",
+    "job/once",
+    "pod/db-0",
+];
+
+/// The real kubectl against the member, through the control plane.
+async fn kubectl(fleet: &Fleet, args: &[&str]) -> Ran {
+    let config = std::fs::read(fleet.kubeconfig()).expect("a kubeconfig");
+    let config = apimachinery::yaml::to_json_value(&config).expect("YAML");
+    let server = config["clusters"][0]["cluster"]["server"].as_str().expect("a server");
+    let mut command = Command::new("kubectl");
+    command.args(args).args(["-n", "shop", "--server", &format!("{server}{}", proxied("member1", ""))]);
+    command.env("KUBECONFIG", fleet.kubeconfig()).env("HOME", fleet.kubeconfig().parent().expect("a directory"));
+    fleet.run(command).await
+}
+
+#[tokio::test]
+#[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
+async fn pages_of_built_in_kinds_are_kubectls() {
+    let fleet = Fleet::start(&["member1"]).await;
+    fleet.reachable("member1").await;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/describe/objects.yaml");
+    kubectl(&fleet, &["apply", "-f", file.to_str().expect("a path in UTF-8")]).await.ok();
+    for (object, condition) in [
+        ("deployment/web", "condition=Available"),
+        ("job/once", "condition=Complete"),
+        ("pod/db-0", "condition=Ready"),
+        ("daemonset/agent", "jsonpath={.status.numberAvailable}=2"),
+        ("resourcequota/q", "jsonpath={.status.used.pods}"),
+    ] {
+        kubectl(&fleet, &["wait", "--timeout=60s", &format!("--for={condition}"), object]).await.ok();
+    }
+    let mut different = Vec::new();
+    let web = kubectl(&fleet, &["get", "pods", "-l", "app=web", "-o", "name"]).await.ok();
+    for object in OBJECTS.into_iter().chain(web.lines()) {
+        // Until both have read the same state.
+        let pages = until(object, async || {
+            let theirs = kubectl(&fleet, &["describe", object]).await.ok();
+            let ours = ["describe", object, "-n", "shop", "-s", "members", "-C", "member1"];
+            let ours = fleet.karmadactl(&ours).await.ok();
+            let again = kubectl(&fleet, &["describe", object]).await.ok();
+            (theirs == again).then_some((theirs, ours))
+        });
+        let (theirs, ours) = pages.await;
+        if theirs != ours {
+            different.push(format!("=== {object}\n--- kubectl\n{theirs}\n--- karmadactl\n{ours}"));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}

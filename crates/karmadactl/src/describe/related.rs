@@ -1,0 +1,91 @@
+//! Reads what a page shows besides its object.
+
+use apimachinery::ApiResource;
+use apimachinery::selector::Selector;
+use client::{Client, ListOptions};
+use http::Method;
+use serde_json::Value;
+
+use super::kinds::{self, Need, Related};
+use crate::error::Error;
+use crate::objects::Item;
+use crate::{Context, requests};
+
+/// Objects of a page of a list; kubectl reads as many at a time.
+const PAGE: usize = 500;
+/// A page shows a part of them: 10,000 objects are enough for any.
+const PAGES: usize = 20;
+
+/// What the page of the object needs; `None` for kinds without a page of their own.
+///
+/// # Errors
+/// When the server refuses a list.
+pub async fn of(context: &Context, client: &Client, item: &Item, object: &Value) -> Result<Option<Related>, Error> {
+    let Some(needs) = kinds::needs(&item.resource.group, &item.resource.kind) else { return Ok(None) };
+    let mut related = Related::default();
+    for need in needs {
+        let found = list(context, client, *need, item, object).await?;
+        match need {
+            Need::Pods => related.pods = found,
+            Need::ReplicaSets => related.replica_sets = found,
+            Need::Slices => related.slices = found,
+            Need::Quotas => related.quotas = found,
+            Need::Limits => related.limits = found,
+        }
+    }
+    Ok(Some(related))
+}
+
+async fn list(
+    context: &Context,
+    client: &Client,
+    need: Need,
+    item: &Item,
+    object: &Value,
+) -> Result<Vec<Value>, Error> {
+    let of_workload = || {
+        let selector = serde_json::from_value(object["spec"]["selector"].clone()).ok()?;
+        Selector::from_label_selector(&selector).ok().map(|it| it.to_string())
+    };
+    let namespace = item.key.namespace();
+    let (resource, selector, namespace) = match need {
+        // A claim is used by any pod; a workload's pods have its labels.
+        Need::Pods if item.resource.group.is_empty() => (pods(), None, namespace),
+        Need::Pods => (pods(), of_workload(), namespace),
+        Need::ReplicaSets => {
+            (ApiResource::namespaced("apps", "v1", "ReplicaSet", "replicasets"), of_workload(), namespace)
+        }
+        Need::Slices => (
+            ApiResource::namespaced("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
+            Some(format!("kubernetes.io/service-name={}", item.key.name)),
+            namespace,
+        ),
+        Need::Quotas => {
+            let resource = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
+            (resource, None, Some(item.key.name.as_str()))
+        }
+        Need::Limits => {
+            (ApiResource::namespaced("", "v1", "LimitRange", "limitranges"), None, Some(item.key.name.as_str()))
+        }
+    };
+    let mut options = ListOptions { label_selector: selector, limit: PAGE, ..ListOptions::default() };
+    let mut found = Vec::new();
+    for _ in 0..PAGES {
+        let path = options.path(&resource, namespace);
+        let page = requests::send(context, client, Method::GET, &path, None).await;
+        let mut page = page.map_err(Error::client(format!("list {}", resource.plural)))?;
+        let next = page["metadata"]["continue"].as_str().filter(|token| !token.is_empty()).map(str::to_owned);
+        if let Value::Array(items) = page["items"].take() {
+            found.extend(items);
+        }
+        if next.is_none() {
+            break;
+        }
+        options.continue_token = next;
+    }
+    Ok(found)
+}
+
+fn pods() -> ApiResource {
+    ApiResource::namespaced("", "v1", "Pod", "pods")
+}
