@@ -77,7 +77,7 @@ pub enum Problem {
     Deleting(Vec<String>),
     /// The reason the scheduler gives.
     Unscheduled(String),
-    /// The scheduler has not looked at it.
+    /// The scheduler has not processed it.
     #[default]
     Unseen,
     /// What the member answered.

@@ -114,7 +114,6 @@ fn control_plane(facts: &Facts) -> Vec<Finding> {
 /// What a metric gives away.
 fn measured(sample: &Sample, now: i64) -> Option<Finding> {
     let controller = || format!("controller {}", sample.label("name"));
-    #[expect(clippy::cast_possible_truncation, reason = "seconds since 1970 fit")]
     let time = sample.value as i64;
     match sample.name.as_str() {
         "karmada_certificate_expiration_timestamp_seconds" => {
@@ -140,7 +139,7 @@ fn measured(sample: &Sample, now: i64) -> Option<Finding> {
         "workqueue_longest_running_processor_seconds" if sample.value > LONG_PASS => {
             let evidence = format!("one pass has been running for {}", ago(time));
             let next = "Read the log of the server: a member or a webhook may not answer";
-            Some(finding(Severity::Warning, &controller(), "it does not get on", evidence, next))
+            Some(finding(Severity::Warning, &controller(), "one of its passes does not end", evidence, next))
         }
         _ => None,
     }
@@ -280,7 +279,7 @@ fn stuck(it: &Stuck, now: i64, program: &str) -> Option<Finding> {
         }
         Problem::Unseen => {
             let next = "Check that the scheduler runs: kubectl get lease -A | grep karmada-scheduler";
-            finding(Severity::Error, &object, "the scheduler has not looked at it", since, next)
+            finding(Severity::Error, &object, "the scheduler has not processed it", since, next)
         }
         Problem::NotApplied(why) => {
             finding(Severity::Error, &object, "it is not applied in its cluster", format!("{since}: {why}"), describe)
@@ -377,7 +376,7 @@ mod tests {
                 "error control plane: the store is damaged (2 damaged places since the start) -> karmada store verify",
                 "error control plane: the clock differs (it is 400 s behind this machine, within 1 s) -> Compare with a time server on both machines: timedatectl status",
                 "warning controller binding: the queue is long (2000 keys wait) -> kubectl get --raw /metrics | grep workqueue_",
-                "warning controller work: it does not get on (one pass has been running for 5m1s) -> Read the log of the server: a member or a webhook may not answer",
+                "warning controller work: one of its passes does not end (one pass has been running for 5m1s) -> Read the log of the server: a member or a webhook may not answer",
                 "warning control plane: the backups are old (the last one was taken 3d ago) -> Read the log of the server for the reason, and the metric karmada_store_backups_total",
                 "warning your kubeconfig: the client certificate expires soon (it expires in 60m) -> Copy the kubeconfig of the control plane again; a running server renews its own file",
             ],
