@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::fleet::{Fleet, Ran, proxied, until};
 
-const OBJECTS: [&str; 13] = [
+const OBJECTS: [&str; 15] = [
     "ns/shop",
     "ns/default",
     "cm/c",
@@ -19,6 +19,8 @@ const OBJECTS: [&str; 13] = [
     "ds/agent",
     "job/once",
     "pod/db-0",
+    "node/member1-node-1",
+    "node/member1-node-2",
 ];
 
 /// The real kubectl against the member, through the control plane.

@@ -18,7 +18,7 @@ const SKIPPED: [&str; 6] = ["managedFields", "name", "namespace", "labels", "ann
 pub fn page(object: &Value, related: Option<&Related>, events: Option<&[Value]>, now: Timestamp) -> String {
     let mut lines = Lines::default();
     let has_events = match related {
-        Some(related) => kinds::page(&mut lines, object, related),
+        Some(related) => kinds::page(&mut lines, object, related, now),
         None => {
             fields(&mut lines, object);
             true

@@ -1,7 +1,7 @@
 //! Reads what a page shows besides its object.
 
-use apimachinery::ApiResource;
 use apimachinery::selector::Selector;
+use apimachinery::{ApiResource, ObjectKey};
 use client::{Client, ListOptions};
 use http::Method;
 use serde_json::Value;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::kinds::{self, Need, Related};
 use crate::error::Error;
 use crate::objects::Item;
+use crate::servers::reason;
 use crate::{Context, requests};
 
 /// Objects of a page of a list; kubectl reads as many at a time.
@@ -24,6 +25,10 @@ pub async fn of(context: &Context, client: &Client, item: &Item, object: &Value)
     let Some(needs) = kinds::needs(&item.resource.group, &item.resource.kind) else { return Ok(None) };
     let mut related = Related::default();
     for need in needs {
+        if *need == Need::Lease {
+            related.lease = Some(lease(context, client, item).await);
+            continue;
+        }
         let found = list(context, client, *need, item, object).await?;
         match need {
             Need::Pods => related.pods = found,
@@ -31,6 +36,7 @@ pub async fn of(context: &Context, client: &Client, item: &Item, object: &Value)
             Need::Slices => related.slices = found,
             Need::Quotas => related.quotas = found,
             Need::Limits => related.limits = found,
+            Need::Lease => {}
         }
     }
     Ok(Some(related))
@@ -48,7 +54,12 @@ async fn list(
         Selector::from_label_selector(&selector).ok().map(|it| it.to_string())
     };
     let namespace = item.key.namespace();
+    let mut fields = None;
     let (resource, selector, namespace) = match need {
+        Need::Pods if item.resource.kind == "Node" => {
+            fields = Some(format!("spec.nodeName={},status.phase!=Succeeded,status.phase!=Failed", item.key.name));
+            (pods(), None, None)
+        }
         // A claim is used by any pod; a workload's pods have its labels.
         Need::Pods if item.resource.group.is_empty() => (pods(), None, namespace),
         Need::Pods => (pods(), of_workload(), namespace),
@@ -64,11 +75,13 @@ async fn list(
             let resource = ApiResource::namespaced("", "v1", "ResourceQuota", "resourcequotas");
             (resource, None, Some(item.key.name.as_str()))
         }
+        Need::Lease => return Ok(Vec::new()),
         Need::Limits => {
             (ApiResource::namespaced("", "v1", "LimitRange", "limitranges"), None, Some(item.key.name.as_str()))
         }
     };
-    let mut options = ListOptions { label_selector: selector, limit: PAGE, ..ListOptions::default() };
+    let mut options =
+        ListOptions { label_selector: selector, field_selector: fields, limit: PAGE, ..ListOptions::default() };
     let mut found = Vec::new();
     for _ in 0..PAGES {
         let path = options.path(&resource, namespace);
@@ -84,6 +97,13 @@ async fn list(
         options.continue_token = next;
     }
     Ok(found)
+}
+
+/// The Lease that a node's kubelet renews. A node without one has a page all the same.
+async fn lease(context: &Context, client: &Client, item: &Item) -> Result<Value, String> {
+    let resource = ApiResource::namespaced("coordination.k8s.io", "v1", "Lease", "leases");
+    let key = ObjectKey::namespaced("kube-node-lease", item.key.name.as_str());
+    requests::get(context, client, &resource, &key, None).await.map_err(|error| reason(&error))
 }
 
 fn pods() -> ApiResource {

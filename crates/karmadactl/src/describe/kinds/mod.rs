@@ -1,6 +1,7 @@
 //! The pages of built-in kinds that kubectl lays out by themselves. Pure: what else a page shows is in [`Related`].
 
 mod core;
+mod node;
 mod pods;
 mod workloads;
 
@@ -18,6 +19,8 @@ pub struct Related {
     pub slices: Vec<Value>,
     pub quotas: Vec<Value>,
     pub limits: Vec<Value>,
+    /// Of a node, or why there is none.
+    pub lease: Option<Result<Value, String>>,
 }
 
 /// What a page shows besides its object.
@@ -28,6 +31,7 @@ pub enum Need {
     Slices,
     Quotas,
     Limits,
+    Lease,
 }
 
 /// What the page of a kind needs; `None` for kinds without a page of their own.
@@ -35,6 +39,7 @@ pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
     Some(match (group, kind) {
         ("apps", "Deployment") => &[Need::ReplicaSets],
         ("apps", "StatefulSet" | "DaemonSet") | ("", "PersistentVolumeClaim") => &[Need::Pods],
+        ("", "Node") => &[Need::Pods, Need::Lease],
         ("", "Service") => &[Need::Slices],
         ("", "Namespace") => &[Need::Quotas, Need::Limits],
         ("batch", "Job") | ("", "Pod" | "ConfigMap" | "Secret") => &[],
@@ -43,13 +48,14 @@ pub fn needs(group: &str, kind: &str) -> Option<&'static [Need]> {
 }
 
 /// The page without its events; `false` where the kind has none.
-pub fn page(lines: &mut Lines, object: &Value, related: &Related) -> bool {
+pub fn page(lines: &mut Lines, object: &Value, related: &Related, now: Timestamp) -> bool {
     let kind = object["kind"].as_str().unwrap_or_default();
     match kind {
         "Deployment" => workloads::deployment(lines, object, related),
         "StatefulSet" => workloads::stateful_set(lines, object, related),
         "DaemonSet" => workloads::daemon_set(lines, object, related),
         "Job" => workloads::job(lines, object),
+        "Node" => node::node(lines, object, related, now),
         "Pod" => pods::pod(lines, object),
         "Service" => core::service(lines, object, related),
         "Namespace" => core::namespace(lines, object, related),
