@@ -360,6 +360,11 @@ mod tests {
         check("cor", "cordon |cor");
         check("top ", "pod node |");
         check("cordon ", "Clusters |");
+        check("rollout ", "status history restart |");
+        check("rollout status dep", "Types |dep");
+        check("rollout restart deployment/we", "Names(\"deployment\") deployment/|we");
+        check("wait --for p", "propagated |p");
+        check("wait deployment web -C m1,m", "Clusters m1,|m");
         check("get ", "Types |");
         check("get dep", "Types |dep");
         check("get deployments we", "Names(\"deployments\") |we");

@@ -66,6 +66,10 @@ pub(super) async fn run(context: &Context, args: &HistoryArgs) -> Result<(), Err
     if !args.printing.output.is_empty() {
         let objects = histories.into_iter().flat_map(|it| it.of_clusters).flat_map(|(_, revisions)| revisions);
         let objects: Vec<Value> = objects.map(|it| it.object).collect();
+        if args.printing.output == "name" {
+            objects.iter().for_each(|object| context.print(&format!("{}\n", named(object))));
+            return if failures.is_empty() { Ok(()) } else { Err(Error::Several(failures)) };
+        }
         Printer::new(&args.printing, DryRun::None)?.all(context, objects)?;
     } else {
         for history in &histories {
@@ -148,6 +152,12 @@ fn revisions(resource: &ApiResource, owner: &Value, objects: Vec<Value>) -> Vec<
     revisions
 }
 
+/// `replicaset.apps/web-5d8f`
+fn named(object: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    format!("{}.apps/{}", text(&object["kind"]).to_lowercase(), text(&object["metadata"]["name"]))
+}
+
 fn cause(object: &Value) -> String {
     printable(object["metadata"]["annotations"][CHANGE_CAUSE].as_str().unwrap_or("<none>"))
 }
@@ -202,6 +212,10 @@ mod tests {
         ];
         let owner = json!({"metadata": {"uid": "u"}});
         let found = revisions(&resource, &owner, sets);
+        assert_eq!(
+            found.iter().map(|it| named(&it.object)).collect::<Vec<_>>(),
+            ["replicaset.apps/a", "replicaset.apps/c"]
+        );
         let history = Histories { shown: "deployment.apps/web".into(), of_clusters: vec![("m1".into(), found)] };
         expect![[r#"
             deployment.apps/web
