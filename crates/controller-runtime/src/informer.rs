@@ -382,7 +382,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         let Inner { handlers, reconnecting, .. } = &*self.0.0;
         // Dropped after the locks are released.
-        let (handlers, reconnecting) = (std::mem::take(&mut *handlers.lock()), std::mem::take(&mut *reconnecting.lock()));
+        let (handlers, reconnecting) =
+            (std::mem::take(&mut *handlers.lock()), std::mem::take(&mut *reconnecting.lock()));
         drop((handlers, reconnecting));
     }
 }

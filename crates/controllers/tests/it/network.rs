@@ -244,7 +244,7 @@ impl Network {
     }
 
     async fn delay(&self, asked: &Asked) -> Fate {
-        if self.sent.fetch_add(1, Ordering::Relaxed) % REQUESTS_PER_MILLISECOND == 0 {
+        if self.sent.fetch_add(1, Ordering::Relaxed).is_multiple_of(REQUESTS_PER_MILLISECOND) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let Some(weather) = *self.weather.lock() else { return Fate::Arrives };
