@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::requests::{self, WriteOptions};
-use crate::{Context, resources};
+use crate::{Context, failover, resources};
 
 #[derive(Args)]
 pub struct TaintArgs {
     /// CLUSTER NAME, then KEY=VALUE:EFFECT to set and KEY:EFFECT- or KEY- to remove
     args: Vec<String>,
-    /// Run the command without changing anything.
+    /// Change nothing; with a NoExecute taint, print the workloads that would move and where.
     #[arg(long)]
     dry_run: bool,
     /// Replace taints that exist.
@@ -47,7 +47,10 @@ pub fn run<'a>(context: &'a Context, args: &'a TaintArgs) -> BoxFuture<'a, Resul
         let mut errors = Vec::new();
         for name in &request.clusters {
             match one(context, &client, name, &request, args).await {
-                Ok(operation) => context.print(&format!("cluster/{name} {operation}\n")),
+                Ok((operation, plan)) => {
+                    context.print(&format!("cluster/{name} {operation}\n"));
+                    context.print(&plan);
+                }
                 Err(error) => errors.push(error),
             }
         }
@@ -55,19 +58,21 @@ pub fn run<'a>(context: &'a Context, args: &'a TaintArgs) -> BoxFuture<'a, Resul
     })
 }
 
+/// How the message names the change, and the plan of a dry run.
 async fn one(
     context: &Context,
     client: &Client,
     name: &str,
     request: &Request,
     args: &TaintArgs,
-) -> Result<&'static str, Error> {
+) -> Result<(&'static str, String), Error> {
     let key = ObjectKey::cluster(name);
     let live = requests::get(context, client, &resources::CLUSTER, &key, None).await;
     let live = live.map_err(Error::client(format!("get cluster {name}")))?;
     let taints = live["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
     let (after, operation) = plan(name, taints, request, args.overwrite)?;
-    if request.set.iter().any(|taint| taint.effect == "NoExecute") {
+    let evicts = request.set.iter().any(|taint| taint.effect == "NoExecute");
+    if evicts {
         context.log(&format!(
             "Warning: NoExecute evicts from cluster {name} the workloads whose policies do not tolerate the taint\n"
         ));
@@ -80,8 +85,15 @@ async fn one(
             requests::Patch { content_type: requests::MERGE_PATCH, value: &patch, subresource: None, force: false };
         let written = requests::patch(context, client, &resources::CLUSTER, &key, sent, &WriteOptions::default()).await;
         written.map_err(Error::client(format!("patch cluster {name}")))?;
+        return Ok((operation, String::new()));
     }
-    Ok(operation)
+    if !evicts {
+        return Ok((operation, String::new()));
+    }
+    let planned = serde_json::from_value(json!(after));
+    let planned =
+        planned.map_err(|error| Error::message(format!("cluster {name}: its taints cannot be read: {error}")))?;
+    Ok((operation, failover::plan::with_taints(client, name, planned).await?))
 }
 
 /// Separates the clusters from the taints that follow them.

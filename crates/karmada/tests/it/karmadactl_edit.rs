@@ -93,6 +93,9 @@ async fn clusters_are_tainted_and_objects_promoted() {
         "taint cluster member1 drain=yes:NoExecute --dry-run",
         expect![[r#"
         O|cluster/member1 tainted
+        O|Cluster member1 with the taints drain=yes:NoExecute
+        O|0 workloads would move, 0 would find no place, 0 would stay
+        O|Nothing leaves while no other cluster is ready
         E|Warning: NoExecute evicts from cluster member1 the workloads whose policies do not tolerate the taint
         rc=0
     "#]],

@@ -2,13 +2,16 @@
 //! paused.
 
 mod history;
-mod plan;
+pub(crate) mod plan;
 mod release;
 
 use clap::Args;
 
 use crate::Context;
 use crate::error::Error;
+
+/// Workloads of a table unless another number is requested.
+const LIMIT: usize = 50;
 
 #[derive(Args)]
 pub struct FailoverArgs {
@@ -23,7 +26,7 @@ pub struct FailoverArgs {
     #[arg(short, long)]
     namespace: Option<String>,
     /// Workloads or moves that a table shows; 0 for all.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = LIMIT)]
     limit: usize,
     /// Release all clusters that are paused.
     #[arg(long)]

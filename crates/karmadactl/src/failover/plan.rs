@@ -54,10 +54,7 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
         }
         given => with(cluster, given, now)?,
     };
-    let mut bindings = Vec::new();
-    for scope in Scope::ALL {
-        in_cluster(&client, scope, name, &mut bindings).await?;
-    }
+    let bindings = in_cluster(&client, name).await?;
     let options = Options { purge_mode, keeps_state: true };
     let departure = Departure { cluster: name, taints: &taints, options, now };
     let fates = evacuate(&bindings, &all, departure, &Gates::default());
@@ -69,8 +66,35 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
     Ok(())
 }
 
+/// The table of the workloads that would leave a cluster with these taints, with the defaults of `failover plan`. A NoExecute
+/// taint without a time counts as added now.
+pub async fn with_taints(client: &Client, name: &str, mut taints: Vec<Taint>) -> Result<String, Error> {
+    let all = clusters(client).await?;
+    let Some(cluster) = all.iter().find(|it| it.metadata.name == name) else {
+        return Err(Error::message(format!("cluster {name} has been deleted meanwhile")));
+    };
+    let now = World::system().now();
+    for taint in taints.iter_mut().filter(|taint| taint.effect == taints::NO_EXECUTE) {
+        taint.time_added.get_or_insert(Time::new(now));
+    }
+    let bindings = in_cluster(client, name).await?;
+    let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
+    let departure = Departure { cluster: name, taints: &taints, options, now };
+    let fates = evacuate(&bindings, &all, departure, &Gates::default());
+    Ok(Preview { cluster, all: &all, taints: &taints, fates: &fates }.text(super::LIMIT))
+}
+
+/// The bindings of both scopes in a cluster.
+async fn in_cluster(client: &Client, cluster: &str) -> Result<Vec<Binding>, Error> {
+    let mut bindings = Vec::new();
+    for scope in Scope::ALL {
+        add_in_cluster(client, scope, cluster, &mut bindings).await?;
+    }
+    Ok(bindings)
+}
+
 /// Page by page; only bindings of the cluster are kept.
-async fn in_cluster(client: &Client, scope: Scope, cluster: &str, found: &mut Vec<Binding>) -> Result<(), Error> {
+async fn add_in_cluster(client: &Client, scope: Scope, cluster: &str, found: &mut Vec<Binding>) -> Result<(), Error> {
     let resource = Binding::api_resource(scope);
     let mut options = ListOptions { limit: PAGE, ..ListOptions::default() };
     loop {

@@ -161,7 +161,10 @@ pub const PAGES: &[Page] = &[
             ),
             ("Remove the taint with this key and effect", "karmadactl taint clusters member1 dedicated:NoSchedule-"),
             ("Remove all taints with this key", "karmadactl taint clusters member1 dedicated-"),
-            ("Check without changing anything", "karmadactl taint clusters member1 drain=yes:NoExecute --dry-run"),
+            (
+                "Print the workloads that a taint would evict, and where they would go",
+                "karmadactl taint clusters member1 drain=yes:NoExecute --dry-run",
+            ),
         ],
     },
     Page {
