@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use apimachinery::{ApiResource, ObjectKey};
-use client::PatchOptions;
-use karmada_api::scope::{Binding, Scope};
+use client::{ListOptions, Patch, PatchOptions};
+use karmada_api::scope::{Binding, Policy, Scope};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::{
-    binding, clusters, copy, demo, evicting, plane, report, running, taint, tasks, until_gone, until_health,
-    until_scheduled,
+    binding, clusters, copy, demo, deployments, evicting, plane, report, running, taint, tasks, until_gone,
+    until_health, until_scheduled,
 };
 use crate::harness::Plane;
 
@@ -143,5 +143,51 @@ async fn the_history_of_moves_survives_a_restart() {
         plane.settle().await;
         std::mem::swap(&mut from, &mut to);
     }
+    plane.shutdown().await;
+}
+
+/// The cluster that receives workloads never reports enough ready replicas: for some of them none, for others one, with a
+/// status that looks rolled out.
+#[tokio::test(start_paused = true)]
+async fn receivers_that_do_not_get_well_take_no_more_than_the_first_workloads() {
+    const FIRST: usize = 512;
+    const ALL: usize = FIRST + 24;
+    let plane = plane(evicting()).await;
+    let names: Vec<String> = (0..ALL).map(|n| format!("web-{n:03}")).collect();
+    taint(&plane, "m2", json!([{"key": "full", "effect": "NoSchedule"}])).await;
+    let policy = json!({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "all", "namespace": "demo"}, "spec": {
+        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}],
+        "placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]}}});
+    plane.create(Policy::api_resource(Scope::Namespaced), policy).await;
+    for name in &names {
+        let template =
+            json!({"metadata": {"labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}});
+        let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "demo"},
+            "spec": {"replicas": 3, "selector": {"matchLabels": {"app": name}}, "template": template}});
+        plane.create(deployments(), deployment).await;
+    }
+    let copies = async |member: &str| {
+        let list = plane.member(member).list(&deployments(), Some("demo"), &ListOptions::default()).await;
+        list.expect("the copies").items
+    };
+    plane.until("all are in m1", async || (copies("m1").await.len() == ALL).then_some(())).await;
+    taint(&plane, "m2", json!([])).await;
+    plane.settle().await;
+    let started = Instant::now();
+    taint(&plane, "m1", json!([{"key": "gone", "effect": "NoExecute"}])).await;
+    plane.until("the first have left", async || (copies("m2").await.len() == FIRST).then_some(())).await;
+    for (n, copy) in copies("m2").await.iter().enumerate() {
+        let ready = if n % 2 == 0 { 0 } else { 1 };
+        let status = Patch::Merge(json!({"status": {"observedGeneration": copy.generation(), "replicas": 3,
+            "updatedReplicas": 3, "availableReplicas": ready * 3, "readyReplicas": ready}}));
+        let written = plane.member("m2").patch(&deployments(), &copy.key(), &status, &PatchOptions::status()).await;
+        written.expect("the member's status");
+    }
+    tokio::time::sleep(Duration::from_secs(590).saturating_sub(started.elapsed())).await;
+    assert_eq!((copies("m1").await.len(), copies("m2").await.len()), (ALL, FIRST));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!((copies("m1").await.len(), copies("m2").await.len()), (ALL - FIRST, ALL));
     plane.shutdown().await;
 }
