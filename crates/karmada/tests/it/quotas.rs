@@ -104,6 +104,28 @@ struct Run {
     step: usize,
     seed: u64,
     refusals: usize,
+    /// The last revision at which usage was compared.
+    compared: u64,
+}
+
+/// The usage of a stored binding, in thousandths of a CPU.
+fn usage(binding: &Value) -> i64 {
+    let cpu = |needs: &Value| {
+        let text = needs["resourceRequest"]["cpu"].as_str().unwrap_or("0");
+        text.strip_suffix('m').map_or_else(|| text.parse().map(|cpus: i64| 1000 * cpus), str::parse).expect("a request")
+    };
+    let spec = &binding["spec"];
+    let clusters = spec["clusters"].as_array().map_or(&[][..], Vec::as_slice);
+    match spec["components"].as_array() {
+        Some(components) => {
+            let of = |it: &Value| it["replicas"].as_i64().unwrap_or_default() * cpu(&it["replicaRequirements"]);
+            components.iter().map(of).sum::<i64>() * i64::try_from(clusters.len()).expect("few")
+        }
+        None => {
+            let replicas = clusters.iter().map(|it| it["replicas"].as_i64().unwrap_or_default());
+            replicas.sum::<i64>() * cpu(&spec["replicaRequirements"])
+        }
+    }
 }
 
 fn is_quota(error: &client::Error) -> bool {
@@ -117,8 +139,9 @@ impl Run {
         let client = opened.client("test");
         let dice = Dice(World::simulated("2026-11-21T00:00:00Z".parse().expect("a time"), seed + 1_000_000));
         let known = BTreeMap::new();
-        let mut run = Self { opened, client, world, dice, known, limit: 0, step: 0, seed, refusals: 0 };
+        let mut run = Self { opened, client, world, dice, known, limit: 0, step: 0, seed, refusals: 0, compared: 0 };
         run.create_quota().await;
+        run.compared = run.revision().await;
         run
     }
 
@@ -220,12 +243,12 @@ impl Run {
     }
 
     async fn restart(self, directory: &Path) -> Self {
-        let Self { opened, client, world, dice, known, limit, step, seed, refusals } = self;
+        let Self { opened, client, world, dice, known, limit, step, seed, refusals, compared } = self;
         drop(client);
         opened.close().await.expect("closed");
         let opened = open(directory, &world).await;
         let client = opened.client("test");
-        Self { opened, client, world, dice, known, limit, step, seed, refusals }
+        Self { opened, client, world, dice, known, limit, step, seed, refusals, compared }
     }
 
     async fn change_limit(&mut self) {
@@ -281,6 +304,34 @@ impl Run {
         }
     }
 
+    async fn revision(&self) -> u64 {
+        let list = self.client.list(&bindings(), Some(NAMESPACE), &ListOptions::default()).await;
+        list.expect("a list").resource_version
+    }
+
+    async fn at(&self, revision: u64, resource: &ApiResource) -> Vec<Value> {
+        let path = resource.collection_path(Some(NAMESPACE));
+        let path = format!("{path}?resourceVersion={revision}&resourceVersionMatch=Exact");
+        let list = self.client.request(http::Method::GET, &path, None).await.expect("a list of the past");
+        let list: Value = serde_json::from_slice(&list).expect("JSON");
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// At every revision since the last step, so also between the writes of a crowd.
+    async fn check_revisions(&mut self) {
+        let newest = self.revision().await;
+        for revision in self.compared + 1..=newest {
+            let sum: i64 = self.at(revision, &bindings()).await.iter().map(usage).sum();
+            let sum: Quantity = format!("{sum}m").parse().expect("a quantity");
+            for quota in self.at(revision, &quotas()).await {
+                let used = quota["status"]["overallUsed"]["cpu"].as_str().unwrap_or("0");
+                let used: Quantity = used.parse().expect("a quantity");
+                assert_eq!(used, sum, "{} revision {revision}: {}", self.place(), quota["status"]);
+            }
+        }
+        self.compared = newest;
+    }
+
     async fn check(&self) {
         let place = self.place();
         let list = self.client.list(&bindings(), Some(NAMESPACE), &ListOptions::default()).await.expect("a list");
@@ -311,6 +362,7 @@ async fn usage_is_the_sum_over_bindings_after_every_step() {
             }
             run.act().await;
             run.check().await;
+            run.check_revisions().await;
         }
         refusals += run.refusals;
         run.opened.close().await.expect("closed");
