@@ -50,6 +50,7 @@ mod nothing_left;
 mod plane;
 mod process;
 mod python;
+mod quota_webhook;
 mod quotas;
 mod reach;
 mod reference;
