@@ -337,6 +337,16 @@ impl Plane {
             controllers(&self.controlled, &self.world, &self.members, &self.network, &self.settings, &self.stop);
     }
 
+    /// The agent of a member in pull mode; `way` is the name of its way to the control plane in the network.
+    pub fn start_agent(&self, member: &str, way: &str, stop: &CancellationToken) -> Vec<JoinHandle<()>> {
+        let control = self.network.wrap(way, self.servers[0].service());
+        let own = self.network.wrap(member, self.members[member].clone());
+        let own = (member.to_owned(), Client::in_process(own, Identity::system("karmada-agent")));
+        let client = Client::in_process(control, Identity::system("karmada-agent"));
+        let agent = Context::agent(client, self.world.clone(), own, self.settings.clone(), stop.clone());
+        controllers::start(&agent, &[]).expect("the agent starts")
+    }
+
     /// A client of the control plane behind the network.
     pub fn controlled(&self) -> &Client {
         &self.controlled

@@ -1,7 +1,7 @@
 //! Workloads that leave clusters, and come to others.
 
 mod application;
-mod brake;
+pub mod brake;
 mod graceful;
 mod leaving;
 mod taints;

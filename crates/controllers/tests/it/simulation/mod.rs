@@ -4,6 +4,7 @@
 //! `SEED=7 cargo test -p controllers --test it simulation` runs one history alone; `SEEDS=20000` runs that many, and
 //! `FROM=5000` those from there on. `SEED=7 TRACE=1` shows the steps and every request between them.
 
+mod failing;
 mod history;
 mod kinds;
 mod members;
@@ -44,18 +45,50 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn histories_end_well() {
-    all_end_well("simulation::histories", SEEDS, history::draw);
+    all_end_well("simulation::histories", SEEDS, USUAL);
 }
 
 /// A backup of the store is put back somewhere in the history.
 #[test]
 fn restored_histories_end_well() {
-    all_end_well("simulation::restored", SEEDS / 2, history::draw_restored);
+    all_end_well("simulation::restored", SEEDS / 2, RESTORED);
+}
+
+/// Clusters fail while evictions are on.
+#[test]
+fn failing_histories_end_well() {
+    all_end_well("simulation::failing", SEEDS / 2, FAILING);
+}
+
+/// A kind of histories: how a seed's is shown, and what is wrong once it has ended.
+#[derive(Clone, Copy)]
+struct Histories {
+    shown: fn(u64) -> Vec<String>,
+    wrong: fn(u64) -> Vec<String>,
+}
+
+const USUAL: Histories = Histories {
+    shown: |seed| shown(&history::draw(seed)),
+    wrong: |seed| runtime().block_on(run::run(seed, &history::draw(seed))),
+};
+
+const RESTORED: Histories = Histories {
+    shown: |seed| shown(&history::draw_restored(seed)),
+    wrong: |seed| runtime().block_on(run::run(seed, &history::draw_restored(seed))),
+};
+
+const FAILING: Histories = Histories {
+    shown: |seed| shown(&failing::draw(seed)),
+    wrong: |seed| runtime().block_on(failing::run(seed, &failing::draw(seed))),
+};
+
+fn shown(steps: &[impl std::fmt::Debug]) -> Vec<String> {
+    steps.iter().map(|step| format!("{step:?}")).collect()
 }
 
 type Draw = fn(u64) -> Vec<history::Action>;
 
-fn all_end_well(test: &str, usual: u64, draw: Draw) {
+fn all_end_well(test: &str, usual: u64, histories: Histories) {
     let (first, count) = match variable("SEED") {
         Some(seed) => (seed, 1),
         None => (variable("FROM").unwrap_or(0), variable("SEEDS").unwrap_or(usual)),
@@ -68,7 +101,7 @@ fn all_end_well(test: &str, usual: u64, draw: Draw) {
             if seed >= first + count {
                 return;
             }
-            if let Some(failure) = watched(test, seed, draw) {
+            if let Some(failure) = watched(test, seed, histories) {
                 let mut failures = failures.lock();
                 failures.push(failure);
                 enough.store(failures.len() >= SHOWN, Ordering::Relaxed);
@@ -163,10 +196,10 @@ fn recorded(seed: u64, draw: Draw) -> Vec<String> {
 
 /// Runs a history on a thread of its own, which is left behind when it does not end: that, and a panic, are failures of
 /// the seed like others.
-fn watched(test: &str, seed: u64, draw: Draw) -> Option<String> {
+fn watched(test: &str, seed: u64, histories: Histories) -> Option<String> {
     let (done, result) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let wrong = wrong_with(seed, draw);
+        let wrong = (histories.wrong)(seed);
         // Nobody listens any more to one that took too long.
         drop(done.send(wrong));
     });
@@ -176,20 +209,15 @@ fn watched(test: &str, seed: u64, draw: Draw) -> Option<String> {
         Err(RecvTimeoutError::Disconnected) => vec![thread.join().map_or_else(said, |()| "it ended early".to_owned())],
     };
     (!wrong.is_empty()).then(|| {
-        let steps: Vec<String> = draw(seed).iter().map(|action| format!("{action:?}")).collect();
         format!(
             "{}\nafter {}\nagain with: SEED={seed} cargo test -p controllers --test it {test}",
             wrong.join("\n"),
-            steps.join("\n      "),
+            (histories.shown)(seed).join("\n      "),
         )
     })
 }
 
-/// Runs a history in a runtime of its own, so that nothing of it outlives it.
-fn wrong_with(seed: u64, draw: Draw) -> Vec<String> {
-    runtime().block_on(run::run(seed, &draw(seed)))
-}
-
+/// Each history has one of its own, so that nothing of it outlives it.
 fn runtime() -> tokio::runtime::Runtime {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime")

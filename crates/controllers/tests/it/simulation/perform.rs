@@ -16,7 +16,7 @@ use super::policies::{key, overrides, policies};
 use crate::harness::{Plane, namespaces};
 
 /// What a step that comes too late or too early is answered is no mistake of anybody.
-fn tolerant<T>(result: Result<T, Error>) {
+pub fn tolerant<T>(result: Result<T, Error>) {
     if let Err(error) = result {
         let expected = error.is_not_found() || error.is_already_exists() || error.is_conflict();
         // A namespace that goes away takes nothing new; a webhook-like rule may refuse what a policy says.
@@ -34,14 +34,18 @@ fn server(plane: &Plane, member: Option<&str>) -> Client {
 
 /// The binding of a template.
 pub fn binding_of(kind: Kind, n: u8) -> (ApiResource, ObjectKey) {
-    let name = names::binding_name(&kind.resource().kind, &template(n));
+    binding_named(kind, &template(n))
+}
+
+pub fn binding_named(kind: Kind, template: &str) -> (ApiResource, ObjectKey) {
+    let name = names::binding_name(&kind.resource().kind, template);
     let scope = if kind.is_namespaced() { Scope::Namespaced } else { Scope::Cluster };
     (Binding::api_resource(scope), kind.key(&name))
 }
 
 /// Creates, or replaces whole, as `kubectl replace` has it: what the new one does not say is gone. Labels and annotations
 /// that others set stay.
-async fn put(plane: &Plane, resource: &ApiResource, key: &ObjectKey, object: Value) {
+pub async fn put(plane: &Plane, resource: &ApiResource, key: &ObjectKey, object: Value) {
     match plane.client.create(resource, &object).await {
         Err(error) if error.is_already_exists() => {
             let Some(mut live) = plane.get(resource, key).await else { return };
@@ -58,7 +62,7 @@ async fn put(plane: &Plane, resource: &ApiResource, key: &ObjectKey, object: Val
     }
 }
 
-async fn delete(plane: &Plane, resource: &ApiResource, key: &ObjectKey) {
+pub async fn delete(plane: &Plane, resource: &ApiResource, key: &ObjectKey) {
     tolerant(plane.client.delete(resource, key, &DeleteOptions::background()).await);
 }
 
@@ -238,7 +242,7 @@ async fn evict(plane: &Plane, kind: Kind, n: u8, purge: &str) {
 }
 
 /// Sets the user's taints and leaves those that the control plane set.
-async fn taint(plane: &Plane, member: &str, ours: Value) {
+pub async fn taint(plane: &Plane, member: &str, ours: Value) {
     let (resource, key) = (Cluster::api_resource(), ObjectKey::cluster(member));
     let Some(mut cluster) = plane.get(&resource, &key).await else { return };
     let mut taints: Vec<Value> = cluster["spec"]["taints"].as_array().cloned().unwrap_or_default();

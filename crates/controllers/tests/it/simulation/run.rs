@@ -56,7 +56,7 @@ pub async fn traces(seed: u64, history: &[Action]) -> Vec<(String, Box<dyn Fn() 
 }
 
 /// What histories and controllers need; a history would have as many watches again for every other resource.
-fn serves(plural: &str) -> bool {
+pub fn serves(plural: &str) -> bool {
     const SERVED: &[&str] = &[
         "propagationpolicies",
         "clusterpropagationpolicies",
@@ -118,6 +118,15 @@ fn run_controllers(plane: &Plane, client: Client, names: &[&str], stop: &Cancell
     kube_controllers::start(client, &informers, settings, &selection, stop.clone()).expect("the controllers start");
 }
 
+/// Kubernetes' own controllers in the control plane, which the answer ends, and in members.
+pub fn run_kubernetes_in(plane: &Plane, members: &[&str], stop: &CancellationToken) -> CancellationToken {
+    let control = run_kubernetes(plane, stop);
+    for member in members {
+        run_controllers(plane, plane.member(member), &["namespace-controller"], stop);
+    }
+    control
+}
+
 fn run_kubernetes(plane: &Plane, stop: &CancellationToken) -> CancellationToken {
     let stop = stop.child_token();
     let names = ["garbage-collector-controller", "namespace-controller"];
@@ -161,12 +170,9 @@ impl Simulation {
         settings.workers = 8;
         let plane = Plane::seeded(&MEMBERS, settings, seed, Serves(serves)).await;
         let stop = CancellationToken::new();
-        let stop_kubernetes = run_kubernetes(&plane, &stop);
-        for member in MEMBERS {
-            run_controllers(&plane, plane.member(member), &["namespace-controller"], &stop);
-        }
+        let stop_kubernetes = run_kubernetes_in(&plane, &MEMBERS, &stop);
         plane.network.mute_events();
-        let witness = Witness::new(&plane);
+        let witness = Witness::new(&plane, &MEMBERS);
         let seeing = witness.clone();
         plane.network.set_guard(Arc::new(move |asked| {
             let seeing = seeing.clone();

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use apimachinery::ObjectKey;
+use apimachinery::meta::Time;
 use client::Client;
 use http::Method;
 use karmada_api::ApiType;
+use karmada_api::apps::v1alpha1::WorkloadRebalancer;
 use karmada_api::cluster::v1alpha1::Cluster;
 use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha1::Work;
 use parking_lot::Mutex;
 use serde_json::Value;
+use world::World;
 
-use super::MEMBERS;
 use super::history::Action;
 use super::kinds::{Kind, template};
-use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, targets, text};
+use super::read::{all, binding_name, execution_space, is_managed, leaving, lives, name, overwrites, targets, text};
 use crate::harness::{Plane, get, namespaces};
 use crate::network::{Asked, CONTROL};
 
@@ -54,6 +56,7 @@ impl<'a> Path<'a> {
 /// Sees the writes of the controllers; each broken rule is a line.
 #[derive(Clone)]
 pub struct Witness {
+    world: World,
     control: Arc<Mutex<Client>>,
     members: Arc<BTreeMap<&'static str, Client>>,
     broken: Arc<Mutex<Vec<String>>>,
@@ -64,11 +67,12 @@ pub struct Witness {
 }
 
 impl Witness {
-    pub fn new(plane: &Plane) -> Self {
-        let members = MEMBERS.into_iter().map(|name| (name, plane.member(name))).collect();
+    pub fn new(plane: &Plane, members: &[&'static str]) -> Self {
+        let members = members.iter().map(|name| (*name, plane.member(name))).collect();
         let control = Arc::new(Mutex::new(plane.client.clone()));
         let (members, two) = (Arc::new(members), Arc::default());
-        Self { control, members, broken: Arc::default(), two, deleted: Arc::default() }
+        let world = plane.world.clone();
+        Self { world, control, members, broken: Arc::default(), two, deleted: Arc::default() }
     }
 
     /// Another store is behind the control plane now.
@@ -183,7 +187,9 @@ impl Witness {
             let work = get(&self.control(), &Work::api_resource(), &path.key()).await?;
             let (scope, binding) = binding_name(&work)?;
             let binding = self.binding(scope, binding).await.filter(lives)?;
-            return targets(&binding).contains_key(member).then(|| format!("binding {} wants it", name(&binding)));
+            let is_evicting = leaving(&binding).any(|cluster| cluster == member);
+            return (is_evicting || targets(&binding).contains_key(member))
+                .then(|| format!("binding {} wants it", name(&binding)));
         }
         match path.plural {
             "resourcebindings" | "clusterresourcebindings" => {
@@ -195,6 +201,15 @@ impl Witness {
             "namespaces" => {
                 let member = path.name.strip_prefix("karmada-es-")?;
                 self.stays(member).await.then(|| format!("cluster {member} is there"))
+            }
+            "workloadrebalancers" => {
+                let found = get(&self.control(), &WorkloadRebalancer::api_resource(), &path.key()).await?;
+                let finished = serde_json::from_value::<Time>(found["status"]["finishTime"].clone()).ok();
+                let kept = found["spec"]["ttlSecondsAfterFinished"].as_i64();
+                let is_over = finished.zip(kept).is_some_and(|(finished, seconds)| {
+                    self.world.now().duration_since(finished.timestamp()).as_secs() >= seconds
+                });
+                (!is_over).then(|| "its time is not over".to_owned())
             }
             _ => Some("it is the user's".to_owned()),
         }
