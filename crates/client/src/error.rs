@@ -121,7 +121,7 @@ impl From<Status> for Error {
 }
 
 /// An error with everything that caused it: the outer texts of HTTP libraries alone ("client error") say nothing.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(error) = next {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use discovery::{DiscoveredResource, Discovery};
-pub use error::Error;
+pub use error::{Error, chain};
 pub use failure::Failure;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -29,7 +29,7 @@ use http_body_util::{BodyExt, Limited};
 pub use limits::{RequestCount, TokenBucket};
 pub use mapper::{MapError, Mapper};
 pub use options::{DeleteOptions, ListOptions, Patch, PatchOptions, Preconditions, WatchOptions, WriteOptions};
-pub use remote::{Endpoint, Switch};
+pub use remote::{Dial, Egress, Endpoint, Stream, Switch, authority};
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
 

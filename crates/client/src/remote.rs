@@ -5,6 +5,7 @@ mod guard;
 #[cfg(test)]
 mod hostile;
 mod switch;
+mod through;
 mod verify;
 
 use std::path::Path;
@@ -23,6 +24,7 @@ use crate::kubeconfig::Places;
 use crate::{Client, Error, Result, Transport};
 
 pub use switch::Switch;
+pub use through::{Dial, Egress, Stream, authority};
 
 pub(crate) type Service = tower::util::BoxCloneSyncService<Request, Response, BoxError>;
 
@@ -44,6 +46,8 @@ pub struct Endpoint {
     pub server_name: Option<String>,
     /// The URL is data of the control plane: [`apimachinery::addresses::forbidden`] addresses are not connected to.
     pub guarded: bool,
+    /// The cluster is in Pull mode: it may be reached over a [`Dial`] only.
+    pub pull: bool,
 }
 
 impl std::fmt::Debug for Endpoint {
@@ -96,11 +100,27 @@ impl Client {
     /// # Errors
     /// [`Error::Config`] naming the part that cannot be used.
     pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
+        Self::connecting(endpoint, None)
+    }
+
+    /// As [`Client::from_endpoint`]: every connection is opened over `way`, or directly while `way` has none.
+    ///
+    /// # Errors
+    /// As [`Client::from_endpoint`].
+    pub fn from_endpoint_over(endpoint: &Endpoint, way: Arc<dyn Dial>) -> Result<Self> {
+        Self::connecting(endpoint, Some(way))
+    }
+
+    fn connecting(endpoint: &Endpoint, way: Option<Arc<dyn Dial>>) -> Result<Self> {
         let config = config_of(endpoint)?;
         let guard = guard::Guard { is_on: endpoint.guarded };
         guard.check_host(&config.cluster_url)?;
         config.proxy_url.iter().try_for_each(|proxy| guard.check_host(proxy))?;
-        let service = dial::service(&config, proxy_headers(&endpoint.proxy_headers)?, guard)?;
+        let headers = proxy_headers(&endpoint.proxy_headers)?;
+        let service = match way {
+            None => dial::service(&config, headers, guard)?,
+            Some(way) => dial::service_over(&config, headers, guard, way)?,
+        };
         Ok(Self::over(Transport::Remote(service), &host_of(&config)))
     }
 }

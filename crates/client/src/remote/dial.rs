@@ -22,6 +22,7 @@ use transport::{Body, BoxError};
 
 use super::Service;
 use super::guard::{Guard, Guarded};
+use super::through::{Dial, Stream, Streams, Through};
 use super::verify::Verifier;
 use crate::failure::NoConnection;
 use crate::{Error, Result};
@@ -36,11 +37,65 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// Everything between a request with a path and its response. `proxy_headers` go to an HTTP proxy only.
 pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap, guard: Guard) -> Result<Service> {
-    resolving(config, proxy_headers, Guarded { resolver: GaiResolver::new(), guard })
+    let resolver = Guarded { resolver: GaiResolver::new(), guard };
+    connecting(config, proxy_headers, resolver, Direct { config })
 }
 
-/// As [`service`], with a resolver.
-fn resolving<R>(config: &kube::Config, proxy_headers: HeaderMap, resolver: Guarded<R>) -> Result<Service>
+/// As [`service`], over `way` while there is one.
+pub(super) fn service_over(
+    config: &kube::Config,
+    proxy_headers: HeaderMap,
+    guard: Guard,
+    way: Arc<dyn Dial>,
+) -> Result<Service> {
+    let resolver = Guarded { resolver: GaiResolver::new(), guard };
+    let direct = connecting(config, proxy_headers, resolver, Plain)?;
+    over(config, Through { way, direct })
+}
+
+/// Connections to the server without TLS, through its proxy if there is one.
+pub(super) fn plain(config: &kube::Config) -> Result<Streams> {
+    let resolver = Guarded { resolver: GaiResolver::new(), guard: Guard::OFF };
+    connecting(config, HeaderMap::new(), resolver, Plain)
+}
+
+/// What is built on the connector that a configuration requires.
+trait Build {
+    type Built;
+
+    fn build(self, connector: impl Connect) -> Result<Self::Built>;
+}
+
+/// HTTP and TLS.
+struct Direct<'a> {
+    config: &'a kube::Config,
+}
+
+impl Build for Direct<'_> {
+    type Built = Service;
+
+    fn build(self, connector: impl Connect) -> Result<Service> {
+        over(self.config, connector)
+    }
+}
+
+/// Nothing.
+struct Plain;
+
+impl Build for Plain {
+    type Built = Streams;
+
+    fn build(self, connector: impl Connect) -> Result<Streams> {
+        Ok(Streams::new(connector.map_response(Stream::new).map_err(Into::into)))
+    }
+}
+
+fn connecting<R, B: Build>(
+    config: &kube::Config,
+    proxy_headers: HeaderMap,
+    resolver: Guarded<R>,
+    build: B,
+) -> Result<B::Built>
 where
     R: tower::Service<Name, Error = std::io::Error> + Clone + Send + Sync + 'static,
     R::Response: Iterator<Item = SocketAddr>,
@@ -52,11 +107,11 @@ where
     tcp.set_keepalive(Some(ALIVE));
     tcp.set_keepalive_interval(Some(PROBE));
     tcp.set_keepalive_retries(Some(3));
-    let Some(proxy) = &config.proxy_url else { return over(config, tcp) };
+    let Some(proxy) = &config.proxy_url else { return build.build(tcp) };
     match proxy.scheme_str() {
-        Some("socks5") => over(config, SocksV5::new(proxy.clone(), tcp)),
-        Some("http") => over(config, tunnel(proxy, proxy_headers, tcp)),
-        Some("https") => over(config, tunnel(proxy, proxy_headers, tls(config, tcp)?)),
+        Some("socks5") => build.build(SocksV5::new(proxy.clone(), tcp)),
+        Some("http") => build.build(tunnel(proxy, proxy_headers, tcp)),
+        Some("https") => build.build(tunnel(proxy, proxy_headers, tls(config, tcp)?)),
         _ => Err(Error::Config(format!("proxy URL {proxy}: unsupported scheme, must be http, https, or socks5"))),
     }
 }
@@ -232,7 +287,8 @@ mod tests {
                 found.iter().map(|address| SocketAddr::new(address.parse().expect("an address"), 0)).collect();
             let resolver = tower::service_fn(move |_: Name| std::future::ready(Ok(found.clone().into_iter())));
             let resolver = Guarded { resolver, guard: Guard { is_on } };
-            let service = resolving(&config, HeaderMap::new(), resolver).expect("a service");
+            let service = connecting(&config, HeaderMap::new(), resolver, Direct { config: &config });
+            let service = service.expect("a service");
             let client = Client::over(crate::Transport::Remote(service), "member");
             let answer = client.request(http::Method::GET, "/version", None);
             let answer = tokio::time::timeout(Duration::from_secs(5), answer).await;
