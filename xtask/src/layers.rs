@@ -39,6 +39,7 @@ pub const LAYERS: &[Layer] = &[
         &["apimachinery", "metrics", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
     ),
     shell("controller-runtime", &["apimachinery", "metrics", "transport", "client", "world"]),
+    shell("tunnel", &["metrics", "transport", "client", "controller-runtime", "world"]),
     shell(
         "kube-controllers",
         &["apimachinery", "kubernetes-api", "transport", "client", "controller-runtime", "world", "pki"],
@@ -131,6 +132,7 @@ pub const LAYERS: &[Layer] = &[
             "scheduling",
             "simulator",
             "karmadactl",
+            "tunnel",
             "pki",
             "world",
         ],

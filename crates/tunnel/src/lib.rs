@@ -1,0 +1,32 @@
+//! The reverse tunnel: how the control plane reaches the API server of a member that accepts no connections from outside.
+//!
+//! The agent of the member requests an upgrade of `clusters/NAME/tunnel`; then the roles turn around. On that connection the
+//! control plane is the HTTP/2 client and the agent the server. Each connection to the member is one `CONNECT` request
+//! (RFC 9113, 8.5): TLS, tokens and upgrades stay between the control plane and the member's API server. The agent copies
+//! bytes, to that server only, and cannot read them.
+//!
+//! Not here: who may open a tunnel, and which clusters have one; the API server decides both.
+
+pub mod agent;
+mod connection;
+mod control;
+pub mod decide;
+mod lines;
+pub mod metrics;
+
+pub use agent::Agent;
+pub use control::{Place, Tunnels};
+
+/// The subresource of Clusters. Upstream has `status` and `proxy`.
+pub const SUBRESOURCE: &str = "tunnel";
+
+/// The protocol of the upgrade: HTTP/2 with the roles turned around.
+pub const PROTOCOL: &str = "h2-reverse";
+
+/// The endpoint of a Cluster without one. The certificate of every Kubernetes API server covers this name.
+pub const DEFAULT_ENDPOINT: &str = "https://kubernetes.default.svc:443";
+
+/// The path of a cluster's tunnel.
+pub fn path(cluster: &str) -> String {
+    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/{SUBRESOURCE}")
+}

@@ -1,0 +1,5 @@
+//! Both ends of a tunnel over a pipe.
+
+mod broken;
+mod member;
+mod tunnels;
