@@ -39,7 +39,7 @@ pub const LAYERS: &[Layer] = &[
         &["apimachinery", "metrics", "apiextensions", "kubernetes-api", "transport", "storage", "world", "pki"],
     ),
     shell("controller-runtime", &["apimachinery", "metrics", "transport", "client", "world"]),
-    shell("tunnel", &["metrics", "transport", "client", "controller-runtime", "world"]),
+    shell("tunnel", &["metrics", "karmada-api", "transport", "client", "controller-runtime", "world"]),
     shell(
         "kube-controllers",
         &["apimachinery", "kubernetes-api", "transport", "client", "controller-runtime", "world", "pki"],

@@ -47,7 +47,7 @@ pub use failover::Eviction;
 pub use gates::Gates;
 pub use lease::{Monitoring, Renewal};
 pub use member_tokens::{TokenError, check_destination};
-pub use members::{Connector, Member, MemberError, Members, endpoint_of};
+pub use members::{Connector, Member, MemberError, Members, Ways, endpoint_of};
 pub use propagation::failover::brake::Limits as BrakeLimits;
 pub use propagation::readiness::Graces;
 pub use propagation::resume::Break;

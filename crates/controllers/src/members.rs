@@ -2,14 +2,15 @@
 //! its own.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use apimachinery::{ApiResource, Object, ObjectKey};
 use base64::Engine as _;
-use client::{Client, Endpoint, TokenBucket};
+use client::{Client, Dial, Endpoint, TokenBucket};
 use controller_runtime::{Caller, Event, Informer, InformerSet, Reach};
 use futures::future::BoxFuture;
 use karmada_api::ApiType;
+use karmada_api::cluster::in_reach;
 use karmada_api::cluster::v1alpha1::{Cluster, ClusterSpec, SyncMode};
 use parking_lot::Mutex;
 use propagation::identity::Refusal;
@@ -25,6 +26,9 @@ use crate::stores::Store;
 
 /// Connects to endpoints that are not reached over a socket (members simulated in this process); `None` for all others.
 pub type Connector = Arc<dyn Fn(&Endpoint) -> Option<Client> + Send + Sync>;
+
+/// The way to the member of a cluster in Pull mode; `None` without a tunnel to it.
+pub type Ways = Arc<dyn Fn(&str) -> Option<Arc<dyn Dial>> + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum MemberError {
@@ -118,6 +122,9 @@ struct Inner {
     stop: CancellationToken,
     metrics: metrics::Registry,
     connected: Mutex<HashMap<String, Connected>>,
+    /// Members in Pull mode, of which nothing but [`Members::reading`] knows: their agents write to them.
+    read: Mutex<HashMap<String, Connected>>,
+    ways: OnceLock<Ways>,
     /// The only one there is, in its agent.
     own: Option<Arc<Member>>,
     /// Told of a connection that takes another's place.
@@ -147,6 +154,7 @@ impl Members {
         let cluster_informer = control.informer(&Cluster::api_resource());
         let (metrics, connected) = (settings.metrics.clone(), Mutex::default());
         let (own, reconnected) = (None, Mutex::default());
+        let (read, ways) = (Mutex::default(), OnceLock::new());
         let inner = Inner {
             control,
             clusters,
@@ -158,6 +166,8 @@ impl Members {
             stop,
             metrics,
             connected,
+            read,
+            ways,
             own,
             reconnected,
         };
@@ -205,6 +215,8 @@ impl Members {
             allow_http: settings.allow_http_endpoints,
             metrics: settings.metrics.clone(),
             connected: Mutex::default(),
+            read: Mutex::default(),
+            ways: OnceLock::new(),
             own: Some(Arc::new(own)),
             reconnected: Mutex::default(),
             control,
@@ -229,53 +241,105 @@ impl Members {
                 let is_own = own.name == name;
                 return is_own.then(|| own.clone()).ok_or_else(|| MemberError::OfAnother(name.to_owned()));
             }
-            let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
-            let cluster = cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))?;
+            let cluster = self.cluster(name)?;
             if cluster.spec.sync_mode == SyncMode::Pull {
                 return Err(MemberError::Pull(name.to_owned()));
             }
-            if let Some(member) = self.unchanged(name, &cluster) {
+            self.connection(name, cluster, None).await
+        })
+    }
+
+    /// As [`Members::get`], also for a cluster in Pull mode while there is a tunnel to it. Nothing is written to such a
+    /// member from here.
+    ///
+    /// # Errors
+    /// As [`Members::get`].
+    pub fn reading<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Arc<Member>, MemberError>> {
+        Box::pin(async move {
+            if self.0.own.is_some() {
+                return self.get(name).await;
+            }
+            let cluster = self.cluster(name)?;
+            if cluster.spec.sync_mode != SyncMode::Pull {
+                return self.connection(name, cluster, None).await;
+            }
+            let way = self.0.ways.get().and_then(|ways| ways(name));
+            let way = way.ok_or_else(|| MemberError::Pull(name.to_owned()))?;
+            self.connection(name, cluster, Some(way)).await
+        })
+    }
+
+    /// How members in Pull mode are reached. Only the first counts.
+    pub fn tunnels_are(&self, ways: Ways) {
+        let _ = self.0.ways.set(ways);
+    }
+
+    fn cluster(&self, name: &str) -> Result<Arc<Cluster>, MemberError> {
+        let cluster = self.0.clusters.get(&ObjectKey::cluster(name));
+        cluster.ok_or_else(|| MemberError::NoCluster(name.to_owned()))
+    }
+
+    /// The connections of a kind: over a way, or to members that the control plane writes to.
+    fn connections(&self, over_way: bool) -> &Mutex<HashMap<String, Connected>> {
+        if over_way { &self.0.read } else { &self.0.connected }
+    }
+
+    async fn connection(
+        &self,
+        name: &str,
+        cluster: Arc<Cluster>,
+        way: Option<Arc<dyn Dial>>,
+    ) -> Result<Arc<Member>, MemberError> {
+        let over_way = way.is_some();
+        let connections = self.connections(over_way);
+        if let Some(member) = self.unchanged(name, &cluster, connections) {
+            return Ok(member);
+        }
+        let reached = in_reach(&cluster);
+        let (endpoint, secret) = self.endpoint(&reached).await?;
+        if let Some(known) = connections.lock().get_mut(name).filter(|known| known.member.endpoint == endpoint) {
+            (known.cluster, known.secret) = (cluster, secret);
+            return Ok(known.member.clone());
+        }
+        let client = match (self.0.connector)(&endpoint) {
+            Some(client) => client,
+            None => self.dial(&reached, &endpoint, &secret, way).await?,
+        };
+        let member = Arc::new(self.member(name, client, endpoint));
+        let mut connected = connections.lock();
+        // Another pass may have been faster; its connection is the one in use.
+        if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {
+            member.stop();
+            return Ok(other.member.clone());
+        }
+        drop(reached);
+        let known = Connected { member: member.clone(), cluster, secret };
+        let replaced = connected.insert(member.name.clone(), known);
+        drop(connected);
+        if let Some(old) = replaced {
+            old.member.stop();
+            if over_way {
                 return Ok(member);
             }
-            let (endpoint, secret) = self.endpoint(&cluster).await?;
-            if let Some(known) = self.0.connected.lock().get_mut(name).filter(|known| known.member.endpoint == endpoint)
-            {
-                (known.cluster, known.secret) = (cluster, secret);
-                return Ok(known.member.clone());
-            }
-            let client = match (self.0.connector)(&endpoint) {
-                Some(client) => client,
-                None => self.dial(&cluster, &endpoint, &secret).await?,
-            };
-            let client = client.counted_in(&self.0.metrics);
-            let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
-            let reach = Reach::cluster(name);
-            let (world, stop) = (&self.0.world, &self.0.stop);
-            let caches =
-                |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
-            let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
-            let (name, watched, identity) = (name.to_owned(), Mutex::default(), Identity::default());
-            let probe = reach.caller("GET /readyz");
-            let ledger = Ledger::default();
-            let member = Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe };
-            let member = Arc::new(member);
-            let mut connected = self.0.connected.lock();
-            // Another pass may have been faster; its connection is the one in use.
-            if let Some(other) = connected.get(&member.name).filter(|other| other.member.endpoint == member.endpoint) {
-                member.stop();
-                return Ok(other.member.clone());
-            }
-            let known = Connected { member: member.clone(), cluster, secret };
-            let replaced = connected.insert(member.name.clone(), known);
-            drop(connected);
-            if let Some(old) = replaced {
-                old.member.stop();
-                let watched: Vec<ApiResource> = old.member.watched.lock().iter().cloned().collect();
-                let told = self.0.reconnected.lock().clone();
-                told.iter().for_each(|tell| tell(&member, watched.clone()));
-            }
-            Ok(member)
-        })
+            let watched: Vec<ApiResource> = old.member.watched.lock().iter().cloned().collect();
+            let told = self.0.reconnected.lock().clone();
+            told.iter().for_each(|tell| tell(&member, watched.clone()));
+        }
+        Ok(member)
+    }
+
+    fn member(&self, name: &str, client: Client, endpoint: Endpoint) -> Member {
+        let client = client.counted_in(&self.0.metrics);
+        let client = client.with_limit(TokenBucket::new(self.0.qps, self.0.burst).map(Arc::new));
+        let reach = Reach::cluster(name);
+        let (world, stop) = (&self.0.world, &self.0.stop);
+        let caches =
+            |client: Client| InformerSet::reaching(Arc::clone(&reach), client, world.clone(), stop.child_token());
+        let (informers, managed) = (caches(client.clone()), caches(client.without_field_owners()));
+        let (name, watched, identity) = (name.to_owned(), Mutex::default(), Identity::default());
+        let probe = reach.caller("GET /readyz");
+        let ledger = Ledger::default();
+        Member { name, client, informers, managed, identity, ledger, endpoint, watched, reach, probe }
     }
 
     /// Whoever follows objects in members must follow them anew over a new connection: nobody else would notice what
@@ -285,11 +349,16 @@ impl Members {
     }
 
     /// The connection, if it was made from this state of the cluster and from the secret as the cache has it.
-    fn unchanged(&self, name: &str, cluster: &Arc<Cluster>) -> Option<Arc<Member>> {
+    fn unchanged(
+        &self,
+        name: &str,
+        cluster: &Arc<Cluster>,
+        connections: &Mutex<HashMap<String, Connected>>,
+    ) -> Option<Arc<Member>> {
         let reference = cluster.spec.secret_ref.as_ref()?;
         let key = ObjectKey::namespaced(reference.namespace.as_str(), reference.name.as_str());
         let secret = self.cached_secret(&key)?;
-        let connected = self.0.connected.lock();
+        let connected = connections.lock();
         let known = connected.get(name)?;
         let same = Arc::ptr_eq(&known.cluster, cluster) && Arc::ptr_eq(&known.secret, &secret);
         same.then(|| known.member.clone())
@@ -308,8 +377,10 @@ impl Members {
     }
 
     fn forget(&self, name: &str) {
-        if let Some(known) = self.0.connected.lock().remove(name) {
-            known.member.stop();
+        for over_way in [false, true] {
+            if let Some(known) = self.connections(over_way).lock().remove(name) {
+                known.member.stop();
+            }
         }
     }
 
@@ -338,7 +409,13 @@ impl Members {
     }
 
     /// A connection over a socket, to an endpoint that may get the token.
-    async fn dial(&self, cluster: &Cluster, endpoint: &Endpoint, secret: &Arc<Object>) -> Result<Client, MemberError> {
+    async fn dial(
+        &self,
+        cluster: &Cluster,
+        endpoint: &Endpoint,
+        secret: &Arc<Object>,
+        way: Option<Arc<dyn Dial>>,
+    ) -> Result<Client, MemberError> {
         let (name, control) = (cluster.metadata.name.as_str(), self.0.control.client());
         check_destination(control, cluster, secret, self.0.allow_http).await?;
         // The impersonator's token is not sent from here; its destination is recorded before the Cluster can change.
@@ -350,7 +427,11 @@ impl Members {
                 tracing::debug!(cluster = name, %error, "The token of the impersonator is not sent");
             }
         }
-        Client::from_endpoint(endpoint).map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })
+        let client = match way {
+            None => Client::from_endpoint(endpoint),
+            Some(way) => Client::from_endpoint_over(endpoint, way),
+        };
+        client.map_err(|source| MemberError::Connect { cluster: name.to_owned(), source })
     }
 
     async fn secret(&self, cluster: &str, key: &ObjectKey) -> Result<Arc<Object>, MemberError> {
@@ -376,6 +457,7 @@ pub fn endpoint_of(spec: &ClusterSpec, ca_bundle: Option<Vec<u8>>, token: &str) 
         proxy_headers: spec.proxy_header.iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
         server_name: None,
         guarded: true,
+        pull: spec.sync_mode == SyncMode::Pull,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Agents of clusters in pull mode as users of the control plane: their names, and the rights that `karmadactl register`
 //! grants them.
 //!
-//! The rights are upstream's, so that an agent of either program works with them, and one Role more: the list of
-//! incarnations, which safe resume reads.
+//! The rights are upstream's, so that an agent of either program works with them, and two more: to read the list of
+//! incarnations for safe resume, and to open the tunnel of its own cluster.
 
 use apimachinery::ApiResource;
 use serde_json::{Value, json};
 
+use crate::cluster::TUNNEL;
 use crate::constants::{labels, leases, namespaces};
 use crate::names::execution_namespace;
 
@@ -103,6 +104,8 @@ fn cluster_rules(cluster: &str) -> Value {
         named(rule(group, &["clusters"], &["get", "delete"]), &[cluster]),
         rule(group, &["clusters"], &["create", "list", "watch"]),
         named(rule(group, &["clusters/status"], &["update"]), &[cluster]),
+        // Not upstream's, whose agents open no tunnel.
+        named(rule(group, &[&format!("clusters/{TUNNEL}")], &["create"]), &[cluster]),
         rule("config.karmada.io", &interpreters, &["get", "list", "watch"]),
         rule("", &["namespaces"], &["get"]),
         rule("coordination.k8s.io", &["leases"], &["get", "create", "update"]),

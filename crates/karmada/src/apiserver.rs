@@ -25,7 +25,7 @@ use crate::admission::KarmadaAdmission;
 use crate::backups::route::Backups;
 use crate::backups::schedule;
 use crate::cluster_admission::ClusterAdmission;
-use crate::cluster_proxy::ClusterProxy;
+use crate::cluster_proxy::{ClusterProxy, EndsTunnels};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
 use crate::reach::Listen;
@@ -89,6 +89,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let rules = Rules::new(world.clone(), options.admission);
     let mut config = server_config(options, served, &data, engine.store(), &rules, world)?;
     let proxy = Arc::new(ClusterProxy::new(connector, options.admission.allow_http_endpoints));
+    config.admission.push(Arc::new(EndsTunnels(proxy.tunnels().clone())));
     let search = Arc::new(Search::new(Arc::clone(&proxy), Offers::ALL));
     config.routes.push(Arc::clone(&proxy) as Arc<dyn Route>);
     config.routes.push(Arc::clone(&search) as Arc<dyn Route>);
@@ -106,6 +107,7 @@ pub async fn open(options: &Options, connector: Connector, world: &World) -> any
     let begun = async {
         let server = ApiServer::start(config).await.context("reading the store")?;
         proxy.serve(server.service());
+        proxy.tunnels().count_in(&server.shared().metrics);
         engine.count_in(&server.shared().metrics);
         engine.report_damage_to(&server.shared().health);
         crate::metrics::of_process(&server.shared().metrics);

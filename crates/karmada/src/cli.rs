@@ -174,10 +174,10 @@ fn execute(program: &str, command: Command, matches: &ArgMatches) -> anyhow::Res
             args.failover.set(&mut settings);
             run_logged(name, components::controller_manager(&given, settings))
         }
-        Command::Agent => {
+        Command::Agent(args) => {
             let given = read(of_command, "agent", flags::EFFECTIVE_IN_AGENT)?;
             let settings = agent_settings(&given)?;
-            run_logged(name, components::agent(&given, settings))
+            run_logged(name, components::agent(&given, settings, args.enable_tunnel))
         }
         Command::MetricsAdapter => {
             read(of_command, "metrics-adapter", &[])?;

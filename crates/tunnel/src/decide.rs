@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use http::Uri;
+use karmada_api::cluster::{NEAR_ENDPOINT, TUNNEL};
 
 /// A cluster whose last tunnel ended this recently still counts as reachable: its agent is probably restarting. Its
 /// requests fail for that time, where otherwise its objects would vanish from lists over all members.
@@ -67,7 +68,7 @@ impl Destinations {
     /// one API server that the agent connects to.
     pub fn new(own: &str, endpoint: &str) -> Self {
         let mut names = vec![own.to_owned()];
-        for url in [endpoint, crate::DEFAULT_ENDPOINT] {
+        for url in [endpoint, NEAR_ENDPOINT] {
             let name = url.parse::<Uri>().ok().filter(|url| url.host().is_some()).map(|url| client::authority(&url));
             names.extend(name.filter(|name| !names.contains(name)));
         }
@@ -102,8 +103,7 @@ pub fn refusal(cluster: &str, code: u16, message: &str) -> Refusal {
     match code {
         401 | 403 => Refusal::Lasting(format!(
             "the control plane does not permit it ({code}: {message}); next step: grant the verb create on \
-             clusters/{} named {cluster} in ClusterRole system:karmada:{cluster}:agent",
-            crate::SUBRESOURCE
+             clusters/{TUNNEL} named {cluster} in ClusterRole system:karmada:{cluster}:agent"
         )),
         404 | 405 => Refusal::Lasting(format!("the control plane offers no tunnels ({code}: {message})")),
         400 | 409 => Refusal::Lasting(format!("the control plane refuses it ({code}: {message})")),

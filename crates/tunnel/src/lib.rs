@@ -14,19 +14,15 @@ pub mod decide;
 mod lines;
 pub mod metrics;
 
+use karmada_api::cluster::TUNNEL;
+
 pub use agent::Agent;
 pub use control::{Place, Tunnels};
-
-/// The subresource of Clusters. Upstream has `status` and `proxy`.
-pub const SUBRESOURCE: &str = "tunnel";
 
 /// The protocol of the upgrade: HTTP/2 with the roles turned around.
 pub const PROTOCOL: &str = "h2-reverse";
 
-/// The endpoint of a Cluster without one. The certificate of every Kubernetes API server covers this name.
-pub const DEFAULT_ENDPOINT: &str = "https://kubernetes.default.svc:443";
-
 /// The path of a cluster's tunnel.
 pub fn path(cluster: &str) -> String {
-    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/{SUBRESOURCE}")
+    format!("/apis/cluster.karmada.io/v1alpha1/clusters/{cluster}/{TUNNEL}")
 }

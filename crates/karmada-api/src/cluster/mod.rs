@@ -8,6 +8,7 @@ mod strategy;
 mod types;
 mod validation;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use apimachinery::gvk::GroupVersionKind;
@@ -26,6 +27,22 @@ pub mod v1alpha1 {
     pub use super::types::*;
 }
 
+/// The subresource of Clusters at which agents open tunnels. Upstream has `status` and `proxy`.
+pub const TUNNEL: &str = "tunnel";
+
+/// The API server of a member, as a tunnel to it reaches it. The certificate of every Kubernetes API server covers this name.
+pub const NEAR_ENDPOINT: &str = "https://kubernetes.default.svc:443";
+
+/// A Cluster as it is connected to: in Pull mode it needs no endpoint, because only its agent's tunnel leads there then.
+pub fn in_reach(cluster: &types::Cluster) -> Cow<'_, types::Cluster> {
+    if cluster.spec.sync_mode != types::SyncMode::Pull || !cluster.spec.api_endpoint.is_empty() {
+        return Cow::Borrowed(cluster);
+    }
+    let mut near = cluster.clone();
+    near.spec.api_endpoint = NEAR_ENDPOINT.to_owned();
+    Cow::Owned(near)
+}
+
 /// The Cluster resource. `object_meta` is the type of `metadata`, so that apply knows its lists.
 pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
@@ -42,6 +59,11 @@ pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
                 name: "proxy".to_owned(),
                 kind: GroupVersionKind::new("cluster.karmada.io", "v1alpha1", "ClusterProxyOptions"),
                 verbs: words(&["create", "delete", "get", "patch", "update"]),
+            },
+            Subresource::Other {
+                name: TUNNEL.to_owned(),
+                kind: GroupVersionKind::new("cluster.karmada.io", "v1alpha1", "Cluster"),
+                verbs: words(&["create"]),
             },
         ],
         selectable_fields: Vec::new(),

@@ -43,7 +43,7 @@ pub(super) enum Command {
     /// Run the controllers against an API server that runs elsewhere
     ControllerManager(ControllerArgs),
     /// Run the controllers of one member cluster in pull mode, beside the member
-    Agent,
+    Agent(AgentArgs),
     /// Serve cluster.karmada.io behind a stock kube-apiserver
     AggregatedApiserver(AggregatedArgs),
     /// Serve search.karmada.io behind a stock kube-apiserver
@@ -81,6 +81,15 @@ pub(super) struct EndpointArgs {
     /// Accept Clusters whose apiEndpoint is http://, where tokens and objects are sent unencrypted
     #[arg(long)]
     pub(super) allow_http_member_endpoints: bool,
+}
+
+/// An addition to upstream's flags.
+#[derive(Args, Clone, Copy)]
+pub(super) struct AgentArgs {
+    /// Let the control plane reach the member cluster through a tunnel that the agent opens
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_missing_value = "true")]
+    pub(super) enable_tunnel: bool,
 }
 
 /// What holds evictions by taints back; additions to upstream's flags.

@@ -3,19 +3,25 @@
 //! The caller needs rights on `clusters/proxy` here, which the server has checked; what he may do in the member the
 //! member decides, for he is impersonated there with the token of `impersonatorSecretRef`. The administrator's token
 //! of `secretRef` is never used. Requests are passed on once: nothing is repeated, cached or rewritten.
+//!
+//! `clusters/NAME/tunnel` is where the agent of a member in Pull mode opens the way to it.
 
 mod clusters;
 mod everywhere;
 mod outgoing;
+mod tunnel;
 mod upgrade;
 
 pub(crate) use clusters::Clusters;
 pub(crate) use everywhere::{behind, whole};
+pub(crate) use tunnel::EndsTunnels;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use ::tunnel::Tunnels;
 use apimachinery::{ApiResource, Object, ObjectKey, Status, StatusReason};
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route};
@@ -27,6 +33,7 @@ use futures::future::BoxFuture;
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
 use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference};
+use karmada_api::cluster::{TUNNEL, in_reach};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use transport::{ApiService, Identity, Request, Response};
@@ -40,6 +47,8 @@ pub struct ClusterProxy {
     /// `--allow-http-member-endpoints`
     allow_http: bool,
     joins: upgrade::Joins,
+    /// The ways to members in Pull mode.
+    tunnels: Tunnels,
     /// Connections by cluster, with what they were made from. They are shared by all callers.
     connected: Mutex<HashMap<String, (Endpoint, Client)>>,
     /// The server this is a part of; known once it has started.
@@ -62,11 +71,17 @@ impl ClusterProxy {
             connector,
             allow_http,
             joins: upgrade::Joins::default(),
+            tunnels: Tunnels::default(),
             connected: Mutex::default(),
             own: OnceLock::new(),
             control: OnceLock::new(),
             clusters: OnceLock::new(),
         }
+    }
+
+    /// The agent tunnels that end here.
+    pub(crate) fn tunnels(&self) -> &Tunnels {
+        &self.tunnels
     }
 
     /// Secrets, and what is no member's, are in another server.
@@ -159,6 +174,7 @@ impl ClusterProxy {
             return Err(Status::not_found(GROUP, "clusters", name));
         };
         let cluster: Cluster = cluster.decode().map_err(|e| failed(format!("cluster {name} cannot be read: {e}")))?;
+        let cluster = if self.tunnels.is_connected(name) { in_reach(&cluster) } else { Cow::Borrowed(&cluster) };
         let endpoint = self.endpoint(server, &cluster).await?;
         if let Some((known, client)) = self.connected.lock().get(name)
             && *known == endpoint
@@ -169,8 +185,11 @@ impl ClusterProxy {
             Some(client) => client,
             None => {
                 self.check_destination(server, &cluster).await?;
-                Client::from_endpoint(&endpoint)
-                    .map_err(|e| failed(format!("cannot connect to cluster {name}: {e}")))?
+                let client = match endpoint.pull {
+                    false => Client::from_endpoint(&endpoint),
+                    true => Client::from_endpoint_over(&endpoint, self.tunnels.to(name)),
+                };
+                client.map_err(|e| failed(format!("cannot connect to cluster {name}: {e}")))?
             }
         };
         let mut connected = self.connected.lock();
@@ -269,7 +288,7 @@ async fn send(client: &Client, request: Request, cluster: &str, lasting: bool) -
 
 impl Route for ClusterProxy {
     fn takes(&self, info: &RequestInfo) -> bool {
-        info.group == GROUP && info.resource == "clusters" && info.subresource == "proxy"
+        info.group == GROUP && info.resource == "clusters" && matches!(info.subresource.as_str(), "proxy" | TUNNEL)
     }
 
     fn call<'a>(
@@ -280,6 +299,7 @@ impl Route for ClusterProxy {
         request: Request,
     ) -> BoxFuture<'a, Result<Response, Status>> {
         match info.name.as_str() {
+            _ if info.subresource == TUNNEL => Box::pin(self.open_tunnel(server, info, user, request)),
             "*" => Box::pin(self.everywhere(server, info, user, request)),
             name => Box::pin(self.forward(server, name, user, request)),
         }

@@ -1,19 +1,21 @@
 //! `karmada agent`: the controllers of one member in pull mode, beside the member. It makes its cluster known, carries
-//! out its Works, reports its status, and renews its Lease; nothing in the control plane reaches into the member.
+//! out its Works, reports its status, and renews its Lease. Nothing in the control plane connects to the member, except
+//! through the tunnel that the agent opens.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use client::Client;
+use client::{Client, Egress};
 use controllers::{CONTROLLERS, Context, Controller, Place, Settings};
 use karmada_api::constants::leases;
 use karmadactl::agent::{Registration, register};
+use tunnel::decide::Destinations;
 use world::Level;
 
 use super::reconciling::selection;
 use super::reconnect::{Connect, following};
-use super::{Begun, limited, places, run_over};
+use super::{Begun, Surroundings, limited, places, run_over};
 use crate::flags::Given;
 
 /// Keys of upstream's `--controllers` whose controllers are not here.
@@ -46,12 +48,30 @@ async fn control_plane(given: &Given<'_>, rotated: Arc<Level<Option<Arc<str>>>>)
     limited(client.with_user_agent("karmada-agent"), given)
 }
 
-/// `--kubeconfig` or `KUBECONFIG`; in a pod without them its own cluster. With whether its certificate is not verified.
-async fn member(given: &Given<'_>) -> anyhow::Result<(Client, bool)> {
+/// The member as the agent reaches it.
+struct Near {
+    client: Client,
+    /// Its certificate is not verified.
+    insecure: bool,
+    egress: Egress,
+}
+
+/// `--kubeconfig` or `KUBECONFIG`; in a pod without them its own cluster.
+async fn member(given: &Given<'_>) -> anyhow::Result<Near> {
     let places = places(given);
     anyhow::ensure!(places.any(), "--kubeconfig or KUBECONFIG must name the member cluster");
-    let connection = places.connect(None).await.context("error building kubeconfig of member cluster")?;
-    Ok((connection.client.with_user_agent("karmada-agent"), connection.facts.skips_verification()))
+    let failed = "error building kubeconfig of member cluster";
+    let connection = places.connect(None).await.context(failed)?;
+    let egress = Egress::to(connection.facts.server(), connection.facts.proxy_url()).context(failed)?;
+    let (client, insecure) =
+        (connection.client.with_user_agent("karmada-agent"), connection.facts.skips_verification());
+    Ok(Near { client, insecure, egress })
+}
+
+/// What the control plane may reach over the tunnel of this agent.
+fn served(egress: Egress, api_endpoint: &str) -> tunnel::agent::Member {
+    let destinations = Destinations::new(&egress.authority(), api_endpoint);
+    tunnel::agent::Member { connect: Arc::new(move || egress.connect()), destinations }
 }
 
 fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registration> {
@@ -78,15 +98,16 @@ fn registration(given: &Given<'_>, insecure: bool) -> anyhow::Result<Registratio
     })
 }
 
-pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> {
+/// With `--enable-tunnel` (`has_tunnel`) the control plane reaches the member through the agent.
+pub async fn agent(given: &Given<'_>, settings: Settings, has_tunnel: bool) -> anyhow::Result<()> {
     // Before the cluster is registered: flags and addresses.
     let selection = selection(&given.list("controllers"), ELSEWHERE, is_of_agents)?;
     registration(given, false)?;
     let probes = super::addresses(given)?.bind()?;
     let control = control_plane(given, Arc::clone(&settings.rotation.kubeconfig)).await?;
-    let (member, insecure) = member(given).await?;
-    let registration = registration(given, insecure)?;
-    let kept = register(&control, &member, &registration).await?;
+    let near = member(given).await?;
+    let registration = registration(given, near.insecure)?;
+    let kept = register(&control, &near.client, &registration).await?;
     let name = registration.name.clone();
     if !kept.is_empty() {
         let fields = kept.join(", ");
@@ -97,9 +118,17 @@ pub async fn agent(given: &Given<'_>, settings: Settings) -> anyhow::Result<()> 
         );
     }
     let lease = format!("{}{name}", leases::AGENT_PREFIX);
-    run_over(control, probes, given, Some(&lease), async move |around| {
+    let (member, cluster) = (served(near.egress, &registration.api_endpoint), name.clone());
+    let open_tunnel = |around: &Surroundings| {
+        if has_tunnel {
+            let (control, world) = (around.client.clone(), around.world.clone());
+            let agent = tunnel::Agent { cluster, control, member, world };
+            tokio::spawn(agent.run(&around.registry, around.stop.clone()));
+        }
+    };
+    run_over(control, probes, given, Some(&lease), open_tunnel, async move |around| {
         let settings = Settings { metrics: around.registry.clone(), ..settings };
-        let own = (name.clone(), member);
+        let own = (name.clone(), near.client);
         let context = Context::agent(around.client.clone(), around.world.clone(), own, settings, around.stop.clone());
         let tasks = controllers::start(&context, &selection).context("--controllers")?;
         anyhow::ensure!(context.synced().await, "the agent ended before it knew what there is");

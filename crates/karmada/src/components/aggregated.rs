@@ -12,7 +12,7 @@ use world::World;
 
 use super::behind::{Behind, FrontSocket, front_proxy, kept};
 use crate::cluster_admission::ClusterAdmission;
-use crate::cluster_proxy::ClusterProxy;
+use crate::cluster_proxy::{ClusterProxy, EndsTunnels};
 use crate::engine::Engine;
 use crate::flags::Given;
 
@@ -37,12 +37,16 @@ async fn open(
     Served { resource_models, allow_http }: Served,
     world: &World,
 ) -> anyhow::Result<Behind> {
-    let admission: Vec<Arc<dyn Admission>> = vec![Arc::new(ClusterAdmission::behind(&control, allow_http))];
     let proxy = Arc::new(ClusterProxy::new(Arc::new(|_| None), allow_http));
+    let tunnels = proxy.tunnels().clone();
+    let admission: Vec<Arc<dyn Admission>> =
+        vec![Arc::new(ClusterAdmission::behind(&control, allow_http)), Arc::new(EndsTunnels(tunnels.clone()))];
     proxy.control_plane(control);
     let routes: Vec<Arc<dyn Route>> = vec![proxy];
     let resources = crate::apiserver::resources_of(GROUP, resource_models);
-    Behind::open(front, engine, (resources, admission), routes, world).await
+    let behind = Behind::open(front, engine, (resources, admission), routes, world).await?;
+    tunnels.count_in(&behind.server.shared().metrics);
+    Ok(behind)
 }
 
 pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> anyhow::Result<()> {

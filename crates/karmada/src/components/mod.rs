@@ -63,15 +63,17 @@ pub async fn run(
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
 ) -> anyhow::Result<()> {
     let probes = addresses(given)?.bind()?;
-    run_over(connect(name, given).await?, probes, given, lease, begin).await
+    run_over(connect(name, given).await?, probes, given, lease, |_| (), begin).await
 }
 
-/// As [`run`], for a component that reaches the API server otherwise than by `--kubeconfig`.
+/// As [`run`], for a component that reaches the API server otherwise than by `--kubeconfig`. `beside` starts what every
+/// replica does, also without the Lease.
 async fn run_over(
     client: Client,
     probes: BoundProbes,
     given: &Given<'_>,
     lease: Option<&str>,
+    beside: impl FnOnce(&Surroundings),
     begin: impl AsyncFnOnce(&Surroundings) -> anyhow::Result<Begun>,
 ) -> anyhow::Result<()> {
     let world = World::system();
@@ -80,6 +82,7 @@ async fn run_over(
     let client = client.counted_in(&registry);
     let probes = probes.open(&registry, &probed)?;
     let around = Surroundings { client, world, registry, stop };
+    beside(&around);
     let worked = work(given, lease, &around, &probes, begin).await;
     probed.cancel();
     probes.ended().await;

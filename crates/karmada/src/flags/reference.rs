@@ -116,7 +116,7 @@ pub fn metrics_page() -> String {
         "# Metrics\n\n{MADE}\nNames and labels are upstream's. `karmada up` and `karmada apiserver` serve them at `/metrics` of the API (who asks needs \
          the right\n`get` on the path `/metrics`), the other commands on `--metrics-bind-address`. A family shows once something was counted.\n"
     );
-    let parts: [(&str, &[Description]); 12] = [
+    let parts: [(&str, &[Description]); 13] = [
         ("Controllers", controllers::metrics::ALL),
         ("Scheduler", scheduler::metrics::ALL),
         ("Estimator", estimator::metrics::ALL),
@@ -128,6 +128,7 @@ pub fn metrics_page() -> String {
         ("Backups", crate::backups::schedule::METRICS),
         ("Certificates", crate::certificates::METRICS),
         ("Webhook", crate::webhook::METRICS),
+        ("Agent tunnels", tunnel::metrics::ALL),
         ("Process", crate::metrics::PROCESS),
     ];
     for (title, families) in parts {

@@ -148,7 +148,7 @@ async fn part(
 
 /// The connection to a member, if there can be one: an agent's has none here.
 pub async fn reached(members: &Members, cluster: &str) -> Option<std::sync::Arc<Member>> {
-    members.get(cluster).await.ok()
+    members.reading(cluster).await.ok()
 }
 
 /// What a member refused is refused in its words.

@@ -26,10 +26,11 @@ use client::Mapper;
 use controllers::Members;
 use futures::future::{BoxFuture, join_all};
 use http::{HeaderValue, StatusCode, header};
-use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster};
+use karmada_api::cluster::v1alpha1::{ApiEnablementStatus, Cluster, SyncMode};
 use karmada_api::search::v1alpha1::ResourceRegistry;
 use serde_json::json;
 use transport::{Identity, Request, Response};
+use tunnel::Tunnels;
 
 use crate::cluster_proxy::{ClusterProxy, Clusters, behind, whole};
 use follow::{Wanted, follow};
@@ -115,6 +116,8 @@ impl Search {
 
     /// From now on members can be asked.
     pub fn connect(&self, members: Members) {
+        let tunnels = self.proxy.tunnels().clone();
+        members.tunnels_are(Arc::new(move |name| tunnels.is_expected(name).then(|| tunnels.to(name))));
         let _ = self.members.set(members);
     }
 
@@ -158,7 +161,8 @@ impl Search {
         wanted: &Native,
         selector: &Selector,
     ) -> Result<Vec<Found>, Status> {
-        let targets = targets(&server.cache, &self.clusters(server).await?, resource)?;
+        let clusters = self.clusters(server).await?;
+        let targets = targets(&server.cache, &clusters, self.proxy.tunnels(), resource)?;
         let Some(members) = self.members.get() else { return Ok(Vec::new()) };
         let asked = targets.into_iter().map(|(cluster, namespaces)| {
             let question = Question {
@@ -220,14 +224,15 @@ impl Search {
             return Ok(respond::value(StatusCode::OK, &shown.one(object, true)));
         }
         let clusters = self.clusters(server).await?;
-        let targets = targets(&server.cache, &clusters, resource)?;
+        let tunnels = self.proxy.tunnels().clone();
+        let targets = targets(&server.cache, &clusters, &tunnels, resource)?;
         let Some(members) = self.members.get() else {
             return Err(Status::failure(StatusReason::ServiceUnavailable, "no controller here knows the members yet"));
         };
         if tail.verb == "watch" {
             let (cache, known, watched) = (Arc::clone(&server.cache), targets.clone(), resource.clone());
             // What cannot be read any more has changed.
-            let still = move || self::targets(&cache, &clusters, &watched).is_ok_and(|now| now == known);
+            let still = move || self::targets(&cache, &clusters, &tunnels, &watched).is_ok_and(|now| now == known);
             let wanted = wanted(tail, asked, shown)?;
             let lines = follow(members, targets, resource, wanted, still, server.ending()).await?;
             let mut response = Response::new(transport::stream(lines));
@@ -345,7 +350,7 @@ impl Question {
     /// None where the member cannot be reached or its cache is not complete: it is left out, as upstream does.
     fn ask(self, members: Members) -> BoxFuture<'static, Option<Vec<Found>>> {
         Box::pin(async move {
-            let member = members.get(&self.cluster).await.ok()?;
+            let member = members.reading(&self.cluster).await.ok()?;
             let informer = member.informers.informer(&self.resource);
             if tokio::time::timeout(SYNC, informer.synced()).await != Ok(true) {
                 return None;
@@ -409,14 +414,21 @@ async fn is_registered(server: &Shared, resource: &ApiResource) -> Result<bool, 
     Ok(registries(&server.cache)?.iter().any(|registry| names_resource(registry, resource)))
 }
 
-/// The clusters in which a resource is registered, by name, each with the namespaces; none are all of them.
-fn targets(cache: &Cache, clusters: &Clusters, resource: &ApiResource) -> Result<Vec<Target>, Status> {
+/// The clusters in which a resource is registered, by name, each with the namespaces; none are all of them. Those in Pull
+/// mode are read over the tunnels of their agents.
+fn targets(
+    cache: &Cache,
+    clusters: &Clusters,
+    tunnels: &Tunnels,
+    resource: &ApiResource,
+) -> Result<Vec<Target>, Status> {
     let registries = registries(cache)?;
     let mut targets = Vec::new();
     for cluster in clusters.all()? {
         let cluster: Cluster = cluster.decode().map_err(Status::internal)?;
         let serves = cluster.api_enablement(&resource.api_version(), &resource.kind) != ApiEnablementStatus::Disabled;
-        if !serves || !cluster.is_ready() {
+        let has_way = cluster.spec.sync_mode != SyncMode::Pull || tunnels.is_expected(&cluster.metadata.name);
+        if !serves || !has_way || !cluster.is_ready() {
             continue;
         }
         let mut namespaces: Option<BTreeSet<String>> = None;

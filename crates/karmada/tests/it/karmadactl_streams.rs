@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::protocol::{Message, Role};
 use crate::fleet::{Fleet, Ran};
 
 /// A member whose pod `web` has two containers.
-async fn member() -> SocketAddr {
+pub async fn member() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move {
@@ -68,6 +68,10 @@ fn document(path: &str) -> Option<Value> {
         "spec": {"containers": [{"name": "nginx"}, {"name": "side"}]}, "status": {"phase": "Running"}});
     let usage = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     match path.strip_prefix("/base").unwrap_or(path) {
+        "/api" => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
+        "/apis" => Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})),
+        "/api/v1" => Some(json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
+            {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": ["get", "list"]}]})),
         "/api/v1/namespaces/default/pods/web" => Some(pod),
         "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods" => Some(json!({"kind": "PodMetricsList", "items": [
             {"metadata": {"name": "web", "namespace": "default"}, "containers": [

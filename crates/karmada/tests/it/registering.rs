@@ -333,6 +333,7 @@ async fn an_agent_reaches_nothing_of_another_cluster() {
                     ("deletecollection", Method::DELETE, collection.clone(), None),
                     ("update status", Method::PUT, format!("{object}/status"), Some(live.clone())),
                     ("patch status", Method::PATCH, format!("{object}/status"), Some(merge.clone())),
+                    ("open the tunnel", Method::POST, format!("{object}/tunnel"), None),
                 ] {
                     count += 1;
                     let answer = match verb {
