@@ -261,6 +261,9 @@ impl Members {
             }
             let cluster = self.cluster(name)?;
             if cluster.spec.sync_mode != SyncMode::Pull {
+                // It may have been in Pull mode before.
+                let former = self.0.read.lock().remove(name);
+                former.iter().for_each(|known| known.member.stop());
                 return self.connection(name, cluster, None).await;
             }
             let way = self.0.ways.get().and_then(|ways| ways(name));

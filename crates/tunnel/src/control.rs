@@ -34,7 +34,7 @@ const REASON: usize = 1 << 10;
 enum Failed {
     #[error("the agent does not answer within {} s", .0.as_secs())]
     Silent(Duration),
-    #[error("{0}")]
+    #[error("{}", client::chain(.0))]
     Connection(#[from] hyper::Error),
     #[error("the agent answers {0} to the greeting")]
     Greeting(StatusCode),
@@ -87,6 +87,9 @@ impl Tunnels {
     /// Ends the tunnels of a Cluster that was deleted.
     pub fn forget(&self, cluster: &str) {
         self.0.lines.forget(cluster);
+        if let Some(opened) = self.0.opened.get() {
+            opened.remove(&[("member_cluster", cluster)]);
+        }
     }
 
     pub fn is_connected(&self, cluster: &str) -> bool {

@@ -52,6 +52,14 @@ pub fn unreachable(cluster: &str, authority: &str, why: &str) -> String {
     )
 }
 
+/// The Cluster has no endpoint either; the first words are upstream's.
+pub fn no_endpoint(cluster: &str) -> String {
+    format!(
+        "API endpoint of cluster {cluster} should not be empty: it is registered in Pull mode and no agent tunnel is \
+         connected; next step: check that the agent of the cluster runs with --enable-tunnel, or with --cluster-api-endpoint"
+    )
+}
+
 pub fn full(cluster: &str, most: usize) -> String {
     format!(
         "the agent tunnels of cluster {cluster:?} carry {most} connections each, which is the limit; next step: try again \

@@ -22,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::tunnel::Tunnels;
+use ::tunnel::decide::no_endpoint;
 use apimachinery::{ApiResource, Object, ObjectKey, Status, StatusReason};
 use apiserver::server::Shared;
 use apiserver::{RequestInfo, Route};
@@ -32,7 +33,7 @@ use controllers::Connector;
 use futures::future::BoxFuture;
 use http::StatusCode;
 use hyper::upgrade::OnUpgrade;
-use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference};
+use karmada_api::cluster::v1alpha1::{Cluster, LocalSecretReference, SyncMode};
 use karmada_api::cluster::{TUNNEL, in_reach};
 use parking_lot::Mutex;
 use serde::Deserialize;
@@ -210,6 +211,9 @@ impl ClusterProxy {
     /// Where the member is and what opens it to the impersonator.
     async fn endpoint(&self, server: &Shared, cluster: &Cluster) -> Result<Endpoint, Status> {
         let (name, spec) = (&cluster.metadata.name, &cluster.spec);
+        if spec.api_endpoint.is_empty() && spec.sync_mode == SyncMode::Pull {
+            return Err(failed(no_endpoint(name)));
+        }
         if spec.api_endpoint.is_empty() {
             return Err(failed(format!("API endpoint of cluster {name} should not be empty")));
         }

@@ -2,4 +2,5 @@
 
 mod broken;
 mod member;
+mod refused;
 mod tunnels;
