@@ -93,7 +93,7 @@ async fn one(
     let planned = serde_json::from_value(json!(after));
     let planned =
         planned.map_err(|error| Error::message(format!("cluster {name}: its taints cannot be read: {error}")))?;
-    Ok((operation, failover::plan::with_taints(client, name, planned).await?))
+    Ok((operation, failover::plan::with_taints(context, client, name, planned).await?))
 }
 
 /// Separates the clusters from the taints that follow them.

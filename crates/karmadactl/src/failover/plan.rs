@@ -68,7 +68,12 @@ pub async fn run(context: &Context, args: &FailoverArgs, name: &str) -> Result<(
 
 /// The table of the workloads that would leave a cluster with these taints, with the defaults of `failover plan`. A NoExecute
 /// taint without a time counts as added now.
-pub async fn with_taints(client: &Client, name: &str, mut taints: Vec<Taint>) -> Result<String, Error> {
+pub async fn with_taints(
+    context: &Context,
+    client: &Client,
+    name: &str,
+    mut taints: Vec<Taint>,
+) -> Result<String, Error> {
     let all = clusters(client).await?;
     let Some(cluster) = all.iter().find(|it| it.metadata.name == name) else {
         return Err(Error::message(format!("cluster {name} has been deleted meanwhile")));
@@ -81,7 +86,7 @@ pub async fn with_taints(client: &Client, name: &str, mut taints: Vec<Taint>) ->
     let options = Options { purge_mode: ClusterPurgeMode::Gracefully, keeps_state: true };
     let departure = Departure { cluster: name, taints: &taints, options, now };
     let fates = evacuate(&bindings, &all, departure, &Gates::default());
-    Ok(Preview { cluster, all: &all, taints: &taints, fates: &fates }.text(super::LIMIT))
+    Ok(Preview { cluster, all: &all, taints: &taints, fates: &fates }.text(super::LIMIT, context.columns()))
 }
 
 /// The bindings of both scopes in a cluster.
