@@ -21,7 +21,7 @@ use crate::printing::Printer;
 use crate::requests::{self, Patch, WriteOptions};
 use crate::{Context, resources};
 pub use last_applied::{ANNOTATION as LAST_APPLIED, annotated, of as last_applied};
-pub use server_side::apply as server_side_apply;
+pub use server_side::ServerSide;
 pub use three_way::patch as three_way_patch;
 
 /// kubectl repeats a patch that another writer overtook this often.
@@ -235,7 +235,7 @@ impl Apply<'_> {
         if self.args.server_side {
             let (context, client, options) = (self.context, self.client, &self.options);
             let (subresource, force) = (self.args.subresource.as_str(), self.args.force_conflicts);
-            return server_side::ServerSide { context, client, item, subresource, force, options }.apply().await;
+            return ServerSide { context, client, item, subresource, force, options }.apply().await;
         }
         let modified = annotated(manifest);
         match requests::get(self.context, self.client, &item.resource, &item.key, None).await {
