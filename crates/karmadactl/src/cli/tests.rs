@@ -515,6 +515,7 @@ fn flags_beyond_upstreams_are_listed() {
     expect![[r#"
         create: namespace
         get: chunk-size field-selector
+        token delete: dry-run
         version: output
     "#]]
     .assert_eq(&more);

@@ -159,18 +159,18 @@ fn a_whole_page() {
     ];
     expect![[r#"
         Deployment shop/web, 2 replicas: applied and healthy in 2 of 2 clusters
-        Next:      nothing to do, it is where it is to be
+        Next:        nothing to do, it is where it is to be
 
         POLICY                                OUTCOME          PRIORITY   SELECTS BY   WHY
         PropagationPolicy shop/web            applies          0          name         it goes before the others
         PropagationPolicy shop/all            does not apply   0          kind         same priority; a selector by name goes before one by kind
         ClusterPropagationPolicy everywhere   does not apply   9          name         a PropagationPolicy goes before every ClusterPropagationPolicy
 
-        Binding:   ResourceBinding shop/web-deployment
-        Conditions:Scheduled=True
-                   FullyApplied=True
-        Assigned:  m1:2, m2:2
-        Replicas:  2, every cluster gets all replicas (replicaSchedulingType: Duplicated)
+        Binding:     ResourceBinding shop/web-deployment
+        Conditions:  Scheduled=True
+                     FullyApplied=True
+        Assigned:    m1:2, m2:2
+        Replicas:    2, every cluster gets all replicas (replicaSchedulingType: Duplicated)
 
         CLUSTER   REPLICAS   SCORE   ROOM   FILTERED BY       STATE
         m1        2          100     10     -                 applied, healthy
@@ -181,7 +181,7 @@ fn a_whole_page() {
         m2        1       ClusterOverridePolicy a   everything   spec.template.spec.containers[0].image: nginx:1.27 -> a.io/nginx:1.27 (replaced by OverridePolicy shop/b)
         m2        2       OverridePolicy shop/b     everything   spec.template.spec.containers[0].image: a.io/nginx:1.27 -> b.io/nginx:1.27
 
-        Unused:    OverridePolicy shop/c selects it; none of its rules is for its clusters
+        Unused:      OverridePolicy shop/c selects it; none of its rules is for its clusters
 
         WORK                  APPLIED   DISPATCHING   HEALTH   MEMBER   MESSAGE
         karmada-es-m1/web-1   True      -             -        -        -
