@@ -12,7 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::{Message, Role};
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message, Role};
 
 use crate::fleet::{Fleet, Ran};
 
@@ -69,7 +70,14 @@ fn document(path: &str) -> Option<Value> {
     let usage = |cpu: &str, memory: &str| json!({"cpu": cpu, "memory": memory});
     match path.strip_prefix("/base").unwrap_or(path) {
         "/api" => Some(json!({"kind": "APIVersions", "versions": ["v1"]})),
-        "/apis" => Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": []})),
+        "/apis" => {
+            let version = json!({"groupVersion": "metrics.k8s.io/v1beta1", "version": "v1beta1"});
+            Some(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": [
+                {"name": "metrics.k8s.io", "versions": [version], "preferredVersion": version}]}))
+        }
+        "/apis/metrics.k8s.io/v1beta1" => {
+            Some(json!({"kind": "APIResourceList", "groupVersion": "metrics.k8s.io/v1beta1", "resources": []}))
+        }
         "/api/v1" => Some(json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": [
             {"name": "pods", "singularName": "pod", "namespaced": true, "kind": "Pod", "verbs": ["get", "list"]}]})),
         "/api/v1/namespaces/default/pods/web" => Some(pod),
@@ -122,7 +130,7 @@ async fn session(mut stream: TcpStream, head: &str, query: &str) {
     };
     socket.send(send(3, &status.to_string())).await.expect("sent");
     // The other end may have closed already.
-    let _ = socket.close(None).await;
+    let _ = socket.close(Some(CloseFrame { code: CloseCode::Normal, reason: "".into() })).await;
 }
 
 async fn fleet() -> Fleet {

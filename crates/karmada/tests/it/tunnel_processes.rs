@@ -108,7 +108,10 @@ async fn a_member_without_an_inbound_path_is_reached_through_its_agent() {
     })
     .await;
     let error = admin.request(Method::GET, &proxied("m1", "/api"), None).await.expect_err("no way");
-    assert!(error.to_string().contains("API endpoint of cluster m1 should not be empty: it is registered in Pull"), "{error}");
+    assert!(
+        error.to_string().contains("API endpoint of cluster m1 should not be empty: it is registered in Pull"),
+        "{error}"
+    );
     drop(none);
     let _tunnel = agent(&control, &own, &[]).await;
     reached(&admin).await;

@@ -1,7 +1,7 @@
 //! `karmadactl` and kubectl with a pod of a member that only its agent reaches: logs, terminals, what is forwarded, and an
 //! agent that goes away.
 
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -68,13 +68,14 @@ async fn logs_terminals_and_usage_cross_the_tunnel() {
     let _agent = agent(&fleet, karmadactl_streams::member().await).await;
     for (line, expected) in [
         ("logs web -c nginx -C m1", "log of container=nginx\nsecond\n"),
-        ("top node n1 -C m1", "m1        n1"),
-        ("exec web -c nginx -C m1 -- date", "container=nginx&command=date"),
+        ("top node -C m1", "1500m"),
+        ("exec web -c nginx -s members --cluster m1 -- date", "command=date&container=nginx"),
     ] {
         let ran = fleet.karmadactl(&line.split(' ').collect::<Vec<_>>()).await;
         assert!(ran.code == Some(0) && ran.out.contains(expected), "{line}: {ran:?}");
     }
-    let failed = fleet.karmadactl(&["exec", "web", "-c", "nginx", "-C", "m1", "--", "fail"]).await;
+    let fails = ["exec", "web", "-c", "nginx", "-s", "members", "--cluster", "m1", "--", "fail"];
+    let failed = fleet.karmadactl(&fails).await;
     assert_eq!(failed.code, Some(3), "{failed:?}");
     let logs = kubectl(&fleet, &["logs", "web", "-c", "nginx"]).await.ok();
     assert!(logs.contains("second\n"), "{logs}");
@@ -87,13 +88,19 @@ async fn a_terminal_ends_with_its_agent_and_the_next_agent_takes_over() {
     let fleet = fleet().await;
     let member = karmadactl_streams::member().await;
     let first = agent(&fleet, member).await;
-    let mut command = fleet.command(&["exec", "-i", "web", "-c", "nginx", "-C", "m1", "--", "cat"]);
+    let mut command =
+        fleet.command(&["exec", "-q", "-i", "web", "-c", "nginx", "-s", "members", "--cluster", "m1", "--", "cat"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut stderr = child.stderr.take().expect("a pipe");
     let (lines, stdin) = tokio::task::spawn_blocking(move || {
-        lines.next().expect("a line").expect("text");
+        if lines.next().is_none() {
+            let mut said = String::new();
+            stderr.read_to_string(&mut said).expect("text");
+            panic!("the command ended: {said}");
+        }
         stdin.write_all(b"typed\n").expect("written");
         assert_eq!(lines.next().expect("a line").expect("text"), "typed");
         (lines, stdin)
