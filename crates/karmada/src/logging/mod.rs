@@ -49,6 +49,7 @@ const OWN: &[&str] = &[
     "simulator",
     "storage",
     "transport",
+    "tunnel",
     "world",
 ];
 /// From this `--v` on everything of the libraries is written too.
