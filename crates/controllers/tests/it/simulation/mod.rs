@@ -15,6 +15,7 @@ mod read;
 mod restored;
 mod run;
 mod state;
+mod wants;
 mod witness;
 
 use std::any::Any;
@@ -45,19 +46,19 @@ fn variable(name: &str) -> Option<u64> {
 
 #[test]
 fn histories_end_well() {
-    all_end_well("simulation::histories", SEEDS, USUAL);
+    all_end_well("simulation::histories", variable("SEEDS").unwrap_or(SEEDS), USUAL);
 }
 
 /// A backup of the store is put back somewhere in the history.
 #[test]
 fn restored_histories_end_well() {
-    all_end_well("simulation::restored", SEEDS / 2, RESTORED);
+    all_end_well("simulation::restored", variable("SEEDS").unwrap_or(SEEDS / 2), RESTORED);
 }
 
-/// Clusters fail while evictions are on.
+/// Clusters fail while evictions are on. One takes 2 s of processor time; `FAILING=5000` runs that many.
 #[test]
 fn failing_histories_end_well() {
-    all_end_well("simulation::failing", SEEDS / 2, FAILING);
+    all_end_well("simulation::failing", variable("FAILING").unwrap_or(SEEDS / 5), FAILING);
 }
 
 /// A kind of histories: how a seed's is shown, and what is wrong once it has ended.
@@ -88,10 +89,10 @@ fn shown(steps: &[impl std::fmt::Debug]) -> Vec<String> {
 
 type Draw = fn(u64) -> Vec<history::Action>;
 
-fn all_end_well(test: &str, usual: u64, histories: Histories) {
+fn all_end_well(test: &str, count: u64, histories: Histories) {
     let (first, count) = match variable("SEED") {
         Some(seed) => (seed, 1),
-        None => (variable("FROM").unwrap_or(0), variable("SEEDS").unwrap_or(usual)),
+        None => (variable("FROM").unwrap_or(0), count),
     };
     let (next, enough) = (AtomicU64::new(first), AtomicBool::new(false));
     let failures: Mutex<Vec<String>> = Mutex::default();

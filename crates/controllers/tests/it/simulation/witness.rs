@@ -19,7 +19,8 @@ use world::World;
 
 use super::history::Action;
 use super::kinds::{Kind, template};
-use super::read::{all, binding_name, execution_space, is_managed, leaving, lives, name, overwrites, targets, text};
+use super::read::{all, binding_name, execution_space, is_managed, lives, name, overwrites, text};
+use super::wants::Wants;
 use crate::harness::{Plane, get, namespaces};
 use crate::network::{Asked, CONTROL};
 
@@ -58,6 +59,7 @@ impl<'a> Path<'a> {
 pub struct Witness {
     world: World,
     control: Arc<Mutex<Client>>,
+    wants: Wants,
     members: Arc<BTreeMap<&'static str, Client>>,
     broken: Arc<Mutex<Vec<String>>>,
     /// Two processes ran at once: one may still do what a Work said that the other has ended.
@@ -71,13 +73,15 @@ impl Witness {
         let members = members.iter().map(|name| (*name, plane.member(name))).collect();
         let control = Arc::new(Mutex::new(plane.client.clone()));
         let (members, two) = (Arc::new(members), Arc::default());
-        let world = plane.world.clone();
-        Self { world, control, members, broken: Arc::default(), two, deleted: Arc::default() }
+        let (world, wants) = (plane.world.clone(), Wants::default());
+        wants.follow(&plane.client);
+        Self { world, control, wants, members, broken: Arc::default(), two, deleted: Arc::default() }
     }
 
     /// Another store is behind the control plane now.
     pub fn follow(&self, plane: &Plane) {
         *self.control.lock() = plane.client.clone();
+        self.wants.follow(&plane.client);
     }
 
     fn control(&self) -> Client {
@@ -187,9 +191,7 @@ impl Witness {
             let work = get(&self.control(), &Work::api_resource(), &path.key()).await?;
             let (scope, binding) = binding_name(&work)?;
             let binding = self.binding(scope, binding).await.filter(lives)?;
-            let is_evicting = leaving(&binding).any(|cluster| cluster == member);
-            return (is_evicting || targets(&binding).contains_key(member))
-                .then(|| format!("binding {} wants it", name(&binding)));
+            return self.wants.for_long(&binding, member).then(|| format!("binding {} wants it", name(&binding)));
         }
         match path.plural {
             "resourcebindings" | "clusterresourcebindings" => {

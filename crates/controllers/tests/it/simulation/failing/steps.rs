@@ -54,6 +54,10 @@ pub enum Step {
     Wait(Duration),
 }
 
+/// Seconds that a Deployment may take to become ready and to be reported. A policy that tolerates less moves it from cluster
+/// to cluster for ever.
+const STARTS: u32 = 30;
+
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Placement {
     /// In one cluster at a time; otherwise divided over all.
@@ -70,7 +74,7 @@ impl Placement {
             single: rng.random_range(0..2) == 0,
             tolerates: (rng.random_range(0..3) == 0).then(|| rng.random_range(0..60)),
             directly: rng.random_range(0..6) == 0,
-            application: (rng.random_range(0..4) == 0).then(|| rng.random_range(0..60)),
+            application: (rng.random_range(0..4) == 0).then(|| rng.random_range(STARTS..STARTS + 60)),
         }
     }
 
