@@ -29,7 +29,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// After a failed look.
 const RETRY: Duration = Duration::from_secs(600);
 /// Certificate and key are written one after the other.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(crate) const SETTLE: Duration = Duration::from_secs(1);
 
 pub const EXPIRATION: Description = Description::gauge(
     "karmada_certificate_expiration_timestamp_seconds",

@@ -10,7 +10,7 @@ use client::Client;
 use karmada_api::gates;
 use world::World;
 
-use super::behind::{Behind, FrontSocket, front_proxy, kept};
+use super::behind::{Behind, Front, FrontSocket, front_proxy, kept};
 use crate::cluster_admission::ClusterAdmission;
 use crate::cluster_proxy::{ClusterProxy, EndsTunnels};
 use crate::engine::Engine;
@@ -53,11 +53,11 @@ pub async fn aggregated_apiserver(given: &Given<'_>, data_dir: PathBuf, allow_ht
     let world = World::system();
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-aggregated-apiserver", given).await?;
-    let front = front_proxy(given, &control).await?;
+    let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
     let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
     let resource_models = given.gates.is_open(gates::CUSTOMIZED_CLUSTER_RESOURCE_MODELING);
     let opened = open(control, front, engine, Served { resource_models, allow_http }, &world).await?;
-    opened.serve("aggregated API server", socket, &data).await
+    opened.serve("aggregated API server", socket, following, &data).await
 }
 
 #[cfg(test)]

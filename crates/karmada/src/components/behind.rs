@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 use world::World;
 
+use super::front_authority::{self, Following, Origin, Published};
 use crate::certificates::{Keeper, Served};
 use crate::data_dir::DataDir;
 use crate::engine::{Engine, Kind};
@@ -77,7 +78,13 @@ impl Behind {
     ///
     /// # Errors
     /// The socket cannot be opened, the store not be closed.
-    pub async fn serve(self, name: &str, front: FrontSocket, data: &DataDir) -> anyhow::Result<()> {
+    pub async fn serve(
+        self,
+        name: &str,
+        front: FrontSocket,
+        authority: Following,
+        data: &DataDir,
+    ) -> anyhow::Result<()> {
         let address = front.bound.address();
         let tls = match &front.certificate {
             Some(own) => own.tls.clone(),
@@ -102,6 +109,7 @@ impl Behind {
             world: &shared.world,
         };
         let keeping = Keeper::new(served).start(stop.clone());
+        let following = tokio::spawn(authority.run(stop.clone()));
         let serving = tokio::spawn(serve::serve(listener, Some(tls), service, self.server.limits(), stop.clone()));
         let data_dir = crate::cli::absolute(data.root());
         tracing::info!(address = %address, dataDir = data_dir, "The {name} is ready");
@@ -110,6 +118,7 @@ impl Behind {
         self.server.end_watches();
         stop.cancel();
         keeping.await.context("ending the renewal of certificates")?;
+        following.await.context("ending the renewal of the front proxy's authorities")?;
         serving.await.context("ending the connections")?;
         self.close().await
     }
@@ -130,41 +139,19 @@ pub async fn kept(data_dir: &Path, service: &str, world: &World) -> anyhow::Resu
     Ok((engine, data))
 }
 
-/// What kube-apiserver publishes for servers behind it.
-#[derive(Debug, PartialEq)]
-struct Published {
-    authority: String,
-    names: Vec<String>,
-}
-
-fn published(config_map: &Value) -> anyhow::Result<Published> {
-    let text = |key: &str| config_map["data"][key].as_str().unwrap_or_default().to_owned();
-    let authority = text("requestheader-client-ca-file");
-    anyhow::ensure!(
-        !authority.is_empty(),
-        "ConfigMap kube-system/extension-apiserver-authentication names no requestheader-client-ca-file; give \
-         --requestheader-client-ca-file"
-    );
-    let names = text("requestheader-allowed-names");
-    let names =
-        if names.is_empty() { Vec::new() } else { serde_json::from_str(&names).context("its allowed names")? };
-    Ok(Published { authority, names })
-}
-
 /// Who may speak for users: by flags, or as the API server in front publishes it.
-pub async fn front_proxy(given: &Given<'_>, control: &Client) -> anyhow::Result<FrontProxy> {
+pub async fn front_proxy(given: &Given<'_>, control: &Client, world: &World) -> anyhow::Result<Front> {
     let file = given.text("requestheader-client-ca-file");
     let of_flags = || given.list("requestheader-allowed-names").into_iter().map(str::to_owned).collect();
-    let Published { authority, names } = if file.is_empty() {
-        let resource = ApiResource::namespaced("", "v1", "ConfigMap", "configmaps");
-        let key = ObjectKey::namespaced("kube-system", "extension-apiserver-authentication");
-        let found = control.get(&resource, &key).await.context("reading who may speak for users")?;
-        published(&found.to_value()?)?
+    let (Published { authority, names }, origin) = if file.is_empty() {
+        (front_authority::read(control).await?, Origin::Published(control.clone()))
     } else {
         let authority = std::fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
-        Published { authority, names: of_flags() }
+        let origin = Origin::File { path: file.into(), last: authority.clone() };
+        (Published { authority, names: of_flags() }, origin)
     };
     let authority = ClientAuthority::from_pem(&authority).context("reading the authority of the front proxy")?;
+    let following = Following { origin, authority: authority.clone(), world: world.clone() };
     let lower = |name: &str| given.list(name).into_iter().map(str::to_lowercase).collect::<Vec<_>>();
     let mut front = FrontProxy::new(authority, names);
     for (flag, names) in [
@@ -178,7 +165,13 @@ pub async fn front_proxy(given: &Given<'_>, control: &Client) -> anyhow::Result<
             *names = given;
         }
     }
-    Ok(front)
+    Ok(Front { proxy: front, following })
+}
+
+/// Who may speak for users, and how its authorities are kept up to date.
+pub struct Front {
+    pub proxy: FrontProxy,
+    pub following: Following,
 }
 
 /// Where such a server listens and the certificate it shows, before anything is created.
@@ -224,15 +217,5 @@ mod tests {
         let again = kept(directory.path(), "karmada-search.karmada-system.svc", &World::system()).await;
         let error = again.err().map(|error| format!("{error:#}")).unwrap_or_default();
         assert!(error.contains("start-empty"), "{error}");
-    }
-
-    #[test]
-    fn what_is_published() {
-        let of = |data: Value| published(&json!({ "data": data })).map_err(|error| error.to_string());
-        let both = json!({"requestheader-client-ca-file": "PEM", "requestheader-allowed-names": "[\"front\"]"});
-        assert_eq!(of(both), Ok(Published { authority: "PEM".into(), names: vec!["front".into()] }));
-        let alone = of(json!({"requestheader-client-ca-file": "PEM"}));
-        assert_eq!(alone, Ok(Published { authority: "PEM".into(), names: Vec::new() }));
-        assert!(of(json!({})).is_err_and(|error| error.contains("--requestheader-client-ca-file")));
     }
 }

@@ -5,6 +5,7 @@ mod agent;
 mod aggregated;
 mod behind;
 mod flags;
+mod front_authority;
 mod near;
 mod reconciling;
 mod reconnect;

@@ -13,7 +13,7 @@ use controllers::{Members, Settings};
 use tokio_util::sync::CancellationToken;
 use world::World;
 
-use super::behind::{Behind, FrontSocket, front_proxy, kept};
+use super::behind::{Behind, Front, FrontSocket, front_proxy, kept};
 use crate::cluster_proxy::ClusterProxy;
 use crate::engine::Engine;
 use crate::flags::Given;
@@ -49,7 +49,7 @@ pub async fn search(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> a
     let world = World::system();
     let socket = FrontSocket::bind(given, &world)?;
     let control = super::connect("karmada-search", given).await?;
-    let front = front_proxy(given, &control).await?;
+    let Front { proxy: front, following } = front_proxy(given, &control, &world).await?;
     let (engine, data) = kept(&data_dir, SERVICE, &world).await?;
     let member_burst = given.parsed("cluster-api-burst")?;
     let mut settings = Settings { member_burst, allow_http_endpoints: allow_http, ..Settings::default() };
@@ -60,7 +60,7 @@ pub async fn search(given: &Given<'_>, data_dir: PathBuf, allow_http: bool) -> a
     let stop = CancellationToken::new();
     let members = Members::follow(control.clone(), world.clone(), &settings, stop.clone());
     let opened = open(control, members, front, engine, offers, allow_http, &world).await?;
-    let served = opened.serve("search API server", socket, &data).await;
+    let served = opened.serve("search API server", socket, following, &data).await;
     stop.cancel();
     served
 }

@@ -15,6 +15,7 @@ mod explain;
 mod explain_placement;
 mod failover;
 mod fleet;
+mod front_authority;
 mod inert_templates;
 mod journeys;
 mod journeys_access;

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use client::Client;
 use http::Method;
-use pki::Authority;
+use pki::{Authority, KeyPairPem};
 use serde_json::{Value, json};
 use world::World;
 
@@ -14,11 +14,22 @@ use crate::fleet::{Fleet, until};
 const GROUP: &str = "/apis/search.karmada.io/v1alpha1";
 
 /// Who speaks for users.
-struct Front(Client);
+pub struct Front(Client);
 
 impl Front {
+    /// To a server at a URL, with a certificate of the front proxy.
+    pub async fn connect(at: &str, pair: &KeyPairPem) -> Self {
+        let text = |pem: &str| base64::prelude::BASE64_STANDARD.encode(pem);
+        let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "s", "user": "u"}}],
+            "clusters": [{"name": "s", "cluster": {"server": at, "insecure-skip-tls-verify": true}}],
+            "users": [{"name": "u", "user": {"client-certificate-data": text(&pair.certificate),
+                "client-key-data": text(&pair.key)}}]});
+        Self(Client::from_kubeconfig_text(&config.to_string(), None).await.expect("a client"))
+    }
+
     /// What a user is answered.
-    async fn ask(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, String) {
+    pub async fn ask(&self, user: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, String) {
         let mut request = http::Request::builder().method(method).uri(path).header("content-type", "application/json");
         if !user.is_empty() {
             request = request.header("x-remote-user", user).header("x-remote-group", "system:masters");
@@ -67,13 +78,7 @@ async fn members_are_searched_from_a_process_behind_the_api_server() {
     ]);
     let search = tokio::task::spawn_blocking(move || Component::start(&own, 1)).await.expect("no panic");
     let at = search.told("The search API server is ready on ");
-    let text = |pem: &str| base64::prelude::BASE64_STANDARD.encode(pem);
-    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "s", "user": "u"}}],
-        "clusters": [{"name": "s", "cluster": {"server": at, "insecure-skip-tls-verify": true}}],
-        "users": [{"name": "u", "user": {"client-certificate-data": text(&pair.certificate),
-            "client-key-data": text(&pair.key)}}]});
-    let front = Front(Client::from_kubeconfig_text(&config.to_string(), None).await.expect("a client"));
+    let front = Front::connect(at, &pair).await;
 
     let (code, body) = front.ask("", Method::GET, &format!("{GROUP}/resourceregistries"), None).await;
     assert!(code == 403 && body.contains("system:anonymous"), "{code} {body}");
