@@ -22,6 +22,7 @@ mod journeys_access;
 mod journeys_migration;
 mod karmada_kinds;
 mod karmadactl_apply;
+mod karmadactl_commands;
 mod karmadactl_describe;
 mod karmadactl_desk;
 mod karmadactl_doctor;
