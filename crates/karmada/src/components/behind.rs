@@ -9,13 +9,11 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use apimachinery::resource::Resource;
-use apimachinery::{ApiResource, ObjectKey};
 use apiserver::authn::{Authentication, ClientAuthority, FrontProxy};
 use apiserver::documents::Documents;
 use apiserver::serve;
 use apiserver::{Admission, ApiServer, Authorization, Route, ServerConfig};
 use client::Client;
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use transport::ApiService;
 use world::World;
@@ -203,7 +201,6 @@ impl FrontSocket {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
 
     use super::*;
 

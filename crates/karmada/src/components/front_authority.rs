@@ -134,7 +134,10 @@ fn replace(authority: &ClientAuthority, bundle: &str) {
 }
 
 fn unusable(error: &anyhow::Error) {
-    tracing::warn!(err = format!("{error:#}"), "Authorities of the front proxy cannot be read; the present ones are used");
+    tracing::warn!(
+        err = format!("{error:#}"),
+        "Authorities of the front proxy cannot be read; the present ones are used"
+    );
 }
 
 #[cfg(test)]

@@ -21,7 +21,10 @@ async fn attempts(reason: StatusReason) -> u32 {
     let counted = Arc::clone(&count);
     let service = ApiService::new(tower::service_fn(move |request: Request| {
         assert_eq!(request.uri().path(), "/apis/cluster.karmada.io/v1alpha1/clusters/m1/tunnel");
-        assert_eq!((request.method().as_str(), &request.headers()["upgrade"]), ("POST", &"h2-reverse".parse().expect("text")));
+        assert_eq!(
+            (request.method().as_str(), &request.headers()["upgrade"]),
+            ("POST", &"h2-reverse".parse().expect("text"))
+        );
         counted.fetch_add(1, Ordering::Relaxed);
         let status = Status::failure(reason, "why");
         let mut response = http::Response::new(transport::full(serde_json::to_vec(&status).expect("JSON")));
