@@ -12,6 +12,14 @@ pub(super) fn of(definition: &str, field: &str) -> Option<String> {
     Some(text.replace('\u{1e}', "\n"))
 }
 
+/// The description of a field by its type alone. The metadata of custom resources is described as that of built-in kinds.
+pub(super) fn of_target(target: &str) -> Option<String> {
+    match target {
+        "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" => of("io.k8s.api.core.v1.ConfigMap", "metadata"),
+        _ => of(target, ""),
+    }
+}
+
 /// What follows `prefix` in the line that begins with it.
 fn find<'l>(lines: &'l str, prefix: &str) -> Option<&'l str> {
     let bytes = lines.as_bytes();

@@ -212,7 +212,7 @@ impl Renderer {
                 // kubectl shows what stands at the field, not what stands at the type it refers to.
                 let target = type_.schemas.get(property.schema).definition.as_deref();
                 let known = node.definition.as_deref().and_then(|type_| descriptions::of(type_, name));
-                let known = known.or_else(|| target.and_then(|target| descriptions::of(target, "")));
+                let known = known.or_else(|| descriptions::of_target(target?));
                 if let Some(text) = known {
                     shown.entry("description").or_insert_with(|| text.into());
                 }

@@ -27,7 +27,7 @@ pub mod v1alpha1 {
     pub use super::types::*;
 }
 
-/// The subresource of Clusters at which agents open tunnels. Upstream has `status` and `proxy`.
+/// The subresource of Clusters at which agents open tunnels. Discovery lists upstream's `status` and `proxy` only.
 pub const TUNNEL: &str = "tunnel";
 
 /// The API server of a member, as a tunnel to it reaches it. The certificate of every Kubernetes API server covers this name.
@@ -59,11 +59,6 @@ pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
                 name: "proxy".to_owned(),
                 kind: GroupVersionKind::new("cluster.karmada.io", "v1alpha1", "ClusterProxyOptions"),
                 verbs: words(&["create", "delete", "get", "patch", "update"]),
-            },
-            Subresource::Other {
-                name: TUNNEL.to_owned(),
-                kind: GroupVersionKind::new("cluster.karmada.io", "v1alpha1", "Cluster"),
-                verbs: words(&["create"]),
             },
         ],
         selectable_fields: Vec::new(),

@@ -83,7 +83,7 @@ fn legacy_workloads_are_promoted_without_a_restart() {
     assert_eq!(uids(member, "withcm"), before);
 }
 
-/// The control plane does not reach a cluster in pull mode; the command reads it by its own kubeconfig.
+/// Without the tunnel the control plane does not reach a cluster in pull mode; the command reads it by its own kubeconfig.
 #[test]
 #[cfg_attr(no_kubectl, ignore = "kubectl is not on PATH")]
 fn a_workload_of_a_pull_mode_cluster_is_promoted() {
@@ -93,7 +93,7 @@ fn a_workload_of_a_pull_mode_cluster_is_promoted() {
     let mut agent = args(&["agent", "--cluster-name=m3", "--cluster-status-update-frequency=1s"]);
     agent.extend(args(&["--karmada-kubeconfig", plane.kubeconfig(), "--kubeconfig", member.kubeconfig()]));
     agent.extend(args(&["--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0"]));
-    let _agent = Component::start(&agent, 1);
+    let without_tunnel = Component::start(&[&agent[..], &args(&["--enable-tunnel=false"])].concat(), 1);
     plane.ok(&["wait", "--for=condition=Ready", "cluster/m3", "--timeout=60s"]);
     let row = plane.ok(&["get", "clusters", "--no-headers"]);
     assert_eq!(row.split_whitespace().nth(2), Some("Pull"), "{row}");
@@ -110,6 +110,16 @@ fn a_workload_of_a_pull_mode_cluster_is_promoted() {
     ready(&plane, "legacy", "1/1");
     managed(&member, "deployment", "legacy", "true");
     assert_eq!(uids(&member, "legacy"), before);
+    drop(without_tunnel);
+
+    let _agent = Component::start(&agent, 1);
+    let before = deploy(&member, "tunneled");
+    eventually("promoted through the tunnel", || {
+        let output = plane.karmadactl(&["promote", "deployment", "tunneled", "-n", "default", "-C", "m3"]);
+        output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
+    });
+    ready(&plane, "tunneled", "1/1");
+    assert_eq!(uids(&member, "tunneled"), before);
 }
 
 fn policy(clusters: &[&str], preserve: bool) -> Value {

@@ -65,7 +65,13 @@ impl Admission for Calls {
             let answer: Value = serde_json::from_slice(&answer).expect("a review");
             match &answer["response"] {
                 allowed if allowed["allowed"] == true => Ok(()),
-                refused => Err(serde_json::from_value(refused["status"].clone()).expect("a Status")),
+                // A webhook leaves out what its caller fills in.
+                refused => Err(Status {
+                    kind: "Status".to_owned(),
+                    api_version: "v1".to_owned(),
+                    status: "Failure".to_owned(),
+                    ..serde_json::from_value(refused["status"].clone()).expect("a Status")
+                }),
             }
         })
     }

@@ -312,7 +312,7 @@ impl Run {
     async fn at(&self, revision: u64, resource: &ApiResource) -> Vec<Value> {
         let path = resource.collection_path(Some(NAMESPACE));
         let path = format!("{path}?resourceVersion={revision}&resourceVersionMatch=Exact");
-        let list = self.client.request(http::Method::GET, &path, None).await.expect("a list of the past");
+        let list = self.client.document(&path, "application/json").await.expect("a list of the past");
         let list: Value = serde_json::from_slice(&list).expect("JSON");
         list["items"].as_array().cloned().unwrap_or_default()
     }
