@@ -27,8 +27,8 @@ use neighbor::Seen;
 /// Users of the token file: `token,user,uid,"groups"`.
 const TOKENS: &str = "greedy-token,greedy,1,bench\nneighbor-token,neighbor,2,bench\n";
 const NAMESPACE: &str = "abuse";
-/// How long memory gets to return after a load has ended.
-const SETTLING: Duration = Duration::from_secs(5);
+/// How long memory gets to return after a load has ended; the allocator gives back in half a minute.
+const SETTLING: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
 pub struct Args {

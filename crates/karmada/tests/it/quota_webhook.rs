@@ -94,7 +94,7 @@ impl Beside {
         let config = ServerConfig {
             store: Arc::new(MemoryStore::new()),
             world: world.clone(),
-            resources: kubernetes_api::resources(),
+            resources: kubernetes_api::resources().into_iter().chain(karmada_api::cluster::resources(None)).collect(),
             admission: vec![Arc::new(Calls(webhook::service(rules.clone(), metrics::Registry::default())))],
             authentication: Box::new(|_| Default::default()),
             authorization: Authorization::AlwaysAllow,
