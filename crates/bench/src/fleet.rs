@@ -19,16 +19,15 @@ pub struct Member {
 pub struct Started {
     pub plane: Process,
     pub members: Vec<Process>,
-    /// From the start of the process until it said that it was ready.
+    /// From the start of the process until it was ready.
     pub ready_after: Duration,
+    arguments: Vec<&'static str>,
     directory: tempfile::TempDir,
 }
 
-const PLANE: [&str; 3] = ["up", "--secure-port", "0"];
-
 impl Started {
     pub fn restart_plane(&mut self) -> anyhow::Result<()> {
-        self.plane.restart(&built()?, &PLANE, &self.directory.path().join("up"))
+        self.plane.restart(&built()?, &self.arguments, &self.directory.path().join("up"))
     }
 }
 
@@ -37,10 +36,10 @@ impl Started {
 pub struct Members {
     /// How many members are started here.
     #[arg(long = "members", default_value_t = 2)]
-    count: usize,
+    pub count: usize,
     /// Members that keep objects and run nothing, as an API server without controllers does.
     #[arg(long)]
-    bare: bool,
+    pub bare: bool,
 }
 
 pub struct Fleet {
@@ -61,18 +60,19 @@ impl Fleet {
         Ok(Self { control: connect(control).await?, members: connected, started: None })
     }
 
-    /// Starts a control plane and members of the release build, and joins them.
-    pub async fn start(wanted: Members) -> anyhow::Result<Self> {
+    /// Starts a control plane with further `flags` and members of the release build, and joins them.
+    pub async fn start(wanted: Members, flags: &[&'static str]) -> anyhow::Result<Self> {
         let binary = built()?;
         let directory = tempfile::tempdir().context("creating a data directory")?;
         let begun = Instant::now();
-        let plane = Process::start(&binary, &PLANE, &directory.path().join("up"), "karmada-apiserver.config")?;
+        let arguments = [&["up", "--secure-port", "0"], flags].concat();
+        let plane = Process::start(&binary, &arguments, &directory.path().join("up"), "karmada-apiserver.config")?;
         let ready_after = begun.elapsed();
         let control = connect(&plane.kubeconfig).await?;
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for name in (1..=wanted.count).map(|n| format!("member{n}")) {
             // Room for every pod of the load.
-            let mut args = vec!["member", &name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi"];
+            let mut args = vec!["member", &name, "--nodes", "40", "--cpu", "64", "--memory", "256Gi", "--pods", "500"];
             if wanted.bare {
                 args.push("--bare");
             }
@@ -81,7 +81,7 @@ impl Fleet {
             members.push(Member { name, client: connect(&process.kubeconfig).await? });
             processes.push(process);
         }
-        let started = Started { plane, members: processes, ready_after, directory };
+        let started = Started { plane, members: processes, ready_after, arguments, directory };
         Ok(Self { control, members, started: Some(started) })
     }
 }

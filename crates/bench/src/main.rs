@@ -4,11 +4,13 @@
 mod abuse;
 mod apiserver;
 mod cli;
+mod failover;
 mod figures;
 mod fleet;
 mod handlers;
 mod process;
 mod propagation;
+mod seen;
 
 use clap::Parser;
 
@@ -28,6 +30,8 @@ enum Bench {
     AbuseLoad(abuse::load::Args),
     /// Measures the processor time of each command of karmadactl to its first request.
     Cli(cli::Args),
+    /// Kills a member with workloads in it and measures the parts of their move.
+    Failover(failover::Args),
     /// Runs the API server's handlers in this process, without sockets and disk.
     Handlers(handlers::Args),
     /// Propagates Deployments to members and measures how fast, and at what cost.
@@ -46,6 +50,7 @@ fn main() -> anyhow::Result<()> {
             Bench::Abuse(args) => abuse::run(args).await,
             Bench::AbuseLoad(args) => abuse::load::run(args).await,
             Bench::Cli(args) => cli::run(args).await,
+            Bench::Failover(args) => failover::run(args).await,
             Bench::Handlers(args) => handlers::run(args).await,
             Bench::Propagation(args) => propagation::run(args).await,
         }

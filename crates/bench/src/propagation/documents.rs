@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 
-pub(super) const NAMESPACE: &str = "karmada-bench";
+pub(crate) const NAMESPACE: &str = "karmada-bench";
 
 /// An object of an earlier run is as good.
-pub(super) async fn create(client: &Client, resource: &ApiResource, object: &Value) -> anyhow::Result<()> {
+pub(crate) async fn create(client: &Client, resource: &ApiResource, object: &Value) -> anyhow::Result<()> {
     match client.create(resource, object).await {
         Err(error) if !error.is_already_exists() => {
             Err(error).with_context(|| format!("creating {} {}", resource.kind, object["metadata"]["name"]))
@@ -19,23 +19,23 @@ pub(super) async fn create(client: &Client, resource: &ApiResource, object: &Val
     }
 }
 
-pub(super) fn namespaces() -> ApiResource {
+pub(crate) fn namespaces() -> ApiResource {
     ApiResource::cluster("", "v1", "Namespace", "namespaces")
 }
 
-pub(super) fn deployments() -> ApiResource {
+pub(crate) fn deployments() -> ApiResource {
     ApiResource::namespaced("apps", "v1", "Deployment", "deployments")
 }
 
-pub(super) fn cluster_policies() -> ApiResource {
+pub(crate) fn cluster_policies() -> ApiResource {
     ApiResource::cluster("policy.karmada.io", "v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies")
 }
 
-pub(super) fn namespace() -> Value {
+pub(crate) fn namespace() -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 }
 
-pub(super) fn policy(fleet: &Fleet) -> Value {
+pub(crate) fn policy(fleet: &Fleet) -> Value {
     let names: Vec<&str> = fleet.members.iter().map(|member| member.name.as_str()).collect();
     let selector = json!({"apiVersion": "apps/v1", "kind": "Deployment", "namespace": NAMESPACE,
         "labelSelector": {"matchLabels": {"bench": "propagation"}}});
@@ -43,7 +43,7 @@ pub(super) fn policy(fleet: &Fleet) -> Value {
         "spec": {"resourceSelectors": [selector], "placement": {"clusterAffinity": {"clusterNames": names}}}})
 }
 
-pub(super) fn deployment(name: &str, replicas: u32) -> Value {
+pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
     let labels = json!({"app": name, "bench": "propagation"});
     json!({"apiVersion": "apps/v1", "kind": "Deployment",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},

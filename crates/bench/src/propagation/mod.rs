@@ -2,7 +2,7 @@
 //! costs.
 
 mod counted;
-mod documents;
+pub(crate) mod documents;
 mod restart;
 mod status;
 mod watched;
@@ -65,7 +65,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     let mut fleet = match &args.kubeconfig {
         Some(kubeconfig) => Fleet::of_others(kubeconfig, &args.members).await?,
-        None => Fleet::start(args.fleet).await?,
+        None => Fleet::start(args.fleet, &[]).await?,
     };
     let begun = Instant::now();
     create(&fleet.control, &namespaces(), &namespace()).await?;

@@ -2,22 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use apimachinery::{ApiResource, Object};
 use client::Client;
-use controller_runtime::{Event, Informer, InformerSet};
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use controller_runtime::Informer;
 use tokio::time::Instant;
-use world::World;
 
 use super::documents::{NAMESPACE, deployments};
 use crate::fleet::Fleet;
-
-/// Longest wait for one phase. Upstream needs 450 s for the bulk load on two cores.
-const PATIENCE: Duration = Duration::from_secs(1200);
+use crate::seen::{Seen, informer};
 
 /// Members and bindings, followed.
 pub(super) struct Watched {
@@ -26,20 +20,11 @@ pub(super) struct Watched {
     _bindings: Informer,
 }
 
-#[derive(Default)]
-struct Seen {
-    at: Mutex<HashMap<String, Instant>>,
-    changed: Notify,
-}
-
 impl Watched {
     pub async fn start(fleet: &Fleet) -> Self {
         let follow = |client: &Client, resource: ApiResource, counts: fn(&Object) -> Option<String>| {
-            let informer = InformerSet::new(client.clone(), World::system()).informer(&resource);
-            let seen = Arc::new(Seen::default());
-            let told = seen.clone();
-            informer.subscribe(move |event| told.note(event, counts));
-            (seen, informer)
+            let informer = informer(client, &resource);
+            (Seen::follow(&informer, move |object| ours(object).and_then(counts)), informer)
         };
         let members = fleet.members.iter().map(|member| {
             let (seen, informer) = follow(&member.client, deployments(), |object| Some(object.name().to_owned()));
@@ -80,38 +65,8 @@ impl Watched {
     }
 }
 
-impl Seen {
-    fn note(&self, event: &Event, counts: fn(&Object) -> Option<String>) {
-        let object = event.object();
-        let is_ours = object.namespace() == Some(NAMESPACE);
-        if is_ours
-            && !matches!(event, Event::Deleted(_))
-            && let Some(name) = counts(object)
-        {
-            self.at.lock().entry(name).or_insert_with(Instant::now);
-        }
-        self.changed.notify_one();
-    }
-
-    async fn all(&self, names: &[String]) -> anyhow::Result<HashMap<String, Instant>> {
-        self.until(|| {
-            let at = self.at.lock();
-            at.len() >= names.len() && names.iter().all(|name| at.contains_key(name))
-        })
-        .await?;
-        let at = self.at.lock();
-        Ok(names.iter().filter_map(|name| Some((name.clone(), *at.get(name)?))).collect())
-    }
-
-    async fn until(&self, done: impl Fn() -> bool) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        while !done() {
-            if tokio::time::timeout_at(deadline, self.changed.notified()).await.is_err() {
-                bail!("not all after {} s; {} were seen", PATIENCE.as_secs(), self.at.lock().len());
-            }
-        }
-        Ok(())
-    }
+fn ours(object: &Object) -> Option<&Object> {
+    (object.namespace() == Some(NAMESPACE)).then_some(object)
 }
 
 /// The template's name, once its binding says that every member has it.
