@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures::future::{BoxFuture, join, join_all};
 use parking_lot::Mutex;
-use scheduling::accurate::Watch;
+use scheduling::accurate::Observer;
 use tokio::time::{Duration, Instant, timeout_at};
 
 use crate::client::{Answer, Ask, Connections, Question};
@@ -98,15 +98,15 @@ impl Estimators {
         self.0.slow.lock().remove(cluster);
         let started = Instant::now();
         let stopwatch = self.0.counted.as_ref().map(|counted| counted.stopwatch(ask.kind()));
-        let watch: &dyn Watch = match &stopwatch {
+        let observer: &dyn Observer = match &stopwatch {
             Some(stopwatch) => stopwatch,
             None => &(),
         };
         let assumed = &question.assumed;
         let result = match ask {
-            Ask::Replicas { requirements } => member.replicas(requirements.as_ref(), assumed, watch),
-            Ask::Sets { namespace, components } => member.component_sets(namespace, components, assumed, watch),
-            Ask::Unschedulable { resource, threshold } => member.unschedulable(resource, *threshold, watch),
+            Ask::Replicas { requirements } => member.replicas(requirements.as_ref(), assumed, observer),
+            Ask::Sets { namespace, components } => member.component_sets(namespace, components, assumed, observer),
+            Ask::Unschedulable { resource, threshold } => member.unschedulable(resource, *threshold, observer),
         };
         stopwatch.iter().for_each(Stopwatch::ended);
         if let Some(counted) = &self.0.counted {

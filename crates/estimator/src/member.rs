@@ -9,7 +9,7 @@ use apimachinery::{ApiResource, Object, ObjectKey};
 use controller_runtime::{Event, Informer, InformerSet, Selection};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use parking_lot::RwLock;
-use scheduling::accurate::{self, AssumedWorkload, State, Switches, Watch, new_replica_set, unschedulable_pods};
+use scheduling::accurate::{self, AssumedWorkload, Observer, State, Switches, new_replica_set, unschedulable_pods};
 use serde_json::Value;
 use world::World;
 
@@ -135,9 +135,9 @@ impl Estimate for MemberEstimator {
         &self,
         requirements: Option<&ReplicaRequirements>,
         assumed: &[AssumedWorkload],
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String> {
-        Ok(accurate::replicas(&self.0.state.read(), requirements, assumed, self.0.switches, watch))
+        Ok(accurate::replicas(&self.0.state.read(), requirements, assumed, self.0.switches, observer))
     }
 
     fn component_sets(
@@ -145,16 +145,16 @@ impl Estimate for MemberEstimator {
         namespace: &str,
         components: &[Component],
         assumed: &[AssumedWorkload],
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String> {
-        Ok(accurate::component_sets(&self.0.state.read(), namespace, components, assumed, self.0.switches, watch))
+        Ok(accurate::component_sets(&self.0.state.read(), namespace, components, assumed, self.0.switches, observer))
     }
 
     fn unschedulable(
         &self,
         resource: &wire::ObjectReference,
         threshold: Duration,
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String> {
         let wire::ObjectReference { kind, namespace, name, .. } = resource;
         if kind != "Deployment" {
@@ -163,12 +163,12 @@ impl Estimate for MemberEstimator {
         let key = ObjectKey::namespaced(namespace.as_str(), name.as_str());
         let deployment = self.0.deployments.cache().get(&key).and_then(|object| object.to_value().ok());
         let deployment = deployment.ok_or_else(|| format!("deployments.apps {name:?} not found"))?;
-        watch.done("GetObjectFromCache");
+        observer.step_finished("GetObjectFromCache");
         let sets = trees(&self.0.replica_sets.cache().list(Some(namespace)));
         let Some(set) = new_replica_set(&deployment, &sets) else { return Ok(0) };
         let pods = trees(&self.0.pods.cache().list(Some(namespace)));
         let found = unschedulable_pods(set, &pods, threshold, Time::new(self.0.world.now()));
-        watch.done("GetWorkloadUnschedulablePods");
+        observer.step_finished("GetWorkloadUnschedulablePods");
         Ok(found)
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use metrics::{Buckets, Counters, Description, Histograms, Registry};
-use scheduling::accurate::Watch;
+use scheduling::accurate::Observer;
 use tokio::time::Instant;
 
 pub const REQUESTS: Description = Description::counter(
@@ -92,14 +92,14 @@ impl Stopwatch<'_> {
     }
 }
 
-impl Watch for Stopwatch<'_> {
-    fn answered(&self, plugin: &'static str) {
+impl Observer for Stopwatch<'_> {
+    fn plugin_finished(&self, plugin: &'static str) {
         if let Some(point) = self.point {
             self.counted.plugins.took(&[plugin, point], self.lap());
         }
     }
 
-    fn done(&self, part: &'static str) {
+    fn step_finished(&self, part: &'static str) {
         self.counted.algorithm.took(&["success", self.kind, part], self.lap());
     }
 }

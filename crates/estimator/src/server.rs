@@ -11,7 +11,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
 use rustls::ServerConfig;
-use scheduling::accurate::{AssumedWorkload, Watch};
+use scheduling::accurate::{AssumedWorkload, Observer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -37,12 +37,12 @@ pub trait Estimate: Send + Sync + 'static {
     /// The cluster whose estimator this is.
     fn cluster(&self) -> &str;
 
-    /// `watch` is told of each part that is done.
+    /// `observer` is told of each part that is done.
     fn replicas(
         &self,
         requirements: Option<&ReplicaRequirements>,
         assumed: &[AssumedWorkload],
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String>;
 
     fn component_sets(
@@ -50,14 +50,14 @@ pub trait Estimate: Send + Sync + 'static {
         namespace: &str,
         components: &[Component],
         assumed: &[AssumedWorkload],
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String>;
 
     fn unschedulable(
         &self,
         resource: &wire::ObjectReference,
         threshold: Duration,
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String>;
 }
 
@@ -139,7 +139,7 @@ async fn unary<Q, A>(
     request: Request<Incoming>,
     served: Served,
     kind: &'static str,
-    work: fn(Q, &dyn Estimate, &dyn Watch) -> Result<A, Status>,
+    work: fn(Q, &dyn Estimate, &dyn Observer) -> Result<A, Status>,
 ) -> Answer
 where
     Q: prost::Message + Default + Send + 'static,
@@ -203,12 +203,12 @@ fn int32(number: i64) -> i32 {
 fn replicas(
     request: wire::MaxAvailableReplicasRequest,
     estimate: &dyn Estimate,
-    watch: &dyn Watch,
+    observer: &dyn Observer,
 ) -> Result<wire::MaxAvailableReplicasResponse, Status> {
     own(&request.cluster, estimate)?;
     let requirements = request.replica_requirements.map(convert::read_requirements);
     let assumed: Vec<AssumedWorkload> = request.assumed_workloads.into_iter().map(convert::read_assumed).collect();
-    let found = estimate.replicas(requirements.as_ref(), &assumed, watch);
+    let found = estimate.replicas(requirements.as_ref(), &assumed, observer);
     let found = found.map_err(|error| Status::unknown(format!("failed to estimate replicas: {error}")))?;
     Ok(wire::MaxAvailableReplicasResponse { max_replicas: int32(found) })
 }
@@ -216,12 +216,12 @@ fn replicas(
 fn sets(
     request: wire::MaxAvailableComponentSetsRequest,
     estimate: &dyn Estimate,
-    watch: &dyn Watch,
+    observer: &dyn Observer,
 ) -> Result<wire::MaxAvailableComponentSetsResponse, Status> {
     own(&request.cluster, estimate)?;
     let components: Vec<Component> = request.components.into_iter().map(convert::read_component).collect();
     let assumed: Vec<AssumedWorkload> = request.assumed_workloads.into_iter().map(convert::read_assumed).collect();
-    let found = estimate.component_sets(&request.namespace, &components, &assumed, watch);
+    let found = estimate.component_sets(&request.namespace, &components, &assumed, observer);
     let failed = |error| Status::unknown(format!("failed to estimate component sets: {error}"));
     Ok(wire::MaxAvailableComponentSetsResponse { max_sets: int32(found.map_err(failed)?) })
 }
@@ -229,12 +229,12 @@ fn sets(
 fn unschedulable(
     request: wire::UnschedulableReplicasRequest,
     estimate: &dyn Estimate,
-    watch: &dyn Watch,
+    observer: &dyn Observer,
 ) -> Result<wire::UnschedulableReplicasResponse, Status> {
     own(&request.cluster, estimate)?;
     let resource = request.resource.as_ref().ok_or_else(|| Status::unknown("resource is nil"))?;
     let threshold = Duration::from_nanos(u64::try_from(request.unschedulable_threshold).unwrap_or(0));
-    let found = estimate.unschedulable(resource, threshold, watch);
+    let found = estimate.unschedulable(resource, threshold, observer);
     let found = found.map_err(Status::unknown)?;
     Ok(wire::UnschedulableReplicasResponse { unschedulable_replicas: int32(found) })
 }

@@ -141,7 +141,7 @@ fn concerned(bindings: &Informer) -> Vec<(Arc<Object>, Binding)> {
         let binding = Binding::decode(&object).ok()?;
         Some((object, binding))
     });
-    let may = |binding: &Binding| descheduling::concerns(binding) && descheduling::is_settled(binding);
+    let may = |binding: &Binding| descheduling::is_eligible(binding) && descheduling::is_settled(binding);
     decoded.filter(|(_, binding)| may(binding)).collect()
 }
 
@@ -149,7 +149,7 @@ fn concerned(bindings: &Informer) -> Vec<(Arc<Object>, Binding)> {
 async fn look(binding: &Binding, estimators: &Estimators, options: &DeschedulerOptions, budget: i64) -> Option<Moved> {
     let resource = &binding.spec.resource;
     let about = |cluster| Question::from(cluster).about(&resource.kind, &resource.namespace, &resource.name);
-    let doubtful: Vec<Question> = descheduling::doubtful(binding).into_iter().map(about).collect();
+    let doubtful: Vec<Question> = descheduling::with_unready_replicas(binding).into_iter().map(about).collect();
     if doubtful.is_empty() {
         return None;
     }

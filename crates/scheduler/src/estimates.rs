@@ -80,7 +80,7 @@ fn question(
         }
         Demand::Replicas(_) => Ask::Replicas { requirements: binding.spec.replica_requirements.clone() },
     };
-    let clusters = scheduling::roomy(&problem, snapshot, gates);
+    let clusters = scheduling::clusters_to_estimate(&problem, snapshot, gates);
     (!clusters.is_empty()).then_some((clusters, ask))
 }
 
@@ -99,7 +99,7 @@ impl Estimates for Known<'_> {
         self.others.as_ref().map_or(&[], |others| others.assumed(cluster))
     }
 
-    fn is_silent(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.answers.0.is_empty() && self.others.is_none()
     }
 }

@@ -126,15 +126,15 @@ impl Steps for Stopwatch<'_> {
         }
     }
 
-    fn watches_plugins(&self) -> bool {
+    fn observes_plugins(&self) -> bool {
         self.looking.is_some()
     }
 
-    fn turned(&self) {
+    fn next_cluster(&self) {
         self.looking.iter().for_each(|since| since.set(Instant::now()));
     }
 
-    fn looked(&self, plugin: Plugin, step: Step, passes: bool) {
+    fn plugin_finished(&self, plugin: Plugin, step: Step, passes: bool) {
         let Some(since) = &self.looking else { return };
         let now = Instant::now();
         let took = now - since.replace(now);

@@ -109,7 +109,7 @@ pub fn is_news(binding: &Binding, decision: &Decision) -> bool {
     let written = decision.result().zip(placement).and_then(|(clusters, it)| result(binding, it, clusters, None));
     let told = |error: &ScheduleError| {
         let known = binding.metadata.annotations.get(ANNOTATION).and_then(|text| Record::parse(text));
-        known.is_some_and(|known| known.says(binding.metadata.generation, &error.to_string()))
+        known.is_some_and(|known| known.holds_error(binding.metadata.generation, &error.to_string()))
     };
     written.is_some() || decision.error().is_some_and(|error| !told(error))
 }

@@ -1,7 +1,7 @@
-//! Decisions a second of processor time, over fleets of 10 to 5,000 clusters with models, labels and fifty APIs each, for
-//! each strategy with and without spread constraints. Argument: the milliseconds per row. With `runs CLUSTERS KIND RUNS` it
-//! decides so many times and prints nothing: for tools that count, such as `valgrind`, whose `total heap usage` of two
-//! numbers of runs tells the allocations of one.
+//! Decisions per second of processor time, over fleets of 10 to 5,000 clusters with models, labels and fifty APIs each,
+//! for each strategy with and without spread constraints. Argument: the milliseconds per row. `runs CLUSTERS KIND RUNS`
+//! makes RUNS decisions and prints nothing: with two values of RUNS, the difference of valgrind's `total heap usage`
+//! gives the allocations of one decision.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,10 +58,10 @@ fn repeat(clusters: usize, kind: usize, runs: usize) {
     }
 }
 
-/// What most bindings ask for.
+/// The most common kind of binding.
 const EVERYDAY: &str = "all clusters, dynamic weights";
 
-/// Two threads over one snapshot: what they do together, by the time of the one that took longer.
+/// Two threads over one snapshot. The rate counts both threads' decisions over the time of the slower one.
 fn both_cores(name: &str, time: Duration, problem: &Problem<'_>, snapshot: &Snapshot) {
     let spec = problem.spec;
     let run = || {
@@ -92,8 +92,11 @@ fn measure(time: Duration, mut run: impl FnMut()) -> Duration {
     }
 }
 
-/// What this thread has used so far.
-#[allow(clippy::disallowed_methods, reason = "a benchmark reads the machine's clock where Linux does not tell")]
+/// The processor time of this thread.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a benchmark reads the machine's clock where Linux offers no thread clock"
+)]
 fn processor_time() -> Duration {
     static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();

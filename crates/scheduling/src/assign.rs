@@ -1,4 +1,4 @@
-//! Handing replicas to the clusters that were selected.
+//! Divides replicas over the selected clusters.
 
 use propagation::division::{Ties, shares};
 
@@ -6,25 +6,25 @@ use crate::candidate::{Candidate, total};
 use crate::error::{AssignError, Step};
 use crate::problem::Strategy;
 
-/// What is to be handed out, and how.
+/// The replicas to divide, and the strategy.
 #[derive(Clone, Copy, Debug)]
 pub struct Assignment<'a> {
     pub strategy: Strategy,
     pub replicas: i64,
-    /// Start from zero instead of from the last result.
+    /// Ignores the previous result.
     pub fresh: bool,
-    /// Tier by tier.
+    /// Fills the tiers one after another.
     pub overflow: bool,
     pub ties: Ties,
-    /// The last result in its order, by place.
+    /// The previous result in its order: place and replicas.
     pub previous: &'a [(u32, i64)],
 }
 
-/// A share by place.
+/// A place and its replicas.
 pub type Share = (u32, i64);
 
-/// Shares of the selected clusters, which stand in the order they were selected in; those without any are left out (fewer than none included: replicas of a hostile spec).
-/// `weight` is the static weight of a place.
+/// Returns the shares of the selected clusters, in the order of selection. Clusters without a share are left out; a
+/// negative number of replicas in a hostile spec gives no shares. `weight` returns the static weight of a place.
 pub fn assign(
     assignment: &Assignment<'_>,
     selected: &[Candidate],
@@ -39,7 +39,7 @@ pub fn assign(
     Ok(shares)
 }
 
-/// Each tier takes what it can before the next one gets anything.
+/// Each tier receives as many replicas as fit before the next tier receives any.
 fn by_tier(
     assignment: &Assignment<'_>,
     selected: &[Candidate],
@@ -73,7 +73,7 @@ fn divide(
     }
 }
 
-/// Neither room nor the last result plays a part.
+/// Divides by static weight: capacity and the previous result do not count.
 fn by_weight(assignment: &Assignment<'_>, selected: &[Candidate], weight: impl Fn(u32) -> i64) -> Vec<Share> {
     let mut parties: Vec<Share> = selected.iter().map(|it| (it.place, weight(it.place))).collect();
     if parties.iter().all(|(_, weight)| *weight <= 0) {
@@ -83,14 +83,14 @@ fn by_weight(assignment: &Assignment<'_>, selected: &[Candidate], weight: impl F
     dispense(assignment, assignment.replicas, parties)
 }
 
-/// Divides by votes; the shares stand in the order of names.
+/// Divides in proportion to votes; the shares are in the order of names.
 fn dispense(assignment: &Assignment<'_>, seats: i64, mut parties: Vec<Share>) -> Vec<Share> {
     parties.sort_unstable_by_key(|(place, _)| *place);
     let votes: Vec<i64> = parties.iter().map(|(_, votes)| *votes).collect();
     parties.iter().map(|(place, _)| *place).zip(shares(seats, &votes, assignment.ties)).collect()
 }
 
-/// By the room there is, from the last result on.
+/// Divides by available replicas, starting from the previous result.
 fn by_room(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Vec<Share>, AssignError> {
     let mut places: Vec<u32> = selected.iter().map(|it| it.place).collect();
     places.sort_unstable();
@@ -111,7 +111,7 @@ fn by_room(assignment: &Assignment<'_>, selected: &[Candidate]) -> Result<Vec<Sh
     }
 }
 
-/// Divides `target` over `room` and adds what is `held`.
+/// Divides `target` in proportion to `room` and adds `held`.
 fn spread(
     assignment: &Assignment<'_>,
     step: Step,

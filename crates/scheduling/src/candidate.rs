@@ -1,29 +1,29 @@
-//! A cluster that may be chosen, and the order of preference.
+//! Candidate clusters and their order of preference.
 
 /// A cluster that passed the filters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
-    /// In the snapshot, which is in the order of names.
+    /// Its index in the snapshot, which is sorted by name.
     pub place: u32,
-    /// By the property clusters are spread over first; 0 for none. See [`crate::Snapshot::region`].
+    /// The group by the first spread property; 0 for none. See [`crate::Snapshot::region`].
     pub group: u32,
-    /// 0 for the affinity itself, then its overflow affinities.
+    /// 0 for the affinity itself, then the index of its overflow affinity.
     pub tier: u32,
     pub score: i64,
     /// How many more replicas fit.
     pub allocatable: i64,
-    /// Replicas there now.
+    /// Replicas in the previous result.
     pub previous: i64,
 }
 
 impl Candidate {
-    /// Replicas the cluster can have in all.
+    /// Allocatable and previous replicas together.
     pub fn available(&self) -> i64 {
         self.allocatable.saturating_add(self.previous)
     }
 }
 
-/// Best first: tier, score, room, name.
+/// Sorts by tier, score, available replicas and name; the best is first.
 pub fn rank(candidates: &mut [Candidate]) {
     candidates.sort_unstable_by(|left, right| {
         let key = |it: &Candidate| (it.tier, std::cmp::Reverse(it.score), std::cmp::Reverse(it.available()), it.place);
@@ -31,7 +31,7 @@ pub fn rank(candidates: &mut [Candidate]) {
     });
 }
 
-/// Sums do not overflow: hostile numbers saturate.
+/// Saturates: a hostile spec must not overflow the sum.
 pub(crate) fn total(candidates: &[Candidate]) -> i64 {
     candidates.iter().fold(0, |sum, it| sum.saturating_add(it.available()))
 }

@@ -1,4 +1,4 @@
-//! What a cluster says it has left, as numbers.
+//! A cluster's free resources as it reports them, as numbers.
 
 use apimachinery::quantity::Quantity;
 use karmada_api::cluster::v1alpha1::{Cluster, ResourceSummary};
@@ -8,15 +8,15 @@ use smallvec::SmallVec;
 use crate::fingerprint::Fingerprint;
 
 const PODS: &str = "pods";
-/// Pods that fit a node of a grade.
+/// The pod limit of a node in a resource model.
 pub(crate) const PODS_PER_NODE: i64 = 110;
 
-/// The amount in the unit that estimates count in, rounded up: thousandths of a cpu, whole units of all else.
+/// The amount in the unit of estimates, rounded up: millicores of cpu, whole units of all other resources.
 pub(crate) fn count(name: &str, amount: Quantity) -> i64 {
     if name == "cpu" { amount.milli_value() } else { amount.value() }
 }
 
-/// Resources that nodes are asked for. What else a pod requests, no node refuses.
+/// Whether nodes limit the resource. Nodes reject no pod for any other resource.
 pub(crate) fn is_of_nodes(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
@@ -28,7 +28,7 @@ fn parsed(list: &ResourceList, name: &str) -> Quantity {
     list.get(name).and_then(|amount| amount.as_str().parse().ok()).unwrap_or_default()
 }
 
-/// What estimates need of a cluster; `None` inside when the cluster never told.
+/// The numbers that estimates need of a cluster; `None` inside when the cluster has not reported them.
 #[derive(Clone, Debug, Default)]
 pub struct Capacity {
     pub(crate) summary: Option<Summary>,
@@ -36,9 +36,9 @@ pub struct Capacity {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Summary {
-    /// Pods that can still be added; below zero when there are too many.
+    /// Pods that can still be added; negative when the cluster is overcommitted.
     pub pods: i64,
-    /// What is left of each resource the cluster has.
+    /// The free amount of each resource of the cluster.
     pub left: Vec<(Box<str>, i64)>,
     pub models: Option<Models>,
 }
@@ -49,26 +49,26 @@ impl Summary {
     }
 }
 
-/// Nodes by grade, lowest first.
+/// The number of nodes of each grade, the lowest grade first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Models {
-    /// How many nodes there are of each grade.
+    /// Nodes per grade.
     pub nodes: SmallVec<[i64; 9]>,
     pub grades: Grades,
-    /// Of the grades: most clusters have the same.
+    /// The fingerprint of the grades: most clusters have the same grades.
     pub alike: Fingerprint,
 }
 
-/// What nodes of each grade have left at least.
+/// The least free resources of a node of each grade.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Grades {
-    /// The resources grades are made of.
+    /// The resources of the grades.
     pub names: Vec<Box<str>>,
-    /// For each grade the amounts in the order of the names.
+    /// For each grade, the amounts in the order of the names.
     pub amounts: Vec<Vec<i64>>,
 }
 
-/// What most estimates need, in one piece.
+/// The values that most estimates need, in one piece.
 #[derive(Clone, Debug)]
 pub(crate) struct Lean {
     pub pods: i64,
@@ -77,13 +77,14 @@ pub(crate) struct Lean {
 }
 
 impl Capacity {
-    /// `None` without models: then the sums are needed.
+    /// `None` without models: the estimate needs the summary.
     pub(crate) fn lean(&self) -> Option<Lean> {
         let summary = self.summary.as_ref()?;
         let models = summary.models.as_ref()?;
         Some(Lean { pods: summary.pods, alike: models.alike, nodes: models.nodes.clone() })
     }
 
+    /// Parses the resource summary and the resource models of a cluster.
     pub fn of(cluster: &Cluster) -> Self {
         let summary = cluster.status.resource_summary.as_ref().map(|summary| Summary {
             pods: left(summary, PODS),
@@ -100,7 +101,7 @@ fn left(summary: &ResourceSummary, name: &str) -> i64 {
     count(name, left)
 }
 
-/// `None` when there are no models to go by, or they make no sense: then the sums count.
+/// `None` when the models are absent or invalid: the summary counts instead.
 fn models(cluster: &Cluster, summary: &ResourceSummary) -> Option<Models> {
     if summary.allocatable_modelings.is_empty() || cluster.spec.resource_models.is_empty() {
         return None;

@@ -1,9 +1,9 @@
-//! Documents of decisions to be made: each case is one step's input, and its `expect` is what the step gives. Two
-//! schedulers agree when they fill in the same. Clusters come with their scores and estimates, so that a case does not
-//! depend on how these are made.
+//! Documents of scheduling cases: each case is the input of one step, and its `expect` is the result. Two schedulers
+//! agree when they compute the same results. A case includes the scores and estimates of its clusters, so that it does
+//! not depend on how these are computed.
 //!
-//! A document has up to three lists: `assign` (select clusters and hand out replicas), `regions` (choose groups) and
-//! `general_estimator`. Everything else in it stays as it is.
+//! A document has up to three lists: `assign` (select clusters and divide replicas), `regions` (choose groups) and
+//! `general_estimator`. All other content is left as it is.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,12 +31,32 @@ use crate::snapshot::Snapshot;
 /// Why a document of cases cannot be solved.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseError {
+    /// The value of a list's key is not a list.
     #[error("{list} is not a list of cases")]
-    NotAList { list: &'static str },
+    NotAList {
+        /// The list's key.
+        list: &'static str,
+    },
+    /// A case cannot be decoded.
     #[error("reading {list}[{index}]")]
-    Read { list: &'static str, index: usize, source: serde_json::Error },
-    #[error("{list}[{index}] has the strategy {strategy:?}, which nobody knows")]
-    Strategy { list: &'static str, index: usize, strategy: String },
+    Read {
+        /// The list's key.
+        list: &'static str,
+        /// The case's index.
+        index: usize,
+        /// The decoding error.
+        source: serde_json::Error,
+    },
+    /// A case has an unknown strategy.
+    #[error("{list}[{index}] has the unknown strategy {strategy:?}")]
+    Strategy {
+        /// The list's key.
+        list: &'static str,
+        /// The case's index.
+        index: usize,
+        /// The strategy as written.
+        strategy: String,
+    },
 }
 
 #[derive(Deserialize)]
@@ -158,7 +178,10 @@ struct GivenComponent {
     q: ResourceList,
 }
 
-/// Fills in the `expect` of every case.
+/// Computes the `expect` of every case.
+///
+/// # Errors
+/// A list has the wrong type, a case cannot be decoded, or its strategy is unknown.
 pub fn solve(document: &mut Value, gates: &Gates) -> Result<(), CaseError> {
     each(document, "assign", |list, index, case: AssignCase| {
         let strategy = case.strategy.clone();
@@ -185,7 +208,7 @@ fn each<C: serde::de::DeserializeOwned>(
     Ok(())
 }
 
-/// `replicaScheduling` of a strategy; `None` for one nobody knows.
+/// `replicaScheduling` of a strategy; `None` for an unknown one.
 fn scheduling(strategy: &str, weights: &[Weight]) -> Option<Value> {
     let divided =
         |preference: Value| json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference});
@@ -240,7 +263,7 @@ fn assign(case: AssignCase, gates: &Gates) -> Option<Value> {
     Some(expect)
 }
 
-/// What a case gives: the selected clusters unless selecting failed, and the result.
+/// The output of a case: the selected clusters unless selection failed, and the result.
 type Given = (Option<Vec<String>>, Result<Vec<TargetCluster>, ScheduleError>);
 
 fn run(case: &AssignCase, binding: &Binding, gates: &Gates) -> Option<Given> {

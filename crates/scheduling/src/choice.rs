@@ -1,26 +1,26 @@
-//! Which regions to use, when there are more than needed.
+//! Chooses regions when there are more than needed.
 //!
-//! Upstream walks all combinations, which takes seconds from 22 regions on. The same choice is made here by dynamic
-//! programming over (number of regions, clusters in them).
+//! Upstream enumerates all combinations, which takes seconds from 22 regions on. Dynamic programming over (number of
+//! regions, clusters in them) makes the same choice.
 
 use smallvec::SmallVec;
 
 /// A region that can be chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Clusters in it.
+    /// The number of clusters in it.
     pub value: usize,
     pub weight: i64,
 }
 
-/// Beyond this many steps (regions × most regions × clusters wanted) the choice is made greedily. Fleets of a hundred
-/// regions stay below; a hostile placement over thousands of them costs about a tenth of a second.
+/// Beyond this many steps (regions × most regions × clusters wanted) the choice is greedy. Fleets of a hundred regions
+/// stay below; a hostile placement over thousands of regions costs about a tenth of a second.
 const STEPS: usize = 20_000_000;
 
-/// Chooses `min` to `max` groups that together have at least `target` clusters, the greatest weight first. Groups stand
-/// in the order of their names; the answer is their indices by weight, then name. `None` when there is no choice.
+/// Chooses `min` to `max` groups that together have at least `target` clusters and the greatest weight. `groups` is
+/// sorted by name; the result holds their indices by weight, then name. `None` when there is no such choice.
 pub fn choose(groups: &[Group], min: usize, max: usize, target: usize) -> Option<Vec<usize>> {
-    // Nothing is asked for, and nothing is chosen: what upstream's search finds first.
+    // Nothing is required, so the empty choice wins: upstream's search finds it first.
     if min == 0 && target == 0 {
         return None;
     }
@@ -35,7 +35,7 @@ pub fn choose(groups: &[Group], min: usize, max: usize, target: usize) -> Option
     });
     let sorted: Vec<Group> = order.iter().map(|index| groups[*index]).collect();
     let limits = Limits { min, max, target };
-    // Once there are enough clusters a path does not grow beyond `min`, and each group brings one, unless it is empty.
+    // With enough clusters a path never grows beyond `min` groups; each non-empty group adds at least one cluster.
     let empty_groups = sorted.first().is_some_and(|group| group.value == 0);
     let longest = if empty_groups { max } else { max.min(min.max(target)) };
     let steps = sorted.len().saturating_mul(longest).saturating_mul(target.max(1));
@@ -60,8 +60,8 @@ struct Limits {
 }
 
 impl Limits {
-    /// Whether a set, given by places in sort order, is one that would be looked at: large enough, and without its last
-    /// member either too few or too small.
+    /// Whether the search visits a set (places in sort order): it is large enough, and without its last member it has
+    /// too few groups or too few clusters.
     fn allow(self, sorted: &[Group], places: &[usize]) -> bool {
         let values = places.iter().map(|place| sorted[*place].value);
         let sum: usize = values.sum();
@@ -72,12 +72,12 @@ impl Limits {
     }
 }
 
-/// A set of groups; better sets are greater.
+/// A set of groups; a better set compares greater.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Path {
     weight: i64,
     value: usize,
-    /// From the highest bit of the first word on, so that greater words have their first member earlier.
+    /// From the highest bit of the first word on, so that a set with earlier members compares greater.
     members: SmallVec<[u64; 2]>,
 }
 
@@ -108,11 +108,11 @@ impl PartialOrd for Path {
     }
 }
 
-/// The best set that [`Limits::allow`]s.
+/// The best set that [`Limits::allow`] accepts.
 fn best(sorted: &[Group], limits: Limits, longest: usize) -> Option<Vec<usize>> {
     let Limits { min, target, .. } = limits;
     let empty = Path { weight: 0, value: 0, members: SmallVec::from_elem(0, sorted.len().div_ceil(64)) };
-    // The best set for each number of members and each number of clusters, all from `target` on being one.
+    // The best set for each number of members and of clusters; numbers of clusters from `target` on share an entry.
     let mut sets: Vec<Vec<Option<Path>>> = vec![vec![None; target + 1]; longest];
     if let Some(start) = sets.first_mut() {
         start[0] = Some(empty);
@@ -140,7 +140,7 @@ fn best(sorted: &[Group], limits: Limits, longest: usize) -> Option<Vec<usize>> 
     best.map(|path| path.places())
 }
 
-/// The heaviest groups; then, while clusters are missing, the largest others are added, or exchanged for the lightest.
+/// Takes the heaviest groups; while clusters are missing, adds the largest other groups or swaps them for the lightest.
 fn greedy(sorted: &[Group], limits: Limits) -> Option<Vec<usize>> {
     let mut by_weight: Vec<usize> = (0..sorted.len()).collect();
     by_weight.sort_by_key(|place| (std::cmp::Reverse(sorted[*place].weight), *place));

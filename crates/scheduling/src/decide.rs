@@ -17,32 +17,35 @@ use crate::problem::{Gates, Problem, Step, Strategy, ignores_constraints, places
 use crate::select::{Selection, select};
 use crate::snapshot::Snapshot;
 
-/// What clusters that run the workload already score.
+/// The score of a cluster that already runs the workload.
 const HOSTING: i64 = 100;
 
-/// A term of `clusterAffinities` that found no clusters.
+/// A term of `clusterAffinities` that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermFailure {
+    /// Its index in `clusterAffinities`.
     pub index: usize,
+    /// Its `affinityName`.
     pub name: String,
+    /// Why it failed.
     pub error: ScheduleError,
 }
 
-/// What was decided.
+/// The result of a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The new `spec.clusters`, or the first error.
     pub clusters: Result<Vec<TargetCluster>, ScheduleError>,
-    /// The term of `clusterAffinities` that is in force from now on. `None` without such terms, and after failure: then
-    /// the status keeps the old name.
+    /// The term of `clusterAffinities` that applies from now on. `None` without terms and after a failure: the status
+    /// then keeps the previous name.
     pub affinity_term: Option<String>,
-    /// Each deserves a warning; see [`crate::outcome::term_failure_event`].
+    /// Each failure gets a warning event; see [`crate::outcome::term_failure_event`].
     pub failures: Vec<TermFailure>,
 }
 
 impl Decision {
-    /// What to write into `spec.clusters`: the result, nothing at all when no cluster fits, and `None` to leave what
-    /// is there after any other error.
+    /// The value to write into `spec.clusters`: the result, an empty list when no cluster fits, and `None` to leave the
+    /// field unchanged after any other error.
     pub fn result(&self) -> Option<&[TargetCluster]> {
         match &self.clusters {
             Ok(clusters) => Some(clusters),
@@ -50,18 +53,19 @@ impl Decision {
         }
     }
 
+    /// The error, if the decision failed.
     pub fn error(&self) -> Option<&ScheduleError> {
         self.clusters.as_ref().err()
     }
 }
 
-/// Decides where a binding goes.
+/// Schedules a binding.
 pub fn decide(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Decision {
     decide_traced(problem, snapshot, gates, None)
 }
 
-/// With terms, they are tried from the one in force on, or from the first when a fresh decision is asked for, until
-/// one succeeds.
+/// Tries the terms of `clusterAffinities` in order until one succeeds. It starts with the applied term, or with the
+/// first one when a reschedule is requested.
 pub(crate) fn decide_traced(
     problem: &Problem<'_>,
     snapshot: &Snapshot,
@@ -89,7 +93,7 @@ pub(crate) fn decide_traced(
     Decision { clusters: Err(first.unwrap_or(AssignError::NoClusters.into())), affinity_term: None, failures }
 }
 
-/// One trial with the affinity that is in force in `problem`.
+/// One attempt with the affinity that is set in `problem`.
 fn run(
     problem: &Problem<'_>,
     snapshot: &Snapshot,
@@ -100,11 +104,11 @@ fn run(
     let previous = Previous::of(&problem.spec.clusters, snapshot);
     let tiers = Tiers::of(problem.placement, problem.affinity_name, problem.is_workload(), snapshot);
     let filter = Filter::new(problem, snapshot, gates, &tiers, &previous);
-    // Clusters that no affinity names cannot pass; only an explanation asks why.
+    // Clusters outside every affinity cannot pass; only an explanation needs the reason.
     let named = gates.plugins.has(Plugin::ClusterAffinity) && trace.is_none();
     let places = if named { tiers.places(snapshot) } else { None };
     let mut candidates = Vec::with_capacity(places.as_ref().map_or(snapshot.len(), Vec::len));
-    let watcher = problem.watcher().filter(|_| gates.plugins.has(Plugin::ClusterLocality));
+    let observer = problem.observer().filter(|_| gates.plugins.has(Plugin::ClusterLocality));
     let mut look = |place: u32| {
         if snapshot.glances().get(place as usize).is_none_or(|glance| glance.deleting) {
             return;
@@ -113,7 +117,7 @@ fn run(
         match filter.check(place, member) {
             Ok(tier) => {
                 candidates.push(candidate(snapshot, &previous, gates, place, tier));
-                watcher.iter().for_each(|steps| steps.looked(Plugin::ClusterLocality, Step::Score, true));
+                observer.iter().for_each(|steps| steps.plugin_finished(Plugin::ClusterLocality, Step::Score, true));
             }
             Err(rejection) => trace.iter_mut().for_each(|trace| trace.reject(place, rejection)),
         }
@@ -129,7 +133,7 @@ fn run(
     // Scores are part of the candidates: they cost one comparison each.
     problem.ended(Step::Score, true);
     let sets = places_sets(problem.spec, problem.placement, gates);
-    // Static weights look neither at room nor at an order that depends on it.
+    // Static weights depend neither on capacity nor on the order of the candidates.
     if trace.is_some() || tiers.overflow || !is_static(problem.placement) {
         measure(problem, snapshot, gates, sets, &mut candidates);
     }
@@ -172,18 +176,18 @@ fn is_static(placement: &Placement) -> bool {
     Strategy::of(placement) == Strategy::StaticWeight && ignores_constraints(placement)
 }
 
-/// Weights give the same shares in any order, and shares stand in the order of names.
+/// Static weights give the same shares in any order, and the shares are sorted by name.
 fn order_matters(problem: &Problem<'_>, gates: &Gates) -> bool {
     let weighted = matches!(Strategy::of(problem.placement), Strategy::DynamicWeight | Strategy::StaticWeight);
     !weighted || gates.empty_workload || !divides(problem.spec)
 }
 
-/// Whether there are replicas to hand out; everything else goes whole to each selected cluster.
+/// Whether replicas are divided; otherwise each selected cluster receives all of them.
 fn divides(spec: &ResourceBindingSpec) -> bool {
     (spec.replicas > 0 || spec.replica_requirements.is_some()) && spec.components.len() <= 1
 }
 
-/// What is asked of estimators for a binding.
+/// Returns what estimators estimate for a binding.
 pub fn demand<'a>(problem: &Problem<'a>, gates: &Gates) -> Demand<'a> {
     let spec = problem.spec;
     if spec.replicas == 0 && spec.components.is_empty() {
@@ -195,9 +199,9 @@ pub fn demand<'a>(problem: &Problem<'a>, gates: &Gates) -> Demand<'a> {
     }
 }
 
-/// The clusters that pass the filters of any term that may be tried, in the order of names: those whose room matters.
-/// None where room plays no part.
-pub fn roomy(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Vec<String> {
+/// Returns the clusters that pass the filters of any term that may be tried, sorted by name: the estimators' estimates
+/// of these matter. Empty where capacity does not matter.
+pub fn clusters_to_estimate(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Vec<String> {
     let terms = &problem.placement.cluster_affinities;
     let overflows = terms.iter().any(|term| !term.overflow_affinities.is_empty());
     if is_static(problem.placement) && !overflows {
@@ -221,16 +225,16 @@ pub fn roomy(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Vec<S
     names.map(|(member, _)| member.name().to_owned()).collect()
 }
 
-/// Fills in how much more fits each candidate.
+/// Sets the allocatable replicas of each candidate.
 fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool, candidates: &mut [Candidate]) {
     let demand = demand(problem, gates);
     debug_assert_eq!(sets, matches!(demand, Demand::Sets(_)));
     let asks = !matches!(demand, Demand::Nothing);
-    // Who knows no limit takes all there is, and weighs as much as that.
+    // Without a limit, the cluster can take all replicas, and has that weight.
     let everything = i64::from(problem.spec.replicas);
     let stands_for_all = |room: i64| asks && !sets && room == UNLIMITED;
     let mut estimator = Estimator::new(demand, gates.resource_models);
-    let alone = problem.estimates.is_silent();
+    let alone = problem.estimates.is_empty();
     for candidate in candidates {
         let place = candidate.place as usize;
         let lean = snapshot.glances().get(place).and_then(|glance| glance.room.as_ref()).filter(|_| alone);
@@ -247,7 +251,7 @@ fn measure(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates, sets: bool
     }
 }
 
-/// The selected clusters with what each gets.
+/// The selected clusters with their replicas.
 pub(crate) fn targets(
     problem: &Problem<'_>,
     snapshot: &Snapshot,
@@ -285,7 +289,7 @@ pub(crate) fn targets(
     Ok(shares.into_iter().map(target).collect())
 }
 
-/// Selected clusters without replicas, in the order they were selected.
+/// Appends selected clusters without replicas in the order of selection.
 fn append_empty(shares: &mut Vec<Share>, selected: &[Candidate]) {
     let mut present: Vec<u32> = shares.iter().map(|(place, _)| *place).collect();
     present.sort_unstable();
@@ -307,14 +311,14 @@ fn weights<'a>(placement: &'a Placement, snapshot: &'a Snapshot) -> Vec<(Matcher
     list.iter().map(|entry| (Matcher::new(Affinity::from(&entry.target_cluster), snapshot), entry.weight)).collect()
 }
 
-/// The greatest weight of the entries that match.
+/// The greatest weight of the matching entries.
 fn weight(weights: &[(Matcher<'_>, i64)], snapshot: &Snapshot, place: u32) -> i64 {
     let Some(member) = snapshot.members().get(place as usize) else { return 0 };
     let matching = weights.iter().filter(|(affinity, _)| affinity.matches(place, member));
     matching.map(|(_, weight)| *weight).max().unwrap_or(0)
 }
 
-/// A result that says what the last one said keeps its order, so that nothing has to be written.
+/// Keeps the previous order if the content is unchanged, so that no write is needed.
 fn in_known_order(targets: Vec<TargetCluster>, last: &[TargetCluster]) -> Vec<TargetCluster> {
     if targets.len() != last.len() || targets == last {
         return targets;

@@ -1,5 +1,4 @@
-//! Taking replicas back from clusters where their pods cannot start. Nothing is placed here: the scheduler sees that
-//! replicas are missing and finds room for them.
+//! Removes replicas from clusters where their pods cannot start. The scheduler then places the missing replicas.
 
 use karmada_api::constants::annotations;
 use karmada_api::policy::v1alpha1::{Placement, ReplicaDivisionPreference, ReplicaSchedulingType};
@@ -7,8 +6,8 @@ use karmada_api::scope::{Binding, Scope};
 use karmada_api::work::v1alpha2::TargetCluster;
 use serde_json::Value;
 
-/// Whether replicas of a binding may be moved at all: a Deployment whose last result was divided by room.
-pub fn concerns(binding: &Binding) -> bool {
+/// Whether the descheduler may move replicas of a binding: a Deployment that is divided by available replicas.
+pub fn is_eligible(binding: &Binding) -> bool {
     let resource = &binding.spec.resource;
     let applied = binding.metadata.annotations.get(annotations::APPLIED_PLACEMENT);
     let applied = applied.and_then(|text| serde_json::from_str::<Placement>(text).ok());
@@ -30,9 +29,9 @@ fn divides_by_room(placement: &Placement) -> bool {
         }
 }
 
-/// Whether a binding is at rest: its scheduler has observed the newest spec, no eviction is in flight and scheduling is not
-/// suspended. Which scheduler places it does not matter. Upstream checks none of this, and takes from results that are
-/// already being changed.
+/// Whether a binding is settled: its scheduler has observed the current spec, no eviction is in progress and scheduling
+/// is not suspended. The name of the scheduler does not matter. Upstream checks none of this, and deschedules results
+/// that are already changing.
 pub fn is_settled(binding: &Binding) -> bool {
     let suspended = binding.spec.suspension.as_ref().and_then(|it| it.scheduling) == Some(true);
     !suspended
@@ -40,37 +39,37 @@ pub fn is_settled(binding: &Binding) -> bool {
         && binding.status.scheduler_observed_generation == binding.metadata.generation
 }
 
-/// How many replicas of each target are ready; `None` where that is not known. Kubernetes leaves a zero out, so 0 ready
-/// looks the same.
+/// The number of ready replicas of each target; `None` if unknown. Kubernetes omits a zero, so 0 ready replicas count
+/// as unknown.
 fn ready(binding: &Binding, cluster: &str) -> Option<i64> {
     let item = binding.status.aggregated_status.iter().find(|item| item.cluster_name == cluster)?;
     let status: Value = serde_json::from_str(item.status.as_ref()?.get()).ok()?;
     status["readyReplicas"].as_i64()
 }
 
-/// The clusters to ask about: with fewer ready replicas than wanted.
-pub fn doubtful(binding: &Binding) -> Vec<&str> {
+/// The clusters with fewer ready replicas than desired.
+pub fn with_unready_replicas(binding: &Binding) -> Vec<&str> {
     let lacks = |target: &&TargetCluster| ready(binding, &target.name).unwrap_or(-1) < i64::from(target.replicas);
     binding.spec.clusters.iter().filter(lacks).map(|target| target.name.as_str()).collect()
 }
 
-/// What is taken back.
+/// The replicas to remove.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
-    /// The new `spec.clusters`; clusters that lose everything stay with none.
+    /// The new `spec.clusters`; a cluster that loses all replicas stays with zero.
     pub clusters: Vec<TargetCluster>,
-    /// How many from where, in the order of the result.
+    /// The number of replicas removed from each cluster, in the order of the result.
     pub taken: Vec<(String, i64)>,
 }
 
-/// `unschedulable` says how many pods of a cluster no node takes, as far as that is known. At most `budget` replicas are
-/// taken. `None` when nothing is to be done.
+/// Plans which replicas to remove, at most `budget`. `unschedulable` returns the number of unschedulable pods of a
+/// cluster, if known. `None` when there is nothing to remove.
 pub fn plan(binding: &Binding, unschedulable: impl Fn(&str) -> Option<i64>, budget: i64) -> Option<Moved> {
-    let doubtful = doubtful(binding);
+    let candidates = with_unready_replicas(binding);
     let mut left = budget;
     let mut moved = Moved { clusters: binding.spec.clusters.clone(), taken: Vec::new() };
     for target in &mut moved.clusters {
-        if !doubtful.contains(&target.name.as_str()) {
+        if !candidates.contains(&target.name.as_str()) {
             continue;
         }
         let (wanted, refused) = (i64::from(target.replicas), unschedulable(&target.name).unwrap_or(0));
@@ -88,7 +87,7 @@ pub fn plan(binding: &Binding, unschedulable: impl Fn(&str) -> Option<i64>, budg
     (!moved.taken.is_empty()).then_some(moved)
 }
 
-/// The text of the event.
+/// The message of the event.
 pub fn event(moved: &Moved) -> String {
     let each = moved.taken.iter().map(|(cluster, count)| format!("{count} replica(s) in cluster({cluster}), "));
     let total: i64 = moved.taken.iter().map(|(_, count)| count).sum();

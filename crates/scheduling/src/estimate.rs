@@ -1,4 +1,4 @@
-//! The general estimator: how much more fits a cluster, going by what the cluster reports about itself.
+//! The general estimator: how many more replicas fit a cluster, from the cluster's own report.
 
 use apimachinery::quantity::Quantity;
 use karmada_api::kubernetes::ResourceList;
@@ -9,16 +9,17 @@ use crate::capacity::{Capacity, Grades, Lean, Models, PODS_PER_NODE, Summary, co
 use crate::fingerprint::Fingerprint;
 use crate::nodes::Nodes;
 
-/// The answer when nothing limits the number.
+/// The estimate when nothing limits the number.
 pub const UNLIMITED: i64 = i32::MAX as i64;
 
-/// What one replica needs, in the units of estimates. Only what is more than nothing.
+/// The positive requests of one replica, in the units of estimates.
 #[derive(Clone, Debug, Default)]
 pub struct Request<'a> {
     amounts: SmallVec<[(&'a str, i64); 4]>,
 }
 
 impl<'a> Request<'a> {
+    /// The requests in a resource list.
     pub fn of(list: &'a ResourceList) -> Self {
         let amounts = list.iter().filter_map(|(name, amount)| {
             let amount: Quantity = amount.as_str().parse().ok()?;
@@ -32,24 +33,25 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What is asked for.
+/// What to estimate.
 #[derive(Clone, Debug)]
 pub enum Demand<'a> {
-    /// Nothing that takes room.
+    /// The workload uses no capacity.
     Nothing,
-    /// Replicas with these requests; pods alone count when there are none.
+    /// Replicas with these requests; without requests only the number of pods counts.
     Replicas(Option<Request<'a>>),
-    /// All components together, with their replicas.
+    /// Complete sets of components with their replicas.
     Sets(&'a [Component]),
 }
 
 impl<'a> Demand<'a> {
+    /// The demand of replicas with these requirements.
     pub fn replicas(requirements: Option<&'a ReplicaRequirements>) -> Self {
         Self::Replicas(requirements.map(|it| Request::of(&it.resource_request)))
     }
 }
 
-/// Replicas that are added to a workload with one template, as estimates take their share away.
+/// Replicas added to a workload with one template, as estimates subtract them.
 pub fn added(spec: &ResourceBindingSpec, replicas: i32) -> Vec<Component> {
     if replicas <= 0 {
         return Vec::new();
@@ -62,7 +64,7 @@ pub fn added(spec: &ResourceBindingSpec, replicas: i32) -> Vec<Component> {
     vec![Component { name: spec.resource.name.clone(), replica_requirements, replicas }]
 }
 
-/// Workloads that were sent to a cluster which may not know of them yet, each with its components.
+/// Workloads assigned to a cluster whose report may not include them yet, each with its components.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Assumed<'a>(pub &'a [Vec<Component>]);
 
@@ -85,41 +87,42 @@ impl<'a> Assumed<'a> {
     }
 }
 
-/// How many replicas fit a node of each grade, for some grades.
+/// How many replicas fit a node of each grade, cached for one list of grades.
 type OnNodes = Option<(Fingerprint, SmallVec<[i64; 9]>)>;
 
-/// Answers for one demand, cluster by cluster.
+/// Estimates one demand, cluster by cluster.
 #[derive(Debug)]
 pub struct Estimator<'a> {
     demand: Demand<'a>,
-    /// The nodes by grade count where a cluster has them.
+    /// Resource models count where a cluster has them.
     models: bool,
-    /// What is assumed counts in the sums as well, not on the nodes alone.
+    /// Assumed workloads count in the summary too, not only on the nodes.
     in_sums: bool,
-    /// For the grades that were met last.
+    /// The result for the most recent grades.
     on_nodes: OnNodes,
 }
 
 impl<'a> Estimator<'a> {
+    /// An estimator of one demand; `models` enables resource models (`CustomizedClusterResourceModeling`).
     pub fn new(demand: Demand<'a>, models: bool) -> Self {
         Self { demand, models, in_sums: true, on_nodes: None }
     }
 
-    /// As upstream without `SchedulingOvercommitProtection`: nodes of models are filled with what is assumed whatever the
-    /// gate says.
+    /// As upstream without `SchedulingOvercommitProtection`: assumed workloads fill the nodes of models whatever the
+    /// gate's value.
     #[must_use]
     pub(crate) fn assuming_on_nodes_alone(self) -> Self {
         Self { in_sums: false, ..self }
     }
 
-    /// [`Self::estimate`] for a cluster with the grades that were met last and nothing on its way; `None` for others.
+    /// [`Self::estimate`] for a cluster with the most recent grades and no assumed workloads; `None` for others.
     pub(crate) fn at_a_glance(&self, room: &Lean) -> Option<i64> {
         let (alike, on_nodes) = self.on_nodes.as_ref()?;
         let fits = self.models && *alike == room.alike && matches!(self.demand, Demand::Replicas(Some(_)));
         fits.then(|| room.pods.min(on_all(&room.nodes, on_nodes)).clamp(0, UNLIMITED))
     }
 
-    /// How much more fits a cluster, never below zero and at most [`UNLIMITED`].
+    /// Returns how many more replicas fit a cluster: 0 to [`UNLIMITED`].
     pub fn estimate(&mut self, capacity: &Capacity, assumed: Assumed<'_>) -> i64 {
         if matches!(self.demand, Demand::Nothing) {
             return UNLIMITED;
@@ -142,7 +145,8 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// Each node of a grade takes what fits the least the grade promises. As [`Nodes::fits`], without the nodes.
+/// Each node fits as many replicas as the minimum of its grade allows. The same result as [`Nodes::fits`], without
+/// nodes.
 fn by_grade(met: &mut OnNodes, models: &Models, request: &Request<'_>) -> i64 {
     let known = met.take().filter(|(alike, _)| *alike == models.alike);
     let (_, on_nodes) = met.insert(known.unwrap_or_else(|| (models.alike, on_nodes(&models.grades, request))));
@@ -174,7 +178,7 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// How often the amount fits what is left, going by the sums.
+    /// How many times the amount fits the free resources of the summary.
     fn fits(&self, name: &str, amount: i64) -> i64 {
         let left = self.summary.left(name).unwrap_or(0);
         let left = if self.in_sums.0.is_empty() { left } else { left.saturating_sub(self.in_sums.amount(name)) };
@@ -209,7 +213,7 @@ impl Room<'_> {
     }
 }
 
-/// What one set needs in all.
+/// The sum of one set's requests.
 fn of_all(components: &[Component]) -> Vec<(&str, Quantity)> {
     let mut total: Vec<(&str, Quantity)> = Vec::new();
     for component in components {

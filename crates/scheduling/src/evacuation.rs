@@ -1,5 +1,5 @@
-//! What would leave a cluster if it had certain taints, when, and where it would go: with the functions that evict and
-//! schedule, over a state that was read before.
+//! Predicts which bindings would leave a cluster with certain taints, when, and to which clusters. It applies the
+//! functions that evict and schedule to a state that was read before.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,40 +17,48 @@ use crate::problem::Gates;
 use crate::report::Report;
 use crate::snapshot::Snapshot;
 
-/// The cluster that is left, and why.
+/// The cluster and its taints.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure<'a> {
+    /// The name of the cluster.
     pub cluster: &'a str,
-    /// All taints it would have.
+    /// All taints the cluster would have.
     pub taints: &'a [Taint],
+    /// The options of taint-based eviction.
     pub options: Options,
+    /// The current time.
     pub now: Timestamp,
 }
 
-/// What becomes of one binding in the cluster.
+/// The prediction for one binding of the cluster.
 #[derive(Debug)]
 pub struct Fate<'a> {
+    /// The binding.
     pub binding: &'a Binding,
+    /// Its scheduling priority.
     pub priority: i32,
+    /// Whether and when it leaves the cluster.
     pub outcome: Outcome,
 }
 
+/// Whether and when a binding leaves a cluster.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The reason.
+    /// The binding stays, for this reason.
     Stays(String),
+    /// The binding is evicted.
     Leaves {
-        /// Once its toleration is over; zero for at once.
+        /// When its toleration ends; zero means immediately.
         after: Duration,
-        /// Why: the message of its eviction task.
+        /// The reason: the message of its eviction task.
         message: String,
-        /// What the scheduler would decide; `None` for a binding that follows another one.
+        /// The scheduler's decision; `None` for a dependency of another binding.
         report: Option<Box<Report>>,
     },
 }
 
 impl Outcome {
-    /// Where the binding would run then; `None` when it stays or finds no room.
+    /// The clusters the binding would run in; `None` when it stays or does not fit.
     pub fn targets(&self) -> Option<&[TargetCluster]> {
         match self {
             Self::Leaves { report: Some(report), .. } => report.decision.result().filter(|targets| !targets.is_empty()),
@@ -59,8 +67,8 @@ impl Outcome {
     }
 }
 
-/// The bindings of a cluster in the order in which they would leave it: the most important first, each with the room that
-/// those before it have left.
+/// Predicts the bindings of a cluster in the order of their evictions: by priority, each with the capacity that the
+/// earlier ones leave.
 pub fn evacuate<'a>(
     bindings: impl IntoIterator<Item = &'a Binding>,
     clusters: &[Arc<Cluster>],
@@ -142,7 +150,7 @@ mod tests {
         Arc::new(serde_json::from_value(cluster).expect("a cluster"))
     }
 
-    /// Two replicas in m1, in one cluster at a time, with these tolerations.
+    /// Two replicas in m1, aggregated, with these tolerations.
     fn binding(name: &str, priority: i32, tolerations: &Value) -> Binding {
         let placement = json!({"clusterTolerations": tolerations, "replicaScheduling": {"replicaSchedulingType": "Divided",
             "replicaDivisionPreference": "Aggregated"}});
@@ -156,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_when_and_whither() {
+    fn evictions_by_priority_and_toleration() {
         let tolerates = |seconds: Value| json!([{"key": "away", "operator": "Exists", "tolerationSeconds": seconds}]);
         let mut unscheduled = binding("new", 0, &json!([]));
         unscheduled.metadata.annotations.clear();
@@ -174,7 +182,7 @@ mod tests {
         let options = Options { purge_mode: Default::default(), keeps_state: false };
         let now = "2026-01-01T00:00:10Z".parse().expect("a time");
         let departure = Departure { cluster: "m1", taints: &taints, options, now };
-        // m2 has room for three pods: for the most important workload and half of the next.
+        // m2 fits three pods: the most important workload and half of the next.
         let clusters = [cluster("m1", 100), cluster("m2", 3)];
         let fates = evacuate(&bindings, &clusters, departure, &Gates::default());
         let shown: Vec<String> = fates

@@ -1,4 +1,4 @@
-//! Why a decision came out as it did, cluster by cluster.
+//! Explains a decision cluster by cluster.
 
 use std::collections::HashMap;
 
@@ -10,42 +10,48 @@ use crate::filter::Rejection;
 use crate::problem::{Gates, Problem};
 use crate::snapshot::{Member, Snapshot};
 
-/// What happened to a cluster in the last term that was tried.
+/// The result for a cluster in the last term that was tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
+    /// The cluster's name.
     pub cluster: String,
-    /// It is in the result.
+    /// The cluster is in the result.
     pub chosen: bool,
     /// Replicas in the result.
     pub replicas: i64,
-    /// It passed the spread constraints.
+    /// The cluster passed the spread constraints.
     pub selected: bool,
-    /// `None` for clusters that passed the filters, and for those that are being deleted, which nobody looks at.
+    /// `None` for clusters that passed the filters, and for clusters that are being deleted, which no filter examines.
     pub rejected_by: Option<RejectedBy>,
-    /// With numbers only when it passed the filters.
+    /// Only for clusters that passed the filters.
     pub numbers: Option<Numbers>,
 }
 
+/// The filter that rejected a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedBy {
+    /// The plugin's name.
     pub plugin: &'static str,
+    /// The message of the condition.
     pub reason: String,
-    /// What would have to change.
+    /// The field that would have to change.
     pub field: String,
 }
 
+/// The numbers by which feasible clusters are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
+    /// The sum of the score plugins.
     pub score: i64,
     /// How many more replicas fit.
     pub allocatable: i64,
-    /// With those that are there.
+    /// Allocatable and assigned replicas together.
     pub available: i64,
-    /// 0 for the affinity itself, then its overflow affinities.
+    /// 0 for the affinity itself, then the index of its overflow affinity.
     pub overflow_order: u32,
 }
 
-/// Notes taken during a trial; a new trial starts over.
+/// Observations of one attempt; each attempt starts with empty ones.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     rejected: Vec<(u32, Rejection)>,
@@ -73,7 +79,7 @@ impl Trace {
 
     fn verdict(&self, place: u32, member: &Member, targets: &HashMap<&str, &TargetCluster>) -> Verdict {
         let target = targets.get(member.name());
-        // Both are noted in the order of places.
+        // Both lists are sorted by place.
         let rejection = self.rejected.binary_search_by_key(&place, |(rejected, _)| *rejected);
         let rejection = rejection.ok().and_then(|index| self.rejected.get(index));
         let candidate = self.candidates.binary_search_by_key(&place, |candidate| candidate.place);
@@ -98,7 +104,7 @@ impl Trace {
     }
 }
 
-/// [`crate::decide`], with what happened to each cluster, in the order of names.
+/// Makes the decision of [`crate::decide`] and reports what happened to each cluster, sorted by name.
 pub fn explain(problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> (Decision, Vec<Verdict>) {
     let mut trace = Trace::default();
     let decision = decide_traced(problem, snapshot, gates, Some(&mut trace));

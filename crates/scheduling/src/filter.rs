@@ -1,4 +1,4 @@
-//! Which clusters may be chosen at all, and why the others may not.
+//! Which clusters are feasible, and why the others are not.
 
 use std::collections::BTreeMap;
 
@@ -12,25 +12,29 @@ use crate::plugins::Plugin;
 use crate::problem::{Gates, Problem, Step, Steps};
 use crate::snapshot::{Glance, Member, Serving, Snapshot};
 
-/// Why a plugin refuses a cluster.
+/// Why a plugin rejects a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
+    /// The binding is being evicted from it.
     Evicted,
+    /// It does not serve the template's API.
     NotServed,
-    /// By the taint at this place of the cluster's list.
+    /// By the taint at this index of the cluster's list.
     Tainted(u32),
+    /// The affinity does not select it.
     NoAffinity,
-    /// The cluster lacks what a spread constraint groups by.
+    /// The cluster lacks the property of a spread constraint.
     Lacks(SpreadField),
-    /// The label a spread constraint groups by, by the constraint's place.
+    /// The cluster lacks the label of the spread constraint at this index.
     LacksLabel(u32),
-    /// Workloads of its group are elsewhere.
+    /// Workloads of the same affinity group are elsewhere.
     NotTogether,
-    /// A workload it must keep away from is there.
+    /// A workload of the same anti-affinity group is there.
     NotApart,
 }
 
 impl Rejection {
+    /// The plugin that rejects for this reason.
     pub fn plugin(self) -> Plugin {
         match self {
             Self::Evicted => Plugin::ClusterEviction,
@@ -43,7 +47,7 @@ impl Rejection {
         }
     }
 
-    /// The text tools know.
+    /// The message, which tools match.
     pub fn reason(self, member: &Member) -> String {
         match self {
             Self::Evicted => "cluster(s) is in the process of eviction",
@@ -64,7 +68,7 @@ impl Rejection {
         .to_owned()
     }
 
-    /// The field, of the cluster or of the binding, that would have to change.
+    /// The field of the cluster or of the binding that would have to change.
     pub fn field(self) -> String {
         match self {
             Self::Evicted => "binding: spec.gracefulEvictionTasks".to_owned(),
@@ -83,7 +87,7 @@ impl Rejection {
     }
 }
 
-/// The results a binding has now, by place.
+/// The current result of a binding, by place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Previous {
     /// In the order of the result; the first entry of a cluster counts.
@@ -108,17 +112,17 @@ impl Previous {
         Self { ordered, sorted }
     }
 
-    /// The replicas there; `None` where the binding does not go.
+    /// The replicas at a place; `None` if the binding is not assigned to it.
     pub fn at(&self, place: u32) -> Option<i64> {
         let found = self.sorted.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         self.sorted.get(found).map(|(_, replicas)| *replicas)
     }
 }
 
-/// The affinity in force: the placement's own, or a term with its overflow tiers. No tier means that all pass.
+/// The applied affinity: the placement's own, or a term with its overflow tiers. Without tiers every cluster passes.
 pub(crate) struct Tiers<'a> {
     tiers: SmallVec<[Matcher<'a>; 2]>,
-    /// Replicas are handed out tier by tier.
+    /// Replicas are divided tier by tier.
     pub overflow: bool,
 }
 
@@ -138,7 +142,7 @@ impl<'a> Tiers<'a> {
         }
     }
 
-    /// The first tier a cluster belongs to.
+    /// The first tier of a cluster.
     pub fn tier(&self, place: u32, member: &Member) -> Option<u32> {
         if self.tiers.is_empty() {
             return Some(0);
@@ -147,7 +151,7 @@ impl<'a> Tiers<'a> {
         found.map(|(tier, _)| tier)
     }
 
-    /// The places of the only clusters that can be in a tier; `None` when any may.
+    /// The places of the only clusters that can be in a tier; `None` when any cluster can.
     pub fn places(&self, snapshot: &Snapshot) -> Option<Vec<u32>> {
         if self.tiers.is_empty() {
             return None;
@@ -161,7 +165,7 @@ impl<'a> Tiers<'a> {
     }
 }
 
-/// The tier of clusters outside all of them.
+/// The tier of clusters outside all tiers.
 const NO_TIER: u32 = 1000;
 
 pub(crate) struct Filter<'a, 'b> {
@@ -171,7 +175,7 @@ pub(crate) struct Filter<'a, 'b> {
     serving: Serving<'a>,
     tiers: &'a Tiers<'b>,
     previous: &'a Previous,
-    watcher: Option<&'a dyn Steps>,
+    observer: Option<&'a dyn Steps>,
 }
 
 impl<'a, 'b> Filter<'a, 'b> {
@@ -184,46 +188,46 @@ impl<'a, 'b> Filter<'a, 'b> {
     ) -> Self {
         let resource = &problem.spec.resource;
         let serving = snapshot.serving(&resource.api_version, &resource.kind);
-        Self { problem, gates, snapshot, serving, tiers, previous, watcher: problem.watcher() }
+        Self { problem, gates, snapshot, serving, tiers, previous, observer: problem.observer() }
     }
 
     /// The tier of a cluster that passes.
     pub fn check(&self, place: u32, member: &Member) -> Result<u32, Rejection> {
         let stays = self.previous.at(place).is_some();
-        self.watcher.iter().for_each(|steps| steps.turned());
+        self.observer.iter().for_each(|steps| steps.next_cluster());
         let glance = self.snapshot.glances().get(place as usize);
         let evicted = || self.problem.spec.graceful_eviction_tasks.iter().any(|it| it.from_cluster == member.name());
-        self.ask(Plugin::ClusterEviction, || if evicted() { Err(Rejection::Evicted) } else { Ok(()) })?;
+        self.run(Plugin::ClusterEviction, || if evicted() { Err(Rejection::Evicted) } else { Ok(()) })?;
         let served = || stays || self.serving.at(place as usize);
-        self.ask(Plugin::ApiEnablement, || if served() { Ok(()) } else { Err(Rejection::NotServed) })?;
-        self.ask(Plugin::TaintToleration, || {
+        self.run(Plugin::ApiEnablement, || if served() { Ok(()) } else { Err(Rejection::NotServed) })?;
+        self.run(Plugin::TaintToleration, || {
             let welcomes = stays || glance.is_some_and(|glance| !glance.repels);
             if welcomes { Ok(()) } else { self.taints(member) }
         })?;
         let mut tier = None;
-        let on = self.ask(Plugin::ClusterAffinity, || {
+        let on = self.run(Plugin::ClusterAffinity, || {
             tier = self.tiers.tier(place, member);
             tier.map(|_| ()).ok_or(Rejection::NoAffinity)
         })?;
         if !on {
             tier = self.tiers.tier(place, member);
         }
-        self.ask(Plugin::SpreadConstraint, || self.properties(place, glance, member))?;
+        self.run(Plugin::SpreadConstraint, || self.properties(place, glance, member))?;
         if self.gates.workload_affinity {
-            self.ask(Plugin::WorkloadAffinity, || if stays { Ok(()) } else { self.together(member) })?;
-            self.ask(Plugin::WorkloadAntiAffinity, || if stays { Ok(()) } else { self.apart(member) })?;
+            self.run(Plugin::WorkloadAffinity, || if stays { Ok(()) } else { self.together(member) })?;
+            self.run(Plugin::WorkloadAntiAffinity, || if stays { Ok(()) } else { self.apart(member) })?;
         }
         Ok(tier.unwrap_or(NO_TIER))
     }
 
-    /// What a plugin says if it is on; false if it is not.
-    fn ask(&self, plugin: Plugin, look: impl FnOnce() -> Result<(), Rejection>) -> Result<bool, Rejection> {
+    /// Runs a plugin if it is enabled; returns false if it is not.
+    fn run(&self, plugin: Plugin, check: impl FnOnce() -> Result<(), Rejection>) -> Result<bool, Rejection> {
         if !self.gates.plugins.has(plugin) {
             return Ok(false);
         }
-        let answer = look();
-        if let Some(steps) = self.watcher {
-            steps.looked(plugin, Step::Filter, answer.is_ok());
+        let answer = check();
+        if let Some(steps) = self.observer {
+            steps.plugin_finished(plugin, Step::Filter, answer.is_ok());
         }
         answer.map(|()| true)
     }
@@ -273,9 +277,9 @@ fn goes_to(targets: &[TargetCluster], member: &Member) -> bool {
     targets.iter().any(|target| target.name == member.name())
 }
 
-/// How many clusters were refused for what, as the condition says it.
+/// The number of clusters per reason, as the condition shows it.
 pub(crate) fn diagnosis<'a>(refused: impl Iterator<Item = (Rejection, &'a Member)>) -> String {
-    // The text is made once for all clusters, except with taints, which differ from cluster to cluster.
+    // A message is built once per reason, except for taints, which differ between clusters.
     let mut alike: BTreeMap<Rejection, (String, usize)> = BTreeMap::new();
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (rejection, member) in refused {

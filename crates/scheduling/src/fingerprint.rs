@@ -1,9 +1,9 @@
-//! Telling at a glance that two clusters are alike in something. Fleets mostly are, and what was worked out for one
-//! then holds for all.
+//! Fingerprints of parts of a cluster. Most clusters of a fleet are alike, so a result for one fingerprint is reused
+//! for the others.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Equal for equal content; for different content equal by chance only, once in 2^128.
+/// Equal content has equal fingerprints; different content collides with a probability of 2^-128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Fingerprint(u64, u64);
 

@@ -1,4 +1,4 @@
-//! What a policy would do with a template that nobody has created yet.
+//! Predicts what a policy would do with a template that does not exist yet.
 
 use std::collections::HashMap;
 
@@ -16,12 +16,12 @@ use crate::problem::{Estimates, Gates, Problem};
 use crate::report::Report;
 use crate::snapshot::Snapshot;
 
-/// What decisions before this one took: room that is there no more.
+/// The capacity that earlier decisions used.
 #[derive(Clone, Debug, Default)]
 pub struct Taken(HashMap<String, Vec<Vec<Component>>>);
 
 impl Taken {
-    /// A decision about a binding comes true.
+    /// Records the replicas a decision adds.
     pub fn take(&mut self, binding: &Binding, decision: &Decision) {
         let Ok(targets) = &decision.clusters else { return };
         let spec = &binding.spec;
@@ -49,7 +49,7 @@ impl Estimates for Taken {
     }
 }
 
-/// A decision about a binding after others. `None` without a placement.
+/// Decides a binding after others. `None` without a placement.
 pub fn after(taken: &mut Taken, binding: &Binding, snapshot: &Snapshot, gates: &Gates) -> Option<Report> {
     let problem = Problem::of(binding)?;
     let report = Report::of_problem(binding, &Problem { estimates: &*taken, ..problem }, snapshot, gates);
@@ -57,26 +57,32 @@ pub fn after(taken: &mut Taken, binding: &Binding, snapshot: &Snapshot, gates: &
     Some(report)
 }
 
-/// What would become of a template.
+/// The prediction for a template.
 #[derive(Debug)]
 pub enum Forecast {
     /// No policy selects it.
     Unclaimed,
+    /// A policy selects it.
     Placed {
+        /// The policy's kind and name.
         policy: String,
+        /// The binding that would be created.
         binding: Box<Binding>,
+        /// The decision about it.
         report: Box<Report>,
     },
-    /// No binding can be made of it.
+    /// No binding can be built from it.
     Broken {
+        /// The policy's kind and name.
         policy: String,
+        /// Why there is no binding.
         error: binding::Error,
     },
 }
 
-/// A namespaced policy goes before every cluster policy, as when the template is created. `existing` is the template's
-/// binding, if there is one: then its result is what the decision starts from. `taken` is what was decided before, and gets
-/// to know this decision.
+/// As at the creation of a template, a PropagationPolicy takes precedence over every ClusterPropagationPolicy.
+/// `existing` is the template's binding, if there is one: the decision then starts from its result. `taken` holds the
+/// earlier decisions, and this one is added to it.
 pub fn forecast(
     template: &Value,
     policies: &[Policy],

@@ -1,4 +1,4 @@
-//! What clusters can be spread over, besides each being a group of its own.
+//! Groups of clusters to spread over.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use crate::candidate::Candidate;
 use crate::problem::Bounds;
 use crate::snapshot::{Member, Snapshot};
 
-/// A property whose values make groups.
+/// A property that groups clusters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupBy<'a> {
     Region,
     Provider,
-    /// The first zone a cluster names: a cluster is in one group.
+    /// The first zone of a cluster: a cluster is in one group.
     Zone,
     /// A label of the cluster.
     Label(&'a str),
@@ -29,7 +29,7 @@ impl<'a> GroupBy<'a> {
         }
     }
 
-    /// The group of a cluster; empty when it has none.
+    /// The group of a cluster; empty if it has none.
     pub fn value(self, member: &'a Member) -> &'a str {
         let cluster = member.cluster();
         match self {
@@ -40,7 +40,7 @@ impl<'a> GroupBy<'a> {
         }
     }
 
-    /// As error texts name it.
+    /// The name in error messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Region => "region",
@@ -51,9 +51,9 @@ impl<'a> GroupBy<'a> {
     }
 }
 
-/// The groups a placement asks for, the one that decides first in front: region, provider, zone, then labels in the
-/// order of the list. Of several constraints by one property the last counts.
-pub(crate) fn asked<'a>(placement: &'a Placement, all: bool) -> Vec<(GroupBy<'a>, Bounds)> {
+/// The spread constraints by group of a placement, the primary one first: region, provider, zone, then labels in the
+/// order of the list. The last constraint by a property counts.
+pub(crate) fn constraints<'a>(placement: &'a Placement, all: bool) -> Vec<(GroupBy<'a>, Bounds)> {
     let fields = [SpreadField::Region, SpreadField::Provider, SpreadField::Zone];
     let fields = if all { &fields[..] } else { &fields[..1] };
     let by_field = |field: &SpreadField| Some((GroupBy::of_field(*field)?, Bounds::of(placement, *field)?));
@@ -69,12 +69,12 @@ pub(crate) fn asked<'a>(placement: &'a Placement, all: bool) -> Vec<(GroupBy<'a>
     asked
 }
 
-/// Groups by number: for each candidate the place of its group's name among the names, from 1 on; 0 for those without.
+/// Group numbers: for each candidate the index of its group's name, from 1 on; 0 without a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grouping {
     pub what: &'static str,
     pub bounds: Bounds,
-    /// By the candidate's place in the snapshot, in that order.
+    /// Place and group of each candidate, sorted by place.
     of: Vec<(u32, u32)>,
 }
 

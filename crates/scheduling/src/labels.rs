@@ -1,4 +1,4 @@
-//! Labels of all clusters by key, so that a selector is worked out once for each value and not for each cluster.
+//! An index of the clusters' labels by key: a selector is evaluated once per value instead of once per cluster.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use smallvec::SmallVec;
 
 use crate::snapshot::{Member, Snapshot};
 
-/// A key gets a column when one cluster in this many has it; so columns are at most this many times as large as the
-/// labels they hold.
+/// A key gets a column when at least one cluster in this many has it, so a column is at most this many times as large
+/// as its labels.
 const SPARSEST: usize = 8;
 
 /// The values of one label.
 #[derive(Clone, Debug, Default)]
 struct Column {
     values: Vec<String>,
-    /// For each cluster one more than the place of its value; 0 without the label.
+    /// For each cluster the index of its value plus one; 0 without the label.
     of: Vec<u32>,
 }
 
@@ -34,14 +34,14 @@ impl Labels {
         Self(frequent.map(|(key, _)| (key.to_owned(), Column::of(key, members))).collect())
     }
 
-    /// Which clusters of each column pass; `None` when the selector asks for a label that has no column.
+    /// Which clusters of each column match; `None` when the selector uses a label without a column.
     fn tests(&self, selector: &Selector) -> Option<Tests<'_>> {
         let test = |requirement: &Requirement| {
             let column = self.0.get(requirement.key())?;
             let values = column.values.iter().map(|value| requirement.matches(Some(value)));
             Some((column.of.as_slice(), std::iter::once(requirement.matches(None)).chain(values).collect()))
         };
-        // A selector that matches nothing has no requirements that would say so.
+        // A selector that matches nothing has no requirements to evaluate.
         (!selector.requirements().is_empty()).then(|| selector.requirements().iter().map(test).collect())?
     }
 }
@@ -64,14 +64,14 @@ impl Column {
     }
 }
 
-/// For each requirement the column, and which of its values pass.
+/// For each requirement the column, and which of its values match.
 type Tests<'a> = SmallVec<[(&'a [u32], SmallVec<[bool; 32]>); 2]>;
 
-/// An affinity to be held against the clusters of a snapshot.
+/// An affinity prepared for the clusters of a snapshot.
 pub(crate) struct Matcher<'a> {
     affinity: Affinity<'a>,
     tests: Option<Tests<'a>>,
-    /// The tests are all there is to it.
+    /// The tests cover the whole affinity.
     labels_alone: bool,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Matcher<'a> {
         Self { affinity, tests, labels_alone }
     }
 
-    /// The only clusters that can match; `None` when any may.
+    /// The only clusters that can match; `None` when any cluster can.
     pub fn listed(&self) -> Option<&[&'a str]> {
         self.affinity.listed()
     }

@@ -1,4 +1,4 @@
-//! Whether a binding has to be scheduled (again).
+//! Whether a binding has to be scheduled.
 
 use karmada_api::constants::annotations;
 use karmada_api::policy::v1alpha1::{ClusterAffinityTerm, Placement, ReplicaSchedulingType};
@@ -10,11 +10,14 @@ use crate::snapshot::Snapshot;
 /// The label `schedule_type` of the scheduler's metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScheduleType {
+    /// The placement or the clusters changed.
     Reconcile,
+    /// The number of replicas changed.
     Scale,
 }
 
 impl ScheduleType {
+    /// The label value, which is upstream's.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reconcile => "ReconcileSchedule",
@@ -23,7 +26,7 @@ impl ScheduleType {
     }
 }
 
-/// `None` when the last result still stands, and for a binding without a placement.
+/// `None` when the last result is still valid, and for a binding without a placement.
 pub fn needed(binding: &Binding, snapshot: &Snapshot, gates: &Gates) -> Option<ScheduleType> {
     let (spec, status) = (&binding.spec, &binding.status);
     let placement = spec.placement.as_ref()?;
@@ -47,8 +50,8 @@ fn is_duplicated(placement: &Placement) -> bool {
     matches!(type_, None | Some(Some(ReplicaSchedulingType::Duplicated)))
 }
 
-/// Whether the placement differs, in what is in force, from the one the last result was made with. Other terms than
-/// the one in force may change freely. An annotation that cannot be read counts as no change.
+/// Whether the applied part of the placement differs from the recorded one. Terms other than the applied one may change
+/// freely. An unreadable annotation counts as unchanged.
 pub fn placement_changed(placement: &Placement, applied: &str, affinity_name: &str) -> bool {
     if applied.is_empty() {
         return true;

@@ -1,5 +1,5 @@
-//! Nodes as the models of a cluster describe them, and pods put on them first fit. Nodes that are alike are one run, so
-//! that a thousand of them cost no more than one.
+//! Nodes as the resource models of a cluster describe them, and first-fit placement on them. Identical nodes form one
+//! run, so that a thousand of them cost no more than one.
 
 use apimachinery::quantity::Quantity;
 use karmada_api::kubernetes::ResourceList;
@@ -8,24 +8,24 @@ use smallvec::SmallVec;
 
 use crate::capacity::{Models, PODS_PER_NODE, count, is_of_nodes};
 
-/// Placing stops after this many looks at a run; what was placed until then counts. About 10 ms.
-const LOOKS: usize = 1_000_000;
+/// The largest number of runs visited while pods are placed, about 10 ms. Pods placed until then count.
+const MAX_VISITS: usize = 1_000_000;
 
 #[derive(Clone, Debug)]
 struct Run {
     nodes: i64,
     pods: i64,
-    /// What is left of each resource on one of them, in the order of the models' names.
+    /// The free amount of each resource on one node, in the order of the models' names.
     left: SmallVec<[i64; 4]>,
 }
 
 pub(crate) struct Nodes<'a> {
     models: &'a Models,
     runs: Vec<Run>,
-    looks: usize,
+    visits: usize,
 }
 
-/// What one pod needs, by place among the models' names; `None` when no node has such a resource.
+/// The requests of one pod, by index among the models' names; `None` when no node has a requested resource.
 type Needs = Option<SmallVec<[(usize, i64); 4]>>;
 
 impl Run {
@@ -34,7 +34,7 @@ impl Run {
         fitting.fold(self.pods, i64::min).max(0)
     }
 
-    /// `nodes` of the run, with `pods` more on each.
+    /// `nodes` nodes of the run, with `pods` more pods on each.
     fn with(&self, nodes: i64, pods: i64, needs: &[(usize, i64)]) -> Self {
         let mut run = Self { nodes, pods: self.pods - pods, left: self.left.clone() };
         for (place, amount) in needs {
@@ -55,7 +55,7 @@ impl<'a> Nodes<'a> {
             left: SmallVec::from_slice(amounts),
         };
         let runs = grades.filter(|(nodes, _)| **nodes > 0).map(run).collect();
-        Self { models, runs, looks: 0 }
+        Self { models, runs, visits: 0 }
     }
 
     fn needs(&self, request: impl Iterator<Item = (&'a str, i64)>) -> Needs {
@@ -73,14 +73,14 @@ impl<'a> Nodes<'a> {
         self.needs(amounts)
     }
 
-    /// How many more pods of one kind fit on all nodes.
+    /// Returns how many more pods of one kind fit on all nodes.
     pub fn fits(&self, request: &[(&'a str, i64)]) -> i64 {
         let Some(needs) = self.needs(request.iter().copied()) else { return 0 };
         let fitting = self.runs.iter().map(|run| run.nodes.saturating_mul(run.fits(&needs)));
         fitting.fold(0, i64::saturating_add)
     }
 
-    /// Puts the components on the first nodes that take them. False when some pods found no place; the others stay.
+    /// Places the components on the first nodes that fit. Returns false when some pods do not fit; the others stay.
     pub fn place(&mut self, components: &'a [Component]) -> bool {
         components.iter().all(|component| self.place_one(component))
     }
@@ -92,8 +92,8 @@ impl<'a> Nodes<'a> {
         }
         let Some(needs) = self.component(component) else { return false };
         let mut index = 0;
-        while remaining > 0 && index < self.runs.len() && self.looks < LOOKS {
-            self.looks += 1;
+        while remaining > 0 && index < self.runs.len() && self.visits < MAX_VISITS {
+            self.visits += 1;
             let run = self.runs[index].clone();
             let fits = run.fits(&needs);
             if fits > 0 {
@@ -117,7 +117,7 @@ impl<'a> Nodes<'a> {
         remaining == 0
     }
 
-    /// How often all components can be placed together, up to `most`.
+    /// Returns how many times all components can be placed together, up to `most`.
     pub fn sets(&mut self, components: &'a [Component], most: i64) -> i64 {
         let mut placed = 0;
         while placed < most && self.place(components) {

@@ -1,4 +1,4 @@
-//! What follows from a decision: the condition `Scheduled`, the queue, the events.
+//! The consequences of a decision: the condition `Scheduled`, the queue, the events.
 
 use karmada_api::Scope;
 use karmada_api::constants::reasons;
@@ -7,24 +7,30 @@ use karmada_api::work::v1alpha2::TargetCluster;
 use crate::decide::TermFailure;
 use crate::error::{Class, ScheduleError};
 
+/// The message of the condition after success.
 pub const SUCCESS: &str = "Binding has been scheduled successfully.";
 
-/// Where the key goes.
+/// The queue that receives the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
-    /// Only an event brings it back.
+    /// None: the key returns with the next event.
     Forget,
-    /// Until something it waits for changes, at most five minutes.
+    /// Until a change that may help, at most five minutes.
     Unschedulable,
+    /// With exponential backoff.
     Backoff,
 }
 
-/// The condition `Scheduled` and the place of the key.
+/// The condition `Scheduled` and the queue of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
+    /// Whether the condition's status is `True`.
     pub scheduled: bool,
+    /// The reason of the condition.
     pub reason: &'static str,
+    /// The message of the condition.
     pub message: String,
+    /// The queue of the key.
     pub queue: Queue,
 }
 
@@ -39,15 +45,16 @@ impl Outcome {
     }
 }
 
-/// A write of the result that was refused.
+/// A failed write of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
+    /// The error's message.
     pub message: String,
-    /// Admission answered 403 with the reason QuotaExceeded.
+    /// Admission returned 403 with the reason QuotaExceeded.
     pub quota_exceeded: bool,
 }
 
-/// After a decision, and after its result was written or did not have to be.
+/// The outcome of a decision whose result is written or unchanged.
 pub fn outcome(error: Option<&ScheduleError>) -> Outcome {
     let Some(error) = error else {
         return Outcome {
@@ -65,7 +72,7 @@ pub fn outcome(error: Option<&ScheduleError>) -> Outcome {
     }
 }
 
-/// After writes of the result were refused.
+/// The outcome after writes of the result failed.
 pub fn outcome_of_writes(error: Option<&ScheduleError>, refused: &[WriteError]) -> Outcome {
     if refused.is_empty() {
         return outcome(error);
@@ -80,7 +87,7 @@ pub fn outcome_of_writes(error: Option<&ScheduleError>, refused: &[WriteError]) 
     }
 }
 
-/// Several errors as one text: `[a, b]`, each once.
+/// Several errors as one message: `[a, b]`, each once.
 fn aggregate(messages: impl Iterator<Item = String>) -> String {
     let mut once: Vec<String> = Vec::new();
     for message in messages {
@@ -91,7 +98,7 @@ fn aggregate(messages: impl Iterator<Item = String>) -> String {
     if once.len() == 1 { once.remove(0) } else { format!("[{}]", once.join(", ")) }
 }
 
-/// The text of the event after success. The kinds differ by a colon.
+/// The message of the event after success. The two scopes differ by a colon, as upstream.
 pub fn success_event(scope: Scope, clusters: &[TargetCluster]) -> String {
     let items: Vec<String> = clusters.iter().map(|target| format!("{}:{}", target.name, target.replicas)).collect();
     let colon = match scope {
@@ -101,17 +108,17 @@ pub fn success_event(scope: Scope, clusters: &[TargetCluster]) -> String {
     format!("{SUCCESS} Result{colon} {{{}}}", items.join(", "))
 }
 
-/// The text of the warning about a term of `clusterAffinities` that failed; the misspelling is upstream's.
+/// The message of the warning about a failed term of `clusterAffinities`; the misspelling is upstream's.
 pub fn term_failure_event(scope: Scope, namespace: &str, name: &str, failure: &TermFailure) -> String {
     let TermFailure { index, error, .. } = failure;
-    let whom = match scope {
+    let subject = match scope {
         Scope::Namespaced => format!("ResourceBinding({namespace}/{name})"),
         Scope::Cluster => format!("ClusterResourceBinding({name})"),
     };
-    format!("failed to schedule {whom} with clusterAffiliates index({index}): {error}")
+    format!("failed to schedule {subject} with clusterAffiliates index({index}): {error}")
 }
 
-/// The text of the warning about a binding that is being deleted.
+/// The message of the warning about a binding that is being deleted.
 pub fn deleting_event(scope: Scope, namespace: &str, name: &str) -> String {
     match scope {
         Scope::Namespaced => format!("skip schedule deleting resourceBinding: {namespace}/{name}"),

@@ -1,20 +1,28 @@
-//! The plugins by name, and which of them are on.
+//! The scheduler plugins and the set of enabled ones.
 
-/// What filters or scores clusters. The order is the one filters are asked in.
+/// A filter or score plugin. Filters run in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plugin {
+    /// Rejects clusters from which the binding is being evicted.
     ClusterEviction,
+    /// Rejects clusters that do not serve the template's API.
     ApiEnablement,
+    /// Rejects clusters with untolerated taints.
     TaintToleration,
+    /// Rejects clusters outside the cluster affinity.
     ClusterAffinity,
+    /// Rejects clusters without a property that spread constraints require.
     SpreadConstraint,
+    /// Rejects clusters without the workloads of the affinity group.
     WorkloadAffinity,
+    /// Rejects clusters with workloads of the anti-affinity group.
     WorkloadAntiAffinity,
     /// Scores only.
     ClusterLocality,
 }
 
 impl Plugin {
+    /// All plugins in the order in which filters run.
     pub const ALL: [Self; 8] = [
         Self::ClusterEviction,
         Self::ApiEnablement,
@@ -26,6 +34,7 @@ impl Plugin {
         Self::ClusterLocality,
     ];
 
+    /// The plugin's name in `--plugins` and in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::ClusterEviction => "ClusterEviction",
@@ -49,9 +58,10 @@ impl Plugin {
 pub struct Plugins(u8);
 
 impl Plugins {
+    /// All plugins enabled.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// `--plugins`: `*` is all, `foo` adds one, `-foo` takes one out of `*`. Names nobody knows change nothing.
+    /// Parses `--plugins`: `*` enables all, `foo` adds one, `-foo` removes one from `*`. Unknown names are ignored.
     pub fn parse<'a>(list: impl IntoIterator<Item = &'a str> + Clone) -> Self {
         let has = |wanted: &str| list.clone().into_iter().any(|item| item == wanted);
         let on = Plugin::ALL.iter().filter(|plugin| {
@@ -61,6 +71,7 @@ impl Plugins {
         Self(on.fold(0, |bits, plugin| bits | plugin.bit()))
     }
 
+    /// Whether a plugin is enabled.
     pub fn has(self, plugin: Plugin) -> bool {
         self.0 & plugin.bit() != 0
     }

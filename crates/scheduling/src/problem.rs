@@ -1,4 +1,4 @@
-//! What one decision is about, and the switches it is made under.
+//! The input of one decision: the binding, and the feature gates that apply.
 
 use apimachinery::meta::Time;
 use karmada_api::Scope;
@@ -13,21 +13,20 @@ use crate::plugins::{Plugin, Plugins};
 /// Feature gates and flags that change decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gates {
-    /// `--enable-empty-workload-propagation`: selected clusters that were given no replicas stay in the result.
+    /// `--enable-empty-workload-propagation`: selected clusters without replicas stay in the result.
     pub empty_workload: bool,
     /// `MultiplePodTemplatesScheduling`.
     pub multiple_pod_templates: bool,
     /// `WorkloadAffinity`.
     pub workload_affinity: bool,
-    /// `CustomizedClusterResourceModeling`: estimates use the nodes by grade.
+    /// `CustomizedClusterResourceModeling`: estimates use resource models.
     pub resource_models: bool,
-    /// Where the region constraint alone picks clusters without enough room, look for others that have it. Changes
-    /// only decisions that would fail.
+    /// When the chosen regions lack capacity, other regions are tried. Changes only decisions that would fail.
     pub repair_regions: bool,
-    /// Spread over providers, zones and values of labels too. Upstream accepts these constraints; alone they are an
-    /// error there, and beside others they only keep out clusters that lack the property.
+    /// Spreads over providers, zones and label values too. Upstream accepts these constraints, but alone they fail
+    /// there, and beside others they only reject clusters that lack the property.
     pub spread_by_all: bool,
-    /// Constraints without `maxGroups` have no upper limit; upstream selects no cluster then, and fails.
+    /// A constraint without `maxGroups` has no upper limit. Upstream selects no cluster then, and fails.
     pub unlimited_groups: bool,
     /// `--plugins`.
     pub plugins: Plugins,
@@ -49,14 +48,14 @@ impl Default for Gates {
 }
 
 impl Gates {
-    /// Without what we added: fails where upstream fails.
+    /// The gates without our additions: fails where upstream fails.
     pub fn upstream() -> Self {
         Self { repair_regions: false, spread_by_all: false, unlimited_groups: false, ..Self::default() }
     }
 }
 
-/// The results of other bindings this one must look at. The caller looks them up: namespaced bindings of the same
-/// namespace and group, without this one.
+/// The results of other bindings that limit this one. The caller looks them up: namespaced bindings of the same
+/// namespace and group, except this one.
 #[derive(Clone, Debug, Default)]
 pub struct Peers<'a> {
     /// Of the same affinity group; those without a result are ignored.
@@ -65,23 +64,23 @@ pub struct Peers<'a> {
     pub apart: Vec<&'a [TargetCluster]>,
 }
 
-/// What is known of room in clusters besides what they report themselves.
+/// Estimates from sources other than the cluster's own report.
 pub trait Estimates {
-    /// At most this many more replicas (or component sets) fit; `None` when it is not known.
+    /// The most replicas (or component sets) that fit; `None` if unknown.
     fn at_most(&self, cluster: &str) -> Option<i64>;
 
-    /// Workloads on their way to a cluster; the general estimator takes their share away. Each is a list of components.
+    /// Workloads assumed to be in a cluster; the general estimator subtracts them. Each is a list of components.
     fn assumed(&self, _cluster: &str) -> &[Vec<Component>] {
         &[]
     }
 
-    /// Whether nothing is known of any cluster, so that nobody needs to ask.
-    fn is_silent(&self) -> bool {
+    /// Whether there is no estimate for any cluster, so that lookups can be skipped.
+    fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// Only the general estimator speaks.
+/// No estimates: only the general estimator counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoEstimates;
 
@@ -90,7 +89,7 @@ impl Estimates for NoEstimates {
         None
     }
 
-    fn is_silent(&self) -> bool {
+    fn is_empty(&self) -> bool {
         true
     }
 }
@@ -98,15 +97,18 @@ impl Estimates for NoEstimates {
 /// The steps of a decision, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Which clusters are feasible.
     Filter,
+    /// Scores of the feasible clusters.
     Score,
-    /// With estimates.
+    /// Includes estimates.
     Select,
+    /// Division of the replicas.
     AssignReplicas,
 }
 
 impl Step {
-    /// As metrics name it.
+    /// The name in metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Filter => "Filter",
@@ -117,33 +119,41 @@ impl Step {
     }
 }
 
-/// Told of each step when it ends, well or not, so that who has a clock can time them.
+/// Observes the steps of a decision. The shell measures the time between calls.
 pub trait Steps {
+    /// A step ended.
     fn ended(&self, step: Step, succeeded: bool);
 
-    /// Whether to tell of every look of a plugin at a cluster as well. Reading a clock costs more than most looks do.
-    fn watches_plugins(&self) -> bool {
+    /// Whether to observe every run of a plugin as well. Reading the clock costs more than most plugins.
+    fn observes_plugins(&self) -> bool {
         false
     }
 
-    /// Plugins begin to look at the next cluster.
-    fn turned(&self) {}
+    /// The plugins start with the next cluster.
+    fn next_cluster(&self) {}
 
-    /// A plugin has looked at the cluster, in the step of filtering or of scoring.
-    fn looked(&self, _plugin: Plugin, _step: Step, _passes: bool) {}
+    /// A plugin finished for the current cluster, in the step of filtering or of scoring.
+    fn plugin_finished(&self, _plugin: Plugin, _step: Step, _passes: bool) {}
 }
 
-/// A binding to find clusters for.
+/// A binding to schedule.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
+    /// Whether the binding is namespaced.
     pub scope: Scope,
+    /// The binding's spec.
     pub spec: &'a ResourceBindingSpec,
+    /// Its placement.
     pub placement: &'a Placement,
-    /// The term in force, from the status; empty when none is.
+    /// The applied term, from the status; empty without terms.
     pub affinity_name: &'a str,
+    /// `status.lastScheduledTime`.
     pub last_scheduled: Option<Time>,
+    /// The bindings of the same affinity groups, with the gate `WorkloadAffinity`.
     pub peers: Option<&'a Peers<'a>>,
+    /// Estimates from other sources.
     pub estimates: &'a dyn Estimates,
+    /// The observer of the steps.
     pub steps: Option<&'a dyn Steps>,
 }
 
@@ -154,7 +164,7 @@ impl std::fmt::Debug for Problem<'_> {
 }
 
 impl<'a> Problem<'a> {
-    /// `None` for a binding without a placement: nothing can be decided about it.
+    /// `None` for a binding without a placement, which cannot be scheduled.
     pub fn of(binding: &'a Binding) -> Option<Self> {
         Some(Self {
             scope: binding.scope,
@@ -174,16 +184,17 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Whom to tell of plugins, if anybody wants to know.
-    pub(crate) fn watcher(&self) -> Option<&'a dyn Steps> {
-        self.steps.filter(|steps| steps.watches_plugins())
+    /// The observer, if it observes plugins.
+    pub(crate) fn observer(&self) -> Option<&'a dyn Steps> {
+        self.steps.filter(|steps| steps.observes_plugins())
     }
 
+    /// Whether the template has replicas, or requirements of replicas.
     pub fn is_workload(&self) -> bool {
         is_workload(self.spec)
     }
 
-    /// Whether someone asked for a new decision after the last one.
+    /// Whether a reschedule was requested after the last decision.
     pub fn is_fresh(&self) -> bool {
         reschedule_required(self.spec, self.last_scheduled)
     }
@@ -197,18 +208,23 @@ pub(crate) fn reschedule_required(spec: &ResourceBindingSpec, last_scheduled: Op
     matches!((spec.reschedule_triggered_at, last_scheduled), (Some(trigger), Some(last)) if trigger > last)
 }
 
-/// How replicas are handed out.
+/// How replicas are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// Each cluster receives all replicas.
     Duplicated,
+    /// Divided by static weights.
     StaticWeight,
+    /// Divided in proportion to the available replicas.
     DynamicWeight,
+    /// Divided over as few clusters as possible.
     Aggregated,
-    /// Something admission does not let through.
+    /// A combination that admission rejects.
     Unsupported(Option<ReplicaSchedulingType>, Option<ReplicaDivisionPreference>),
 }
 
 impl Strategy {
+    /// The strategy of a placement.
     pub fn of(placement: &Placement) -> Self {
         let Some(scheduling) = &placement.replica_scheduling else { return Self::Duplicated };
         match (scheduling.replica_scheduling_type, scheduling.replica_division_preference) {
@@ -222,13 +238,13 @@ impl Strategy {
         }
     }
 
+    /// Whether replicas are divided over clusters.
     pub fn is_divided(self) -> bool {
         self != Self::Duplicated
     }
 }
 
-/// Weights are fixed in advance, so that spread constraints are not looked at. A weight preference without any weights
-/// divides evenly too, but heeds the constraints.
+/// Static weights ignore spread constraints. A weight preference without weights divides evenly and respects them.
 pub(crate) fn ignores_constraints(placement: &Placement) -> bool {
     let Some(scheduling) = &placement.replica_scheduling else { return false };
     scheduling.replica_scheduling_type == Some(ReplicaSchedulingType::Divided)
@@ -239,11 +255,11 @@ pub(crate) fn ignores_constraints(placement: &Placement) -> bool {
             .is_none_or(|weights| !weights.static_weight_list.is_empty() && weights.dynamic_weight.is_none())
 }
 
-/// Least and most groups of a constraint; the last one for a field counts.
+/// The limits of a spread constraint; the last constraint for a field counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub min: usize,
-    /// 0 when not limited.
+    /// 0 means no limit.
     pub max: usize,
 }
 
@@ -258,7 +274,7 @@ impl Bounds {
         Self { min: count(constraint.min_groups), max: count(constraint.max_groups) }
     }
 
-    /// What 0 means: no limit at the upper end, and one at the lower, as admission fills it in.
+    /// Interprets 0: no limit as the maximum, and 1 as the minimum, which is the API's default.
     pub fn or_unlimited(self, unlimited: bool) -> Self {
         if !unlimited {
             return self;
@@ -267,7 +283,7 @@ impl Bounds {
     }
 }
 
-/// Whether components are placed as one set: there are some, and exactly one cluster is wanted.
+/// Whether components are placed as one set: the workload has components, and exactly one cluster is required.
 pub(crate) fn places_sets(spec: &ResourceBindingSpec, placement: &Placement, gates: &Gates) -> bool {
     gates.multiple_pod_templates
         && !spec.components.is_empty()

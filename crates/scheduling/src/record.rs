@@ -1,5 +1,5 @@
-//! The last decision as an annotation: why here, why not there, in a bounded number of bytes. Additive: nobody but people
-//! and `karmadactl explain-placement` reads it.
+//! The last decision as an annotation of bounded size: why each cluster was chosen or not. It is an addition to
+//! Karmada's API: only users and `karmadactl explain-placement` read it.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,41 @@ use serde::{Deserialize, Serialize};
 use crate::decide::Decision;
 use crate::explain::Verdict;
 
-/// Of our own group, on the binding.
+/// An annotation of our own group on the binding.
 pub const ANNOTATION: &str = "karmada-rs.io/last-decision";
 
-/// What the text takes at most. Kubernetes allows 256 KiB of annotations, of which the applied placement and managers
-/// of others want their share; ten thousand bindings of this are 40 MiB.
+/// The maximum size of the text. Kubernetes allows 256 KiB of annotations, which the applied placement and other
+/// managers share; ten thousand bindings of this size take 40 MiB.
 pub const MOST_BYTES: usize = 4096;
 
-/// Clusters named in each list at first; fewer where the text gets too long.
+/// The initial length of each list of clusters; shorter when the text is too long.
 const NAMED: usize = 16;
-/// An error names every reason with its count; more than this says nothing new.
+/// The maximum length of an error message.
 const MESSAGE: usize = 512;
 
-/// What was decided.
+/// A decision and its reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
+    /// When the decision was made.
     pub time: Option<Time>,
-    /// Of the binding that was looked at.
+    /// The generation of the scheduled binding.
     pub generation: i64,
-    /// How many clusters there were.
+    /// The number of clusters.
     pub clusters: usize,
+    /// The applied term of `clusterAffinities`; empty without terms.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub affinity_name: String,
+    /// The error; empty after success.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// The clusters in the result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chosen: Vec<Placed>,
-    /// Those that passed every filter and got nothing.
+    /// Clusters that passed every filter and were not chosen.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passed: Vec<Placed>,
+    /// The rejected clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<Rejected>,
     /// Some clusters or reasons are left out.
@@ -46,14 +51,18 @@ pub struct Record {
     pub cut: bool,
 }
 
+/// A feasible cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placed {
+    /// The cluster's name.
     pub name: String,
+    /// Its replicas in the result.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replicas: i64,
+    /// Its score.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub score: i64,
-    /// How many more replicas fit, by everything that was asked.
+    /// How many more replicas fit, by all estimators.
     #[serde(default)]
     pub free: i64,
 }
@@ -61,20 +70,25 @@ pub struct Placed {
 /// Clusters that one filter rejected for one reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
+    /// The plugin's name.
     pub plugin: String,
+    /// The message of the condition.
     pub reason: String,
-    /// What would have to change.
+    /// The field that would have to change.
     pub field: String,
+    /// The number of clusters, including those not named.
     pub count: usize,
+    /// The names of the first clusters.
     pub clusters: Vec<String>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form serde asks for")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature serde requires")]
 fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
 impl Record {
+    /// Builds the record of a decision.
     pub fn of(decision: &Decision, verdicts: &[Verdict], generation: i64, time: Time) -> Self {
         let placed = |verdict: &Verdict| {
             let numbers = verdict.numbers?;
@@ -109,7 +123,7 @@ impl Record {
         }
     }
 
-    /// The record in at most [`MOST_BYTES`]: lists lose their ends first.
+    /// The record in at most [`MOST_BYTES`] bytes: lists are truncated first.
     pub fn to_text(&self) -> String {
         let mut named = NAMED;
         loop {
@@ -121,8 +135,8 @@ impl Record {
         }
     }
 
-    /// With lists of `named` and texts of a bounded length. Nothing named is some 2 KiB at most: an error of 512
-    /// bytes, a term's name of 32.
+    /// With lists of `named` entries and messages of a bounded length. Without names the record takes at most 2 KiB: an
+    /// error of 512 bytes, a term's name of 32.
     fn cut_to(&self, named: usize) -> Self {
         let mut short = self.clone();
         short.cut |= short.chosen.len() > named || short.passed.len() > named || short.rejected.len() > named;
@@ -138,14 +152,14 @@ impl Record {
         short
     }
 
-    /// Reads the annotation; what somebody else wrote there is no record.
+    /// Parses the annotation; `None` for foreign content.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// Whether it says this of this generation already, but for numbers: those are in the condition, and room that comes
-    /// and goes is not worth a write each time.
-    pub fn says(&self, generation: i64, error: &str) -> bool {
+    /// Whether the record already holds this error for this generation, ignoring numbers: the condition has the
+    /// numbers, and a change in capacity is not worth a write.
+    pub fn holds_error(&self, generation: i64, error: &str) -> bool {
         let words = |text: &str| text.chars().filter(|it| !it.is_ascii_digit()).take(MESSAGE / 2).collect::<String>();
         self.generation == generation && words(&self.error) == words(error)
     }
@@ -179,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn it_never_grows_beyond_its_bound() {
+    fn the_text_is_bounded() {
         let decision = Decision { clusters: Ok(Vec::new()), affinity_term: Some("t".repeat(32)), failures: Vec::new() };
         let now = Time::new("2026-11-21T10:00:00Z".parse().expect("a time"));
         let passed = || (0..3000).map(|index| verdict(index, None));
@@ -196,12 +210,12 @@ mod tests {
         }
         let few: Vec<Verdict> = passed().take(1).chain(alike().skip(1).take(2)).collect();
         let record = Record::of(&decision, &few, 3, now);
-        assert_eq!(Record::parse(&record.to_text()), Some(record.clone()), "what is short is whole");
+        assert_eq!(Record::parse(&record.to_text()), Some(record.clone()), "a short record is complete");
         assert_eq!((record.passed[0].free, record.rejected[0].count), (7, 2));
         assert_eq!(Record::parse("7"), None);
         let failed =
             Record { error: format!("room for 3, {}", "x".repeat(2 * MESSAGE)), generation: 3, ..Record::default() };
-        assert!(failed.says(3, &failed.error.replace('3', "14")) && !failed.says(4, &failed.error));
-        assert!(!failed.says(3, "no room"));
+        assert!(failed.holds_error(3, &failed.error.replace('3', "14")) && !failed.holds_error(4, &failed.error));
+        assert!(!failed.holds_error(3, "no room"));
     }
 }

@@ -1,14 +1,14 @@
-//! Another choice of clusters over regions when the first has too little room. Regions are chosen for what their best
-//! clusters promise each; together they can fall short although others would do.
+//! Another choice of clusters over regions when the first lacks capacity. Regions are chosen by the capacity of their
+//! best clusters; a choice can lack capacity in total although another one has it.
 
 use crate::candidate::{Candidate, rank};
 use crate::problem::Bounds;
 
-/// Beyond this many steps nothing is repaired: the table would take more than 16 MB.
+/// Beyond this many steps no repair is attempted: the table would take more than 16 MB.
 const STEPS: usize = 4_000_000;
 
-/// Clusters with room for `need` in as few regions, and then as few clusters, as the limits let them be. `None` when no
-/// allowed choice has the room.
+/// Chooses clusters with capacity for `need` in as few regions, and then as few clusters, as the limits allow. `None`
+/// when no allowed choice has the capacity.
 pub(crate) fn repair(
     regions: &[Vec<Candidate>],
     region_limits: Bounds,
@@ -24,7 +24,7 @@ pub(crate) fn repair(
     }
     let table = Table::fill(&regions, most_regions, most_clusters);
     for used in region_limits.min..=most_regions {
-        // Each region brings one cluster even where the cluster constraint has fewer.
+        // Each region brings one cluster, even if the cluster constraint allows fewer.
         for clusters in used.max(cluster_limits.min)..=cluster_limits.max.max(used).min(most_clusters) {
             if table.room(used, clusters) >= Some(need) {
                 let mut chosen = table.choice(&regions, used, clusters);
@@ -42,7 +42,7 @@ fn roomiest_first(members: &[Candidate]) -> Vec<Candidate> {
     sorted
 }
 
-/// For each number of regions and clusters the most room they can have.
+/// The largest capacity for each number of regions and clusters.
 struct Table {
     columns: usize,
     room: Vec<Option<i64>>,
@@ -58,7 +58,7 @@ impl Table {
         let mut taken = Vec::with_capacity(regions.len());
         for members in regions {
             let mut takes = vec![0_u32; room.len()];
-            // Downwards, so that a region is used once.
+            // Descending, so that a region is used once.
             for used in (1..=most_regions).rev() {
                 for clusters in (1..=most_clusters).rev() {
                     let cell = used * columns + clusters;

@@ -1,4 +1,4 @@
-//! A decision and its reasons as a document and as a table, for people and programs alike.
+//! A decision and its reasons as a document and as a table.
 
 use karmada_api::scope::Binding;
 use serde_json::{Value, json};
@@ -11,29 +11,33 @@ use crate::outcome::outcome;
 use crate::problem::{Gates, Problem};
 use crate::snapshot::Snapshot;
 
-/// What would be decided about a binding now, and why.
+/// The current decision about a binding, and its reasons.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// Of the binding.
+    /// The binding's namespace.
     pub namespace: String,
+    /// The binding's name.
     pub name: String,
-    /// What it is the binding of: kind, namespace and name.
+    /// The template: kind, namespace and name.
     pub resource: [String; 3],
-    /// Why the scheduler would look at it; `None` when the last result stands.
+    /// Why the scheduler would schedule it; `None` when the last result is still valid.
     pub needed: Option<&'static str>,
+    /// The decision.
     pub decision: Decision,
+    /// The result for each cluster, sorted by name.
     pub clusters: Vec<Verdict>,
-    /// Where room is what is missing.
+    /// Set when capacity is missing.
     pub shortage: Option<Shortage>,
 }
 
-/// What was wanted, and what there is of it.
+/// The required and the available capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortage {
     /// Replicas, or one set of components.
     pub wanted: i64,
-    /// In all clusters that pass the filters, with what is there already.
+    /// In all clusters that pass the filters, including the assigned replicas.
     pub room: i64,
+    /// The number of clusters that pass the filters.
     pub clusters: usize,
 }
 
@@ -56,7 +60,7 @@ impl Report {
         Problem::of(binding).map(|problem| Self::of_problem(binding, &problem, snapshot, gates))
     }
 
-    /// With estimates and peers that the binding alone does not tell.
+    /// With estimates and peers, which are not part of the binding.
     pub fn of_problem(binding: &Binding, problem: &Problem<'_>, snapshot: &Snapshot, gates: &Gates) -> Self {
         let (decision, clusters) = explain(problem, snapshot, gates);
         let resource = &binding.spec.resource;
@@ -75,7 +79,7 @@ impl Report {
         }
     }
 
-    /// What the scheduler does after such a decision.
+    /// The scheduler's next step after such a decision.
     fn then(&self) -> &'static str {
         match self.decision.error() {
             None => "nothing more, until something changes",
@@ -97,6 +101,7 @@ impl Report {
         }
     }
 
+    /// The report as JSON, as `karmadactl explain-placement -o json` prints it.
     pub fn to_value(&self) -> Value {
         let follows = outcome(self.decision.error());
         let failures = self.decision.failures.iter();
@@ -123,7 +128,7 @@ impl Report {
         value
     }
 
-    /// Lines for a terminal, each with its end.
+    /// Lines for a terminal, each with a line break.
     pub fn to_text(&self) -> String {
         let follows = outcome(self.decision.error());
         let mut lines = vec![
@@ -160,7 +165,7 @@ fn verdict(verdict: &Verdict) -> Value {
     }
     if let Some(it) = &verdict.numbers {
         value["score"] = json!(it.score);
-        // A number only where there is a limit.
+        // Unlimited numbers are omitted.
         let limited = |number: i64| (number < UNLIMITED).then_some(number);
         value["capacity"] = json!({
             "allocatable": limited(it.allocatable), "available": limited(it.available), "overflowOrder": it.overflow_order,
@@ -169,7 +174,7 @@ fn verdict(verdict: &Verdict) -> Value {
     value
 }
 
-/// In a few words.
+/// A short reason.
 fn why(verdict: &Verdict) -> String {
     match &verdict.rejected_by {
         Some(rejected) => format!("{}: {} ({})", rejected.plugin, rejected.reason, rejected.field),
@@ -180,7 +185,7 @@ fn why(verdict: &Verdict) -> String {
     }
 }
 
-/// A number, where there is a limit.
+/// A number; empty when unlimited.
 fn limited(number: i64) -> String {
     if number < UNLIMITED { number.to_string() } else { "any".to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Choosing, among the clusters that passed, those the spread constraints allow.
+//! Selects clusters by the spread constraints.
 
 use karmada_api::policy::v1alpha1::{Placement, SpreadField};
 
@@ -9,29 +9,29 @@ use crate::problem::{Bounds, Gates, Strategy, ignores_constraints};
 use crate::snapshot::Snapshot;
 use crate::spread::by_group;
 
-/// What the constraints ask for.
+/// The constraints of a selection.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// The property that decides first, and how many groups it may have.
+    /// The primary group property and its limits.
     pub group: Option<(&'static str, Bounds)>,
-    /// Others that have to be kept as well.
+    /// Further groupings whose limits must hold.
     pub further: Vec<Grouping>,
     pub cluster: Option<Bounds>,
-    /// Something is constrained, and the constraint counts.
+    /// A constraint exists and applies.
     pub constrained: bool,
-    /// The order of those selected says something about the result. Sorting a thousand clusters is a fifth of a decision.
+    /// The order of selection affects the result. Sorting a thousand clusters takes a fifth of a decision.
     pub ordered: bool,
-    /// Every cluster gets all replicas, and nobody asks for room.
+    /// Every cluster receives all replicas, and capacity does not count.
     pub duplicated: bool,
     pub replicas: i64,
-    /// The room that clusters together must have: replicas, or one set of components.
+    /// The capacity that the clusters must have together: replicas, or one set of components.
     pub need: i64,
     /// See [`crate::Gates::repair_regions`].
     pub repair: bool,
 }
 
 impl Selection {
-    /// Gives the candidates their groups by the property that decides first.
+    /// Assigns the candidates their groups by the primary property.
     pub fn of(
         placement: &Placement,
         replicas: i64,
@@ -41,8 +41,9 @@ impl Selection {
         snapshot: &Snapshot,
     ) -> Self {
         let constrained = !placement.spread_constraints.is_empty() && !ignores_constraints(placement);
-        let asked = if constrained { groups::asked(placement, gates.spread_by_all) } else { Vec::new() };
-        let mut groupings = asked.into_iter().map(|(by, bounds)| (by, bounds.or_unlimited(gates.unlimited_groups)));
+        let constraints = if constrained { groups::constraints(placement, gates.spread_by_all) } else { Vec::new() };
+        let mut groupings =
+            constraints.into_iter().map(|(by, bounds)| (by, bounds.or_unlimited(gates.unlimited_groups)));
         let group = groupings.next().map(|(by, bounds)| {
             if by != GroupBy::Region {
                 let grouping = Grouping::new(by, bounds, candidates, snapshot);
@@ -56,7 +57,7 @@ impl Selection {
         Self {
             group,
             further,
-            // Beside groups upstream reads no limit as "no more than one of each", and succeeds; that stays.
+            // Beside groups upstream reads "no limit" as "at most one of each", and succeeds; this is kept.
             cluster: clusters.map(|bounds| bounds.or_unlimited(alone && gates.unlimited_groups)),
             constrained,
             ordered: true,
@@ -68,7 +69,7 @@ impl Selection {
     }
 }
 
-/// The chosen clusters, in the order they were chosen.
+/// The chosen clusters in the order of selection.
 pub fn select(selection: &Selection, mut candidates: Vec<Candidate>) -> Result<Vec<Candidate>, SelectError> {
     if selection.constrained || selection.ordered {
         rank(&mut candidates);
@@ -81,7 +82,7 @@ pub fn select(selection: &Selection, mut candidates: Vec<Candidate>) -> Result<V
     }
 }
 
-/// The first ones; when they lack room, the last of them give way to roomier ones, one by one.
+/// Takes the first clusters; while they lack capacity, swaps the last of them for clusters with more.
 fn by_cluster(
     selection: &Selection,
     bounds: Bounds,
@@ -93,7 +94,7 @@ fn by_cluster(
     let count = candidates.len().min(bounds.max);
     if !selection.duplicated {
         swap_in_room(&mut candidates, count, selection.need);
-        // No cluster has no room even for nothing.
+        // An empty selection lacks capacity even for no replicas.
         if count == 0 || total(&candidates[..count]) < selection.need {
             return Err(SelectError::NoRoom(count));
         }
@@ -102,13 +103,13 @@ fn by_cluster(
     Ok(candidates)
 }
 
-/// From the last of the first `count` upwards, each is exchanged for the roomiest of the rest if that has more, until
-/// there is enough. An exchanged cluster takes the other's place in the rest.
+/// Swaps each cluster, from the last of the first `count` upwards, for the one with the most capacity of the rest,
+/// until there is enough. The swapped cluster takes the other's place in the rest.
 fn swap_in_room(candidates: &mut [Candidate], count: usize, need: i64) {
     let (chosen, rest) = candidates.split_at_mut(count);
     let mut room = total(chosen);
-    // The roomiest of the rest, the first of equals on top. What is swapped out has less room than what came in, and
-    // the places above want more than they have: it may still be wanted there, so it goes back on the heap.
+    // The rest with the most capacity on top, the first of equals first. A swapped-out cluster may still be an
+    // improvement for the places above, so it goes back on the heap.
     let mut roomiest: std::collections::BinaryHeap<(i64, std::cmp::Reverse<usize>)> =
         rest.iter().enumerate().map(|(index, it)| (it.available(), std::cmp::Reverse(index))).collect();
     for place in chosen.iter_mut().rev() {

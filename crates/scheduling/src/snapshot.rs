@@ -1,4 +1,4 @@
-//! The clusters as decisions see them: read once, then shared by all decisions until one of them changes.
+//! The clusters as decisions read them: parsed once and shared by all decisions until a cluster changes.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -11,18 +11,19 @@ use crate::capacity::{Capacity, Lean};
 use crate::fingerprint::Fingerprint;
 use crate::labels::Labels;
 
-/// A cluster with its numbers parsed. Kept from one snapshot to the next while the cluster does not change.
+/// A parsed cluster. Snapshots share it while the cluster does not change.
 #[derive(Clone, Debug)]
 pub struct Member {
     cluster: Arc<Cluster>,
     capacity: Capacity,
-    /// Of what the cluster serves.
+    /// The fingerprint of the served APIs.
     served: Fingerprint,
-    /// The places, among the cluster's taints, of those that keep workloads away.
+    /// The indices of the taints that keep workloads away.
     repelling: Vec<u32>,
 }
 
 impl Member {
+    /// Parses a cluster.
     pub fn new(cluster: Arc<Cluster>) -> Self {
         let capacity = Capacity::of(&cluster);
         let repels = |taint: &Taint| taint.effect == taints::NO_SCHEDULE || taint.effect == taints::NO_EXECUTE;
@@ -31,23 +32,27 @@ impl Member {
         Self { served: served(&cluster), cluster, capacity, repelling }
     }
 
+    /// The cluster's name.
     pub fn name(&self) -> &str {
         &self.cluster.metadata.name
     }
 
+    /// The cluster.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
+    /// Its free resources.
     pub fn capacity(&self) -> &Capacity {
         &self.capacity
     }
 
+    /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.cluster.metadata.deletion_timestamp.is_some()
     }
 
-    /// The taints that keep workloads away, with their places.
+    /// The taints that keep workloads away, with their indices.
     pub(crate) fn repelling(&self) -> impl Iterator<Item = (u32, &Taint)> {
         self.repelling.iter().filter_map(|place| Some((*place, self.cluster.spec.taints.get(*place as usize)?)))
     }
@@ -59,7 +64,7 @@ fn served(cluster: &Cluster) -> Fingerprint {
     Fingerprint::of(&lists.map(|list| (list.group_version.as_str(), resources(list))).collect::<Vec<_>>())
 }
 
-/// What every decision looks at in every cluster, side by side: a cluster itself is several cache misses away.
+/// The values of a cluster that every decision reads, side by side: the cluster itself is several cache misses away.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Glance {
     pub deleting: bool,
@@ -82,22 +87,22 @@ impl Glance {
     }
 }
 
-/// All clusters, in the order of their names. A place is an index into that order.
+/// All clusters, sorted by name. A place is an index into this order.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     members: Vec<Arc<Member>>,
-    /// Which of `served` each member has: fleets mostly serve the same.
+    /// The index in `served` of each member: most clusters of a fleet serve the same APIs.
     served_by: Vec<u32>,
     served: Vec<Arc<Member>>,
-    /// A number for each region, in the order of their names; clusters without one have 0.
+    /// Region numbers in the order of the names; 0 for clusters without a region.
     region_of: Vec<u32>,
     glances: Vec<Glance>,
-    /// Made when the first selector asks.
+    /// Built by the first selector that needs it.
     labels: OnceLock<Labels>,
 }
 
 impl Snapshot {
-    /// Of two members with one name the first counts.
+    /// Of two members with the same name, the first counts.
     pub fn new(members: impl IntoIterator<Item = Arc<Member>>) -> Self {
         let mut members: Vec<Arc<Member>> = members.into_iter().collect();
         members.sort_by(|left, right| left.name().cmp(right.name()));
@@ -110,6 +115,7 @@ impl Snapshot {
         snapshot
     }
 
+    /// A snapshot of clusters that are parsed now.
     pub fn of_clusters(clusters: impl IntoIterator<Item = Arc<Cluster>>) -> Self {
         Self::new(clusters.into_iter().map(|cluster| Arc::new(Member::new(cluster))))
     }
@@ -133,14 +139,17 @@ impl Snapshot {
         self.region_of = regions().map(|region| numbers.get(region).copied().unwrap_or(0)).collect();
     }
 
+    /// The number of clusters.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
+    /// Whether there are no clusters.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 
+    /// The clusters, sorted by name.
     pub fn members(&self) -> &[Arc<Member>] {
         &self.members
     }
@@ -149,15 +158,17 @@ impl Snapshot {
         &self.glances
     }
 
+    /// The index of a cluster.
     pub fn place_of(&self, name: &str) -> Option<usize> {
         self.members.binary_search_by(|member| member.name().cmp(name)).ok()
     }
 
+    /// The cluster of this name.
     pub fn get(&self, name: &str) -> Option<&Member> {
         self.place_of(name).map(|place| &*self.members[place])
     }
 
-    /// Whether each group of members that serve the same serves this kind.
+    /// Whether each group of members that serve the same APIs serves this kind.
     pub(crate) fn serving(&self, api_version: &str, kind: &str) -> Serving<'_> {
         let enabled =
             |member: &Arc<Member>| member.cluster.api_enablement(api_version, kind) == ApiEnablementStatus::Enabled;
@@ -174,7 +185,7 @@ impl Snapshot {
     }
 }
 
-/// Which members serve one kind.
+/// Which members serve a kind.
 pub(crate) struct Serving<'a> {
     snapshot: &'a Snapshot,
     by_group: Vec<bool>,

@@ -1,5 +1,5 @@
-//! Choosing clusters when they have to be spread over groups: regions, as upstream does, and providers, zones and values
-//! of labels by the same rules.
+//! Selects clusters that must be spread over groups: regions as upstream does, and providers, zones and label values by
+//! the same rules.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use crate::select::Selection;
 
 mod together;
 
-/// Scores of groups count thousands of replicas first, scores of clusters second.
+/// In group scores, thousands of replicas outweigh cluster scores.
 const PER_REPLICA: i64 = 1000;
 
-/// The best cluster of each chosen group, then others of these groups in the order of preference, as far as the
-/// cluster constraint allows. Every chosen group is used even if that makes more clusters than the constraint has.
+/// Selects the best cluster of each chosen group, then others of these groups in the order of preference, as far as the
+/// cluster constraint allows. Every chosen group is used, even if that exceeds the cluster constraint.
 pub(crate) fn by_group(
     selection: &Selection,
     (what, bounds): (&'static str, Bounds),
@@ -59,7 +59,7 @@ fn by_one_property(
     Ok(selected)
 }
 
-/// Those without a group are left out; the filter refuses them anyway unless it is off.
+/// Candidates without a group are left out; the filter rejects them anyway unless it is disabled.
 fn grouped(candidates: &[Candidate], group: impl Fn(&Candidate) -> u32) -> Vec<Vec<Candidate>> {
     let mut groups: BTreeMap<u32, Vec<Candidate>> = BTreeMap::new();
     for candidate in candidates {
@@ -71,7 +71,7 @@ fn grouped(candidates: &[Candidate], group: impl Fn(&Candidate) -> u32) -> Vec<V
     groups.into_values().collect()
 }
 
-/// Which of the groups to use.
+/// The groups to use.
 fn chosen(selection: &Selection, bounds: Bounds, groups: &[Vec<Candidate>]) -> Option<Vec<usize>> {
     let least = selection.cluster.map_or(0, |clusters| clusters.min);
     let group = |members: &Vec<Candidate>| Group {
@@ -99,14 +99,14 @@ fn take(groups: &[Vec<Candidate>], chosen: &[usize], most: usize) -> Vec<Candida
     selected
 }
 
-/// Clusters that can have all replicas count.
+/// Counts the clusters that fit all replicas.
 fn score_duplicated(selection: &Selection, members: &[Candidate]) -> i64 {
     let valid = members.iter().filter(|it| it.available() >= selection.replicas);
     let (count, scores) = valid.fold((0_i64, 0_i64), |(count, scores), it| (count + 1, scores + it.score));
     if count == 0 { 0 } else { PER_REPLICA * count + scores / count }
 }
 
-/// How much of its share a group can take, with as few clusters as the constraints let it.
+/// How much of its share a group fits, with as few clusters as the constraints allow.
 fn score_divided(selection: &Selection, group_min: usize, cluster_min: usize, members: &[Candidate]) -> i64 {
     let group_min_count = i64::try_from(group_min).unwrap_or(i64::MAX);
     let share = selection.replicas / group_min_count + i64::from(selection.replicas % group_min_count != 0);

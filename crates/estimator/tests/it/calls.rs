@@ -8,7 +8,7 @@ use client::Client;
 use estimator::wire::ObjectReference;
 use estimator::{Answer, Ask, Connections, Estimate, Question, Settings, serve};
 use karmada_api::work::v1alpha2::{Component, ReplicaRequirements};
-use scheduling::accurate::{AssumedWorkload, Watch};
+use scheduling::accurate::{AssumedWorkload, Observer};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -26,9 +26,9 @@ impl Estimate for Echo {
         &self,
         requirements: Option<&ReplicaRequirements>,
         assumed: &[AssumedWorkload],
-        watch: &dyn Watch,
+        observer: &dyn Observer,
     ) -> Result<i64, String> {
-        watch.answered("NodeResourceEstimator");
+        observer.plugin_finished("NodeResourceEstimator");
         let Some(requirements) = requirements else { return Ok(7) };
         match requirements.namespace.as_str() {
             "unknown" => return Ok(-1),
@@ -48,14 +48,19 @@ impl Estimate for Echo {
         namespace: &str,
         components: &[Component],
         _: &[AssumedWorkload],
-        _: &dyn Watch,
+        _: &dyn Observer,
     ) -> Result<i64, String> {
         assert_eq!((namespace, components.len()), ("ns", 2));
         Ok(3)
     }
 
-    fn unschedulable(&self, resource: &ObjectReference, threshold: Duration, watch: &dyn Watch) -> Result<i64, String> {
-        watch.done("GetObjectFromCache");
+    fn unschedulable(
+        &self,
+        resource: &ObjectReference,
+        threshold: Duration,
+        observer: &dyn Observer,
+    ) -> Result<i64, String> {
+        observer.step_finished("GetObjectFromCache");
         assert_eq!((resource.name.as_str(), threshold), ("web", Duration::from_secs(300)));
         Ok(2)
     }

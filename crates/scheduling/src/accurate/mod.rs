@@ -1,5 +1,5 @@
-//! The accurate estimator: how much more fits a member, going by its nodes, its pods and its quotas. Pure: the state is
-//! fed object by object, and every question is answered from it at once.
+//! The accurate estimator: how many more replicas fit a member, computed from its nodes, pods and quotas. Pure: the
+//! caller feeds the state object by object; each query is answered from the state.
 
 mod node;
 mod pods;
@@ -16,45 +16,47 @@ pub use state::State;
 use self::node::Rooms;
 use crate::estimate::UNLIMITED;
 
-/// What is switched on.
+/// The feature gates that change estimates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// `ResourceQuotaEstimate`: quotas of the namespace count.
+    /// `ResourceQuotaEstimate`: ResourceQuotas of the namespace limit the estimate.
     pub quotas: bool,
-    /// `SchedulingOvercommitProtection`: what is on its way takes room.
+    /// `SchedulingOvercommitProtection`: assumed workloads consume capacity.
     pub assumed: bool,
 }
 
-/// A workload on its way to the member.
+/// A workload that is scheduled to the member but not yet visible there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AssumedWorkload {
+    /// The namespace whose quotas apply.
     pub namespace: String,
+    /// The components with their replicas.
     pub components: Vec<Component>,
 }
 
-/// Told what has been done, so that who has a clock can time it.
-pub trait Watch {
-    /// A plugin has answered.
-    fn answered(&self, _plugin: &'static str) {}
+/// Observes the progress of an estimate. The shell measures the time between calls.
+pub trait Observer {
+    /// A plugin finished.
+    fn plugin_finished(&self, _plugin: &'static str) {}
 
-    /// A part of the work is done.
-    fn done(&self, _part: &'static str) {}
+    /// A step of the work finished.
+    fn step_finished(&self, _part: &'static str) {}
 }
 
-/// Nobody wants to know.
-impl Watch for () {}
+/// Observes nothing.
+impl Observer for () {}
 
-/// As metrics name the plugins.
+/// Plugin names as metrics show them.
 const NODES: &str = "NodeResourceEstimator";
 const QUOTAS: &str = "ResourceQuotaEstimator";
 
-/// How many more replicas fit. Without requirements only the number of pods limits them.
+/// Returns how many more replicas fit. Without requirements only the number of pods limits them.
 pub fn replicas(
     state: &State,
     requirements: Option<&ReplicaRequirements>,
     assumed: &[AssumedWorkload],
     switches: Switches,
-    watch: &dyn Watch,
+    observer: &dyn Observer,
 ) -> i64 {
     if state.nodes().next().is_none() {
         return 0;
@@ -74,29 +76,29 @@ pub fn replicas(
         rooms.place(&workload.components);
     });
     let on_nodes = rooms.fits(&component);
-    watch.answered(NODES);
+    observer.plugin_finished(NODES);
     let namespace = requirements.map_or("", |it| it.namespace.as_str());
     let by_quota = by_quota(state, namespace, std::slice::from_ref(&component), assumed, switches);
-    watch.answered(QUOTAS);
+    observer.plugin_finished(QUOTAS);
     on_nodes.min(by_quota).clamp(0, UNLIMITED)
 }
 
-/// How many times all components fit together.
+/// Returns how many more complete sets of components fit.
 pub fn component_sets(
     state: &State,
     namespace: &str,
     components: &[Component],
     assumed: &[AssumedWorkload],
     switches: Switches,
-    watch: &dyn Watch,
+    observer: &dyn Observer,
 ) -> i64 {
     if state.nodes().next().is_none() {
         return 0;
     }
     let assumed = if switches.assumed { assumed } else { &[] };
-    // First, for sets beyond the quota need not be placed.
+    // Quotas first: sets beyond the quota need not be placed.
     let most = by_quota(state, namespace, components, assumed, switches);
-    watch.answered(QUOTAS);
+    observer.plugin_finished(QUOTAS);
     if components.iter().all(|component| component.replicas <= 0) {
         return most;
     }
@@ -104,12 +106,12 @@ pub fn component_sets(
     assumed.iter().for_each(|workload| {
         rooms.place(&workload.components);
     });
-    // First fit depends on the order; the largest first often fits where the given order does not.
+    // First fit depends on the order. Placing the largest component first often succeeds where the given order fails.
     let mut by_size: Vec<&Component> = components.iter().collect();
     by_size.sort_by_key(|component| std::cmp::Reverse(node::size(component)));
     let given = rooms.clone().sets(&components.iter().collect::<Vec<_>>(), most);
     let best = given.max(rooms.sets(&by_size, most));
-    watch.answered(NODES);
+    observer.plugin_finished(NODES);
     best.clamp(0, UNLIMITED)
 }
 

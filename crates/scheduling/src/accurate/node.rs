@@ -1,4 +1,4 @@
-//! Nodes and the room on them.
+//! Nodes and their free resources.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::state::State;
 use crate::capacity::{count, is_of_nodes};
 
-/// By name, in the unit estimates count in.
+/// Amounts by resource name, in the units of estimates.
 pub(super) type Amounts = BTreeMap<String, i64>;
 
-/// Placing sets stops after this many looks at nodes; what was placed until then counts. About 50 ms.
-const LOOKS: usize = 200_000;
+/// The largest number of nodes visited while sets are placed, about 50 ms. Sets placed until then count.
+const MAX_VISITS: usize = 200_000;
 
-/// What is known of a node.
+/// The scheduling properties of a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
     pub(super) name: String,
@@ -28,7 +28,7 @@ pub struct Node {
     pub(super) zone: String,
 }
 
-/// The parts of a node that are read; everything else in it may be malformed.
+/// The fields of a Node that are read; all others may be malformed.
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
 struct NodeSpec {
@@ -37,7 +37,7 @@ struct NodeSpec {
 }
 
 impl Node {
-    /// Reads a Node. What cannot be read is as good as absent: a node with less room than it has.
+    /// Reads a Node. An unreadable field counts as absent, so the node has less capacity, never more.
     pub fn of(node: &Value) -> Self {
         let labels = node["metadata"]["labels"].as_object();
         let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
@@ -84,7 +84,7 @@ impl Node {
     }
 }
 
-/// A requirement that makes no sense matches nothing.
+/// An invalid requirement matches nothing.
 fn holds(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     let values = &requirement.values;
     let listed = || value.is_some_and(|value| values.iter().any(|other| other == value));
@@ -116,7 +116,7 @@ pub(super) fn amounts(list: &Value) -> Amounts {
     list.as_object().into_iter().flatten().filter_map(amount).collect()
 }
 
-/// What one replica needs of the resources `wanted` names.
+/// Returns what one replica requests of the resources that `wanted` selects.
 pub(super) fn needs(component: &Component, wanted: impl Fn(&str) -> bool) -> Vec<(&str, i64)> {
     let request = component.replica_requirements.as_ref().map(|it| &it.resource_request);
     let amount = |(name, amount): (&'_ String, &karmada_api::kubernetes::Quantity)| {
@@ -127,18 +127,18 @@ pub(super) fn needs(component: &Component, wanted: impl Fn(&str) -> bool) -> Vec
     listed.filter_map(|(name, quantity)| Some((name.as_str(), amount((name, quantity))?))).collect()
 }
 
-/// For sorting: processors first, then memory.
+/// The sort key of a component: cpu first, then memory.
 pub(super) fn size(component: &Component) -> (i64, i64) {
     let needs = needs(component, is_of_nodes);
     let of = |wanted: &str| needs.iter().find(|(name, _)| *name == wanted).map_or(0, |(_, amount)| *amount);
     (of("cpu"), of("memory"))
 }
 
-/// What is left of each node, in the order in which sets are placed.
+/// The free resources of each node, in the order in which sets are placed.
 #[derive(Clone)]
 pub(super) struct Rooms<'a> {
     rooms: Vec<Room<'a>>,
-    looks: usize,
+    visits: usize,
 }
 
 #[derive(Clone)]
@@ -176,17 +176,17 @@ impl<'a> Rooms<'a> {
             let pods = allowed.saturating_sub(used.map_or(0, |used| used.pods)).max(0);
             Room { node, left: left.collect(), pods }
         };
-        Self { rooms: state.in_turn().map(room).collect(), looks: 0 }
+        Self { rooms: state.in_turn().map(room).collect(), visits: 0 }
     }
 
-    /// How many replicas fit on all nodes together.
+    /// Returns how many replicas fit on all nodes together.
     pub fn fits(&self, component: &Component) -> i64 {
         let needs = needs(component, is_of_nodes);
         let taking = self.rooms.iter().filter(|room| room.node.takes(claim(component)));
         taking.fold(0, |sum, room| sum.saturating_add(room.fits(&needs)))
     }
 
-    /// Puts components on the first nodes that take them. False when one found no place; what was placed stays.
+    /// Places components on the first nodes that fit. Returns false when one does not fit; replicas placed before stay.
     pub fn place(&mut self, components: &[Component]) -> bool {
         components.iter().all(|component| self.place_one(component))
     }
@@ -195,10 +195,10 @@ impl<'a> Rooms<'a> {
         let mut remaining = i64::from(component.replicas);
         let needs = needs(component, is_of_nodes);
         for room in &mut self.rooms {
-            if remaining <= 0 || self.looks >= LOOKS {
+            if remaining <= 0 || self.visits >= MAX_VISITS {
                 break;
             }
-            self.looks += 1;
+            self.visits += 1;
             if room.node.takes(claim(component)) {
                 let placed = room.fits(&needs).min(remaining);
                 room.take(&needs, placed);
@@ -208,9 +208,9 @@ impl<'a> Rooms<'a> {
         remaining <= 0
     }
 
-    /// How many sets can be placed one after the other.
+    /// Returns how many sets can be placed one after the other.
     pub fn sets(mut self, components: &[&Component], most: i64) -> i64 {
-        // Pods of one kind are not in each other's way: what fits them all fits set by set.
+        // Pods of one kind do not compete with each other: the number of sets follows from the number of pods.
         let mut some = components.iter().filter(|component| component.replicas > 0);
         if let (Some(only), None) = (some.next(), some.next()) {
             return (self.fits(only) / i64::from(only.replicas)).min(most);

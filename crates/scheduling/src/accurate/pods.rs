@@ -1,4 +1,4 @@
-//! Pods that no node takes.
+//! Unschedulable pods.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn matches(selector: &Selector, object: &Value) -> bool {
     selector.matches_with(|key| labels.get(key).and_then(Value::as_str))
 }
 
-/// The template without the label that tells the ReplicaSets of a Deployment apart.
+/// The pod template without the hash label, which differs between the ReplicaSets of a Deployment.
 fn template(workload: &Value) -> Value {
     let mut template = workload["spec"]["template"].clone();
     if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
@@ -33,7 +33,7 @@ fn template(workload: &Value) -> Value {
     template
 }
 
-/// The ReplicaSet of a Deployment that has its present template: the oldest of them.
+/// Returns the ReplicaSet with the Deployment's current template; the oldest if there are several.
 pub fn new_replica_set<'a>(deployment: &Value, replica_sets: impl IntoIterator<Item = &'a Value>) -> Option<&'a Value> {
     let (selector, uid) = (selects(deployment)?, deployment["metadata"]["uid"].as_str()?);
     let wanted = template(deployment);
@@ -45,7 +45,7 @@ pub fn new_replica_set<'a>(deployment: &Value, replica_sets: impl IntoIterator<I
     replica_sets.into_iter().filter(same).min_by_key(age)
 }
 
-/// How many pods of a ReplicaSet have been refused by all nodes for longer than `threshold`.
+/// Returns how many pods of a ReplicaSet have been unschedulable for longer than `threshold`.
 pub fn unschedulable_pods<'a>(
     replica_set: &Value,
     pods: impl IntoIterator<Item = &'a Value>,

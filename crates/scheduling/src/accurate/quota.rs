@@ -1,8 +1,8 @@
-//! What quotas of a namespace still let in.
+//! The remaining quota of a namespace.
 //!
-//! Kubernetes wants all scopes of a quota to match, counts `cpu` and `requests.cpu` both, and limits the number of pods;
-//! so does this. Upstream's estimator takes one matching scope for enough, lets one spelling replace the other, ignores
-//! pods, and answers below zero for a quota that is overdrawn.
+//! As in Kubernetes, all scopes of a quota must match, both `cpu` and `requests.cpu` count, and the number of pods is
+//! limited. Upstream's estimator accepts one matching scope, lets one spelling replace the other, ignores pods, and
+//! returns a negative number for an overdrawn quota.
 
 use karmada_api::work::v1alpha2::Component;
 use serde::Deserialize;
@@ -12,10 +12,11 @@ use super::AssumedWorkload;
 use super::node::{Amounts, amounts, needs};
 use crate::estimate::UNLIMITED;
 
+/// A ResourceQuota as estimates read it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quota {
     scopes: Vec<Scope>,
-    /// What is left of each resource, by the name requests have.
+    /// The remaining amount of each resource, by the name that requests use.
     free: Amounts,
     pods: Option<i64>,
 }
@@ -56,7 +57,7 @@ impl Scope {
 }
 
 impl Quota {
-    /// Reads a ResourceQuota. A resource counts only with both its limit and its use in the status.
+    /// Reads a ResourceQuota. A resource counts only if the status has both its limit and its usage.
     pub fn of(quota: &Value) -> Self {
         let spec = Spec::deserialize(&quota["spec"]).unwrap_or_default();
         let exists = |scope_name: String| Scope { scope_name, operator: "Exists".to_owned(), values: Vec::new() };
@@ -84,7 +85,7 @@ impl Quota {
         self.scopes.iter().all(|scope| scope.matches(class))
     }
 
-    /// How many sets of these components it lets in; [`UNLIMITED`] when it says nothing about them.
+    /// Returns how many sets of these components the quota admits; [`UNLIMITED`] when it does not apply to them.
     pub(super) fn bound(&self, namespace: &str, components: &[Component], assumed: &[AssumedWorkload]) -> i64 {
         let of = |components: &mut dyn Iterator<Item = &Component>| {
             let mut pods = 0_i64;

@@ -1,4 +1,4 @@
-//! What an estimator knows of a member, kept up to date object by object.
+//! The estimator's state of a member, updated object by object.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use super::node::{Amounts, Node};
 use super::quota::Quota;
 use crate::capacity::count;
 
-/// The nodes, the requests of the pods on them, and the quotas of a member. Of pods only these requests are kept.
+/// The nodes, quotas and pod requests of a member. Of a pod only its requests are kept.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     nodes: BTreeMap<String, Node>,
@@ -19,7 +19,7 @@ pub struct State {
     quotas: BTreeMap<(String, String), Quota>,
 }
 
-/// What the pods of a node ask for.
+/// The sum of the requests of the pods on a node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Used {
     pub amounts: Amounts,
@@ -33,16 +33,18 @@ struct Pod {
 }
 
 impl State {
+    /// Adds or replaces a Node.
     pub fn put_node(&mut self, node: &Value) {
         let node = Node::of(node);
         self.nodes.insert(node.name.clone(), node);
     }
 
+    /// Removes a Node.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
     }
 
-    /// A pod that has ended, or is on no node yet, takes no room. One whose requests cannot be read takes a pod's place.
+    /// A finished or unassigned pod uses nothing. A pod with unreadable requests counts as one pod without requests.
     pub fn put_pod(&mut self, pod: &Value) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let key = ObjectKey::namespaced(text(&pod["metadata"]["namespace"]), text(&pod["metadata"]["name"]));
@@ -68,6 +70,7 @@ impl State {
         self.pods.insert(key, Pod { node, request });
     }
 
+    /// Removes a Pod.
     pub fn remove_pod(&mut self, key: &ObjectKey) {
         let Some(pod) = self.pods.remove(key) else { return };
         let Some(used) = self.used.get_mut(&pod.node) else { return };
@@ -82,11 +85,13 @@ impl State {
         }
     }
 
+    /// Adds or replaces a ResourceQuota.
     pub fn put_quota(&mut self, quota: &Value) {
         let text = |field: &str| quota["metadata"][field].as_str().unwrap_or_default().to_owned();
         self.quotas.insert((text("namespace"), text("name")), Quota::of(quota));
     }
 
+    /// Removes a ResourceQuota.
     pub fn remove_quota(&mut self, namespace: &str, name: &str) {
         self.quotas.remove(&(namespace.to_owned(), name.to_owned()));
     }
@@ -104,7 +109,7 @@ impl State {
         self.quotas.range(start..).take_while(move |((of, _), _)| of == namespace).map(|(_, quota)| quota)
     }
 
-    /// One node of each zone after the other, so that sets spread over zones as far as there are nodes.
+    /// Nodes in turn over the zones, so that sets spread over zones.
     pub(super) fn in_turn(&self) -> impl Iterator<Item = &Node> {
         let mut zones: BTreeMap<&str, Vec<&Node>> = BTreeMap::new();
         for node in self.nodes() {

@@ -1,5 +1,5 @@
-//! Keeping constraints by several properties at once. No algorithm does that quickly and always; this one is quick, never
-//! breaks a constraint, and says so when it finds no way. With one property there is always an answer when there is a way.
+//! Meets constraints by several properties at once. No algorithm is both fast and complete; this one is fast, never
+//! violates a constraint, and reports when it finds no choice. With one property it is complete.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::groups::Grouping;
 use crate::problem::Bounds;
 use crate::select::Selection;
 
-/// With more groups than this their combinations are not tried: 4,096 tries of some microseconds are the most.
+/// With more groups than this, combinations are not tried: at most 4,096 attempts of some microseconds.
 const MOST_GROUPS: usize = 12;
 
-/// Chooses by the first property, and makes the others hold.
+/// Selects by the first property, and adjusts the selection to the others.
 pub fn all(
     selection: &Selection,
     what: &'static str,
@@ -25,7 +25,7 @@ pub fn all(
         selected = widen(selection, bounds, grouping, selected, allowed)
             .ok_or(SelectError::Irreconcilable(what, grouping.what))?;
     }
-    // What was exchanged for one property must not have cost another its groups.
+    // An exchange for one property must not violate another.
     match selection.further.iter().find(|grouping| !keeps(grouping, &selected)) {
         Some(broken) => Err(SelectError::Irreconcilable(what, broken.what)),
         None => Ok(selected),
@@ -52,7 +52,7 @@ fn size(set: u32) -> usize {
     set.count_ones() as usize
 }
 
-/// Leaves only clusters of so many groups as a further constraint allows.
+/// Keeps clusters of at most as many groups as a further constraint allows.
 pub fn narrow(
     selection: &Selection,
     grouping: &Grouping,
@@ -71,7 +71,7 @@ pub fn narrow(
     Ok(left)
 }
 
-/// Adds clusters of groups that are missing, or exchanges for them what nobody misses. `None` when that does not do.
+/// Adds clusters of missing groups, or swaps them for redundant clusters. `None` when that is not enough.
 fn widen(
     selection: &Selection,
     first: Bounds,
@@ -89,7 +89,7 @@ fn widen(
         };
         let newcomer = *allowed.iter().find(wanted)?;
         if selected.len() >= most {
-            // The least preferred whose groups others fill, or whose first group the newcomer fills.
+            // The least preferred cluster whose groups have others, or whose first group the new cluster fills.
             let spare = (0..selected.len()).rev().find(|index| {
                 let leaving = selected.get(*index);
                 leaving.is_some_and(|leaving| {

@@ -1,4 +1,4 @@
-//! The fast ways against the slow ones they stand for, on random input.
+//! Compares the fast algorithms with slow ones on random input.
 
 use std::sync::Arc;
 
@@ -17,8 +17,9 @@ use crate::repair::repair;
 use crate::select::{Selection, select};
 use crate::snapshot::Snapshot;
 
-/// All combinations in upstream's order, the heaviest of them, and of that the shortest beginning that was met too.
-fn choose_by_walking(groups: &[Group], min: usize, max: usize, target: usize) -> Option<Vec<usize>> {
+/// Enumerates all combinations in upstream's order; of the heaviest one it returns the shortest prefix that also
+/// qualified.
+fn choose_by_enumeration(groups: &[Group], min: usize, max: usize, target: usize) -> Option<Vec<usize>> {
     fn walk(
         groups: &[Group],
         order: &[usize],
@@ -68,7 +69,7 @@ fn choose_by_walking(groups: &[Group], min: usize, max: usize, target: usize) ->
 }
 
 /// One seat at a time.
-fn shares_by_giving(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
+fn shares_one_by_one(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
     let mut held = vec![0_i64; votes.len()];
     if votes.iter().all(|votes| *votes <= 0) {
         return held;
@@ -85,8 +86,8 @@ fn shares_by_giving(seats: i64, votes: &[i64], ties: Ties) -> Vec<i64> {
     held
 }
 
-/// As the rule is told: from the last of the chosen, the roomiest of the rest that has more.
-fn swap_by_looking(need: i64, count: usize, candidates: &[Candidate]) -> Option<Vec<Candidate>> {
+/// Directly by the rule: from the last chosen cluster upwards, swap in the one with the most capacity of the rest.
+fn swap_slowly(need: i64, count: usize, candidates: &[Candidate]) -> Option<Vec<Candidate>> {
     let (mut chosen, mut rest) = (candidates[..count].to_vec(), candidates[count..].to_vec());
     for index in (0..count).rev() {
         if total(&chosen) >= need {
@@ -106,8 +107,13 @@ fn swap_by_looking(need: i64, count: usize, candidates: &[Candidate]) -> Option<
     (total(&chosen) >= need).then_some(chosen)
 }
 
-/// Regions and clusters of the smallest choices with room, by trying all of them.
-fn repair_by_trying(regions: &[Vec<Candidate>], limits: Bounds, clusters: Bounds, need: i64) -> Option<(usize, usize)> {
+/// Regions and clusters of the smallest choices with enough capacity, by enumeration.
+fn repair_by_enumeration(
+    regions: &[Vec<Candidate>],
+    limits: Bounds,
+    clusters: Bounds,
+    need: i64,
+) -> Option<(usize, usize)> {
     let all: Vec<(usize, i64)> = regions
         .iter()
         .enumerate()
@@ -140,7 +146,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn regions_as_by_walking(
+    fn regions_match_enumeration(
         groups in prop::collection::vec((1_usize..6, 0_i64..5), 1..10),
         min in 1_usize..5,
         more in 0_usize..5,
@@ -149,22 +155,22 @@ proptest! {
         let groups: Vec<Group> = groups.into_iter().map(|(value, weight)| Group { value, weight: weight * 10 }).collect();
         prop_assert_eq!(
             choose(&groups, min, min + more, target),
-            choose_by_walking(&groups, min, min + more, target)
+            choose_by_enumeration(&groups, min, min + more, target)
         );
     }
 
     #[test]
-    fn shares_as_by_giving(
+    fn shares_match_one_by_one(
         seats in 0_i64..60,
         votes in prop::collection::vec(-1_i64..40, 0..12),
         ascending in any::<bool>(),
     ) {
         let ties = if ascending { Ties::Ascending } else { Ties::Descending };
-        prop_assert_eq!(shares(seats, &votes, ties), shares_by_giving(seats, &votes, ties));
+        prop_assert_eq!(shares(seats, &votes, ties), shares_one_by_one(seats, &votes, ties));
     }
 
     #[test]
-    fn shares_add_up_whatever_the_size(
+    fn shares_add_up_at_any_size(
         seats in 0_i64..i64::from(i32::MAX),
         votes in prop::collection::vec(0_i64..=i64::MAX, 1..40),
     ) {
@@ -175,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn clusters_as_by_looking(
+    fn clusters_match_the_slow_swap(
         rooms in prop::collection::vec((0_i64..12, any::<bool>()), 1..10),
         count in 1_usize..6,
         need in 0_i64..50,
@@ -194,9 +200,9 @@ proptest! {
             need,
             repair: true,
         };
-        let expected = swap_by_looking(need, count, &ranked).ok_or(SelectError::NoRoom(count));
+        let expected = swap_slowly(need, count, &ranked).ok_or(SelectError::NoRoom(count));
         let chosen = select(&selection, ranked.clone());
-        // It fails only when no choice of that many has the room.
+        // It fails only when no choice of that many clusters has the capacity.
         let mut most: Vec<i64> = ranked.iter().map(Candidate::available).collect();
         most.sort_unstable_by_key(|room| std::cmp::Reverse(*room));
         prop_assert_eq!(chosen.is_ok(), most[..count].iter().sum::<i64>() >= need);
@@ -208,7 +214,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn labels_as_cluster_by_cluster(
+    fn labels_match_one_by_one(
         fleet in prop::collection::vec(prop::collection::vec((0_usize..6, 0_usize..4), 0..4), 1..20),
         requirements in prop::collection::vec((0_usize..7, 0_usize..5, prop::collection::vec(0_usize..4, 1..3)), 0..3),
         exclude in prop::collection::vec(0_usize..20, 0..3),
@@ -220,7 +226,7 @@ proptest! {
             .map(|(index, labels)| {
                 let mut cluster = Cluster::default();
                 cluster.metadata.name = format!("m{index:02}");
-                // The first key is everywhere, the last ones are rare.
+                // The first key is on every cluster, the last ones are rare.
                 cluster.metadata.labels.insert(key(0), format!("{}", index % 3));
                 let labels = labels.iter().filter(|(key, _)| key * 2 < index + 3);
                 cluster.metadata.labels.extend(labels.map(|(label, value)| (key(*label), value.to_string())));
@@ -249,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn repairs_as_by_trying(
+    fn repairs_match_enumeration(
         regions in prop::collection::vec(prop::collection::vec((0_i64..10, any::<bool>()), 1..4), 1..5),
         region_limits in (1_usize..4, 0_usize..3),
         cluster_limits in (0_usize..5, 0_usize..5),
@@ -271,7 +277,7 @@ proptest! {
             let used: std::collections::BTreeSet<u32> = chosen.iter().map(|it| it.group).collect();
             (used.len(), chosen.len())
         });
-        prop_assert_eq!(size, repair_by_trying(&regions, region_limits, cluster_limits, need));
+        prop_assert_eq!(size, repair_by_enumeration(&regions, region_limits, cluster_limits, need));
         prop_assert!(chosen.is_none_or(|chosen| total(&chosen) >= need));
     }
 }

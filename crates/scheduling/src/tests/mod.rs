@@ -1,4 +1,4 @@
-//! Tests of steps that have no name outside: the tables, small worlds and the slow reference they are compared with.
+//! Tests of private steps: the tables, small worlds and the slow reference implementation.
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 

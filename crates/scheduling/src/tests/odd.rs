@@ -1,5 +1,5 @@
-//! Odd but legal documents of cases, drawn at random, through the very reader that `solve` uses: rooms below zero,
-//! clusters without a region, limits of none, more clusters than anybody spreads over, results on clusters that are gone.
+//! Odd but legal documents of cases, drawn at random and read by `solve`'s own reader: negative capacity, clusters
+//! without a region, zero limits, limits above the number of clusters, results on removed clusters.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::reference::{Answer, Spot, Way, World, solve};
 use crate::cases;
 use crate::problem::Gates;
 
-/// Numbers that look random; Steele, Lea and Flood.
+/// Pseudo-random numbers; the generator of Steele, Lea and Flood.
 struct Random(u64);
 
 impl Random {
@@ -97,8 +97,8 @@ fn document(world: &World) -> Value {
     }]})
 }
 
-/// What the reference says, as documents say it; errors by what tells them apart.
-fn told(answer: &Answer) -> Value {
+/// The reference's answer in the form of a document; errors by their distinguishing prefix.
+fn rendered(answer: &Answer) -> Value {
     let beginning = |kind: &str| match kind {
         "too few clusters" => "failed to select clusters: the number of feasible clusters is less",
         "no room" => "failed to select clusters: no enough resource when selecting",
@@ -135,7 +135,7 @@ fn odd_documents() {
         let world = world(&mut random);
         let mut document = document(&world);
         cases::solve(&mut document, &Gates::upstream()).unwrap();
-        let expected = told(&solve(&world));
+        let expected = rendered(&solve(&world));
         let found = &document["assign"][0]["expect"];
         assert!(
             agree(&expected, found),

@@ -1,4 +1,4 @@
-//! Rows of our own (`tests/tables/own.txt`), which the slow reference and the crate must both give.
+//! Our own rows (`tests/tables/own.txt`), for which the slow reference and the crate must agree.
 
 use super::reference::{Answer, Spot, Way, World, solve};
 use super::tables::{Case, case, rows};
@@ -9,7 +9,7 @@ fn bounds(text: &str, field: &str) -> Option<(usize, usize)> {
     Some((least.parse().unwrap(), most.parse().unwrap()))
 }
 
-/// The world of a row, whose clusters stand in the order of names.
+/// The world of a row; its clusters are sorted by name.
 fn world(case: &Case, how: &str, constraints: &str) -> World {
     let flags: Vec<&str> = how.split(' ').collect();
     let has = |name: &str| flags.contains(&name);

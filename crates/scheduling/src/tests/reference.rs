@@ -1,18 +1,18 @@
-//! Selecting and dividing as the rules are told, slowly: every combination of regions is walked, every seat is given one
-//! by one. Nothing here is shared with what it checks.
+//! A slow reference implementation of selection and division: it enumerates regions and assigns seats one by one. It
+//! shares no code with the crate.
 
 use std::cmp::Reverse;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Duplicated,
-    /// Weights by cluster; none at all is one for each.
+    /// Weights by cluster; no weights mean one for each.
     Static,
     Dynamic,
     Aggregated,
 }
 
-/// A cluster is known by its place in the order of names.
+/// A cluster, identified by its index in the order of names.
 #[derive(Clone, Debug, Default)]
 pub struct Spot {
     pub allocatable: i64,
@@ -37,7 +37,7 @@ impl Spot {
 pub struct World {
     pub way: Way,
     pub replicas: i64,
-    /// Replicas have requirements, so that none of them is still a workload.
+    /// Replicas have requirements, so that zero replicas are still a workload.
     pub requires: bool,
     pub fresh: bool,
     pub empty: bool,
@@ -49,7 +49,7 @@ pub struct World {
     pub cluster: Option<(usize, usize)>,
 }
 
-/// The selected in order, and the shares in order; or what failed.
+/// The selected clusters in order, and the shares in order; or the failed step.
 pub type Answer = Result<(Vec<usize>, Vec<(usize, i64)>), &'static str>;
 
 pub fn solve(world: &World) -> Answer {
@@ -117,7 +117,7 @@ fn select_regions(world: &World, all: &[usize], (min, max): (usize, usize)) -> R
     let mut names: Vec<u32> = world.spots.iter().map(|spot| spot.region).collect();
     names.sort_unstable();
     names.dedup();
-    // Who is in no region cannot be chosen.
+    // Clusters without a region cannot be chosen.
     names.retain(|name| *name != 0);
     let mut regions: Vec<Region> = Vec::new();
     for name in names {
@@ -250,7 +250,7 @@ fn divide(world: &World, members: &[usize], replicas: i64) -> Result<Vec<(usize,
         }
         Way::Dynamic | Way::Aggregated => {}
     }
-    // Results stand in the order of names here, so that is the order of `spec.clusters`.
+    // Results are sorted by name here, so that is the order of `spec.clusters`.
     let mut previous: Vec<(usize, i64)> =
         members.iter().filter_map(|index| Some((*index, world.spots[*index].previous?))).collect();
     previous.sort_unstable();
@@ -296,7 +296,7 @@ fn divide(world: &World, members: &[usize], replicas: i64) -> Result<Vec<(usize,
     Ok(result)
 }
 
-/// One by one to the largest votes / (2 seats + 1); by name; those without votes get none.
+/// One by one to the largest votes / (2 seats + 1), then by name; clusters without votes get none.
 fn seats(world: &World, count: i64, votes: &[(usize, i64)]) -> Vec<(usize, i64)> {
     let mut held: Vec<(usize, i64, i64)> = votes.iter().map(|(index, votes)| (*index, *votes, 0)).collect();
     held.sort_unstable();

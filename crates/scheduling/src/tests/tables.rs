@@ -219,7 +219,7 @@ fn decisions() {
         }
         if outcome.is_ok() {
             let gates = Gates { repair_regions: true, unlimited_groups: true, ..case.gates };
-            assert_eq!(case.run(&gates), (names, outcome), "{id}: repairing changes only what fails");
+            assert_eq!(case.run(&gates), (names, outcome), "{id}: repair changes only failed decisions");
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -248,7 +248,7 @@ fn region_choices() {
     }
 }
 
-/// What takes upstream up to eight seconds.
+/// Inputs that take upstream up to eight seconds.
 #[test]
 fn many_regions() {
     for (count, value, least, most, target, expected) in

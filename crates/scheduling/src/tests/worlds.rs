@@ -1,5 +1,5 @@
-//! Small worlds: up to four clusters, six replicas, all strategies, against the slow reference. A sample of them by
-//! default; `cargo test -p scheduling worlds -- --ignored` takes them all.
+//! Small worlds: up to four clusters, six replicas, all strategies, compared with the slow reference. The default is a
+//! sample; `cargo test -p scheduling worlds -- --ignored` runs all.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ const LIMITS: [Limits; 8] = [
     (Some((1, 2)), None),
     (Some((1, 2)), Some((2, 2))),
 ];
-/// What clusters may have; fewer choices for the largest worlds, of which there are most.
+/// The values of a cluster; fewer for the largest worlds, which are the most.
 const ROOM: [i64; 3] = [0, 5, 2];
 const PREVIOUS: [Option<i64>; 3] = [None, Some(4), Some(1)];
 
@@ -39,7 +39,7 @@ fn choices(clusters: usize) -> usize {
     if clusters < 4 { 3 } else { 2 }
 }
 
-/// Takes a number apart, the digit of the given base first.
+/// Splits a number into digits of the given bases.
 struct Digits(u64);
 
 impl Digits {
@@ -50,7 +50,7 @@ impl Digits {
     }
 }
 
-/// How many worlds there are with so many clusters.
+/// The number of worlds with this many clusters.
 fn count(clusters: usize) -> u64 {
     let flags = 2 * 2 * 2;
     (WAYS.len() * LIMITS.len() * 7 * flags) as u64 * ((choices(clusters).pow(2) * 2) as u64).pow(clusters as u32)
@@ -87,7 +87,7 @@ fn world(clusters: usize, number: u64) -> World {
     }
 }
 
-/// What the crate makes of worlds; keeps what it needs for all of one size.
+/// Runs the crate on worlds; keeps the values that all worlds of one size share.
 struct Decider {
     snapshots: Vec<Snapshot>,
     bindings: Vec<Binding>,
@@ -101,7 +101,7 @@ fn scheduling(way: Way, weights: &[Value]) -> Value {
         }
         Way::Dynamic => json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
             "weightPreference": {"dynamicWeight": "AvailableReplicas"}}),
-        // An empty list is not a static weight, and heeds constraints.
+        // An empty list is not a static weight and respects constraints.
         Way::Static if weights.is_empty() => {
             json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"})
         }
@@ -205,7 +205,7 @@ pub(crate) fn kind(error: &ScheduleError) -> &'static str {
     }
 }
 
-/// What holds for every result, whatever the rules in detail.
+/// The properties of every result.
 fn promises(world: &World, answer: &Answer) -> Result<(), String> {
     let Ok((selected, shares)) = answer else { return Ok(()) };
     let sum: i64 = shares.iter().map(|(_, replicas)| replicas).sum();
@@ -213,7 +213,7 @@ fn promises(world: &World, answer: &Answer) -> Result<(), String> {
     let divided = world.way != Way::Duplicated;
     let check = |holds: bool, what: &str| if holds { Ok(()) } else { Err(what.to_owned()) };
     check(!workload || !divided || sum == world.replicas, "the replicas do not add up")?;
-    check(shares.iter().all(|(index, _)| selected.contains(index)), "a share for who was not selected")?;
+    check(shares.iter().all(|(index, _)| selected.contains(index)), "a share of a cluster that was not selected")?;
     if let (Some((least, most)), None, true) = (world.cluster, world.region, world.way != Way::Static) {
         check((least..=most).contains(&selected.len()), "the bounds of the cluster constraint")?;
     }
@@ -235,12 +235,12 @@ fn promises(world: &World, answer: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-/// The same again with the result in place of the last one.
+/// The same world with the result as the previous one.
 fn after(world: &World, shares: &[(usize, i64)]) -> World {
     let mut after = World { fresh: false, ..world.clone() };
     for (index, spot) in after.spots.iter_mut().enumerate() {
         let share = shares.iter().find(|(other, _)| *other == index).map(|(_, replicas)| *replicas);
-        // What was given is taken from the room, what was taken away is room again.
+        // Added replicas use capacity, removed ones free it.
         spot.allocatable += spot.previous.unwrap_or(0) - share.unwrap_or(0);
         spot.previous = share;
     }
@@ -258,14 +258,14 @@ fn check(decider: &Decider, clusters: usize, number: u64) {
     let mut sorted = shares.clone();
     sorted.sort_unstable();
     let again = after(&world, shares);
-    // Spread constraints rank by room and score, and both have changed.
-    let ranked_anew = (world.region.is_some() || world.cluster.is_some()) && world.way != Way::Static;
-    if !ranked_anew && again.spots.iter().all(|spot| spot.allocatable >= 0) && !world.overflow {
+    // Spread constraints rank by capacity and score, and both have changed.
+    let reranked = (world.region.is_some() || world.cluster.is_some()) && world.way != Way::Static;
+    if !reranked && again.spots.iter().all(|spot| spot.allocatable >= 0) && !world.overflow {
         let (_, mut repeated) = decider.decide(&again).unwrap();
         repeated.sort_unstable();
         repeated.retain(|(_, replicas)| *replicas > 0 || !world.requires);
         sorted.retain(|(_, replicas)| *replicas > 0 || !world.requires);
-        assert_eq!(repeated, sorted, "world {clusters}/{number}: a second look changes the result\n{world:#?}");
+        assert_eq!(repeated, sorted, "world {clusters}/{number}: a second decision changes the result\n{world:#?}");
     }
 }
 

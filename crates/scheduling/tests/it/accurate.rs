@@ -1,4 +1,4 @@
-//! The accurate estimator against the tables: nodes, sets of components, quotas, pods nobody takes.
+//! Tables for the accurate estimator: nodes, sets of components, quotas, unschedulable pods.
 
 use std::time::Duration;
 
@@ -254,7 +254,7 @@ fn quotas() {
 }
 
 #[test]
-fn quotas_and_what_is_on_its_way() {
+fn quotas_and_assumed_workloads() {
     for (id, namespace, assumed, expected) in [
         ("Q17", "foo", "2x 200m@p", 2),
         ("Q18", "foo", "4x 200m@p", 0),
@@ -272,7 +272,7 @@ fn quotas_and_what_is_on_its_way() {
 }
 
 #[test]
-fn pods_that_no_node_takes() {
+fn unschedulable_pods_are_counted() {
     let template = |hash: &str, image: &str| json!({"metadata": {"labels": {"app": "a", "pod-template-hash": hash}}, "spec": {"containers": [{"image": image}]}});
     let set = |name: &str, hash: &str, image: &str, created: &str| {
         json!({"metadata": {"name": name, "uid": name, "creationTimestamp": created,

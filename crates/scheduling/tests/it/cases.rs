@@ -1,4 +1,4 @@
-//! Documents of cases: what is filled in, and what is wrong with those that cannot be read.
+//! Documents of cases: their results, and the errors of unreadable ones.
 
 use scheduling::Gates;
 use scheduling::cases::solve;
@@ -25,7 +25,7 @@ fn every_list_is_filled_in() {
             {"kind": "replicas", "able": {"cpu": "4", "pods": "9"}, "req": {"cpu": "500m"}},
             {"kind": "sets", "able": {"cpu": "4", "pods": "9"}, "comps": [{"n": "a", "r": 2, "q": {"cpu": "1"}}]},
             {"kind": "replicas", "nosum": true, "req": {"cpu": "1"}},
-            // What is assumed fills the nodes of models in any case, and takes from the sums with the gate alone.
+            // Assumed workloads fill the nodes of models in any case, and count in the summary only with the gate.
             {"kind": "replicas", "able": {"cpu": "3", "pods": "5"}, "req": {"cpu": "500m"}, "gate": "SchedulingOvercommitProtection=false",
                 "models": [{"g": 1, "c": 3, "min": {"cpu": "1"}}], "assumed": [[{"n": "t", "r": 4, "q": {"cpu": "100m"}}]]},
             {"kind": "replicas", "able": {"cpu": "3", "pods": "5"}, "req": {"cpu": "500m"}, "gate": "SchedulingOvercommitProtection=true",
@@ -56,15 +56,12 @@ fn every_list_is_filled_in() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_cases_are_named() {
     for (document, expected) in [
         (json!({"assign": {}}), "assign is not a list of cases"),
         (json!({"assign": [{"strategy": "Dynamic"}]}), "reading assign[0]"),
         (json!({"regions": [{"min": -1}]}), "reading regions[0]"),
-        (
-            json!({"assign": [{"strategy": "Random", "replicas": 1}]}),
-            "assign[0] has the strategy \"Random\", which nobody knows",
-        ),
+        (json!({"assign": [{"strategy": "Random", "replicas": 1}]}), "assign[0] has the unknown strategy \"Random\""),
     ] {
         let mut document = document;
         assert_eq!(solve(&mut document, &Gates::upstream()).unwrap_err().to_string(), expected);

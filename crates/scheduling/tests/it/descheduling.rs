@@ -1,11 +1,11 @@
-//! What is taken back from where pods cannot start.
+//! Which replicas the descheduler removes.
 
 use karmada_api::Scope;
 use karmada_api::scope::Binding;
-use scheduling::descheduling::{concerns, doubtful, event, is_settled, plan};
+use scheduling::descheduling::{event, is_eligible, is_settled, plan, with_unready_replicas};
 use serde_json::{Value, json};
 
-/// Targets as (wanted, ready, unschedulable): what is not known is `None`.
+/// Targets as (desired, ready, unschedulable); `None` is unknown.
 type Row = (i64, Option<i64>, Option<i64>);
 
 fn binding(rows: &[Row]) -> Binding {
@@ -39,7 +39,7 @@ fn table() {
         ("below zero is no answer", vec![(5, Some(4), Some(-1))], vec!["m1"], none),
     ] {
         let binding = binding(&rows);
-        assert_eq!(doubtful(&binding), asked, "{id}");
+        assert_eq!(with_unready_replicas(&binding), asked, "{id}");
         let told = |cluster: &str| rows[cluster[1..].parse::<usize>().unwrap() - 1].2;
         let moved = plan(&binding, told, i64::MAX);
         let replicas: Vec<i64> =
@@ -85,7 +85,7 @@ fn only_settled_deployments_divided_by_room() {
         ("Deployment", "{".to_owned(), false),
         ("StatefulSet", dynamic.to_string(), false),
     ] {
-        assert_eq!(concerns(&make(kind, &applied, json!({}))), expected, "{kind} {applied}");
+        assert_eq!(is_eligible(&make(kind, &applied, json!({}))), expected, "{kind} {applied}");
     }
     for (more, expected) in [
         (json!({}), true),

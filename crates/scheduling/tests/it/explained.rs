@@ -1,4 +1,4 @@
-//! Why each cluster was chosen, or not.
+//! Why each cluster was chosen or rejected.
 
 use scheduling::{Gates, Problem, decide, explain};
 use serde_json::json;

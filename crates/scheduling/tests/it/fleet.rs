@@ -1,4 +1,4 @@
-//! Clusters and bindings in few words.
+//! Short constructors for clusters and bindings.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use karmada_api::work::v1alpha2::TargetCluster;
 use scheduling::{Decision, Gates, Problem, Snapshot, decide};
 use serde_json::{Value, json};
 
-/// Serves Deployments; 100 pods and `cpu` cores are left.
+/// Serves Deployments; 100 pods and `cpu` cores are free.
 pub fn cluster(name: &str, cpu: &str, more: Value) -> Value {
     let mut cluster = json!({
         "metadata": {"name": name},

@@ -1,4 +1,4 @@
-//! What would become of templates nobody has created, and how reasons are shown.
+//! Predictions for templates that do not exist yet, and reports with reasons.
 
 use interpreter::Interpreter;
 use karmada_api::Scope;
@@ -22,13 +22,13 @@ fn deployment(namespace: &str) -> Value {
 }
 
 #[test]
-fn a_namespaced_policy_goes_before_a_cluster_policy() {
+fn a_propagation_policy_precedes_a_cluster_propagation_policy() {
     let fleet = snapshot(vec![cluster("m1", "2", json!({})), cluster("m2", "4", json!({}))]);
     let policies = [
         policy(Scope::Cluster, "", "all", &json!({})),
         policy(Scope::Namespaced, "a", "one", &json!({"clusterAffinity": {"clusterNames": ["m2"]}})),
     ];
-    let told = |namespace: &str, kind: &str| {
+    let result = |namespace: &str, kind: &str| {
         let mut template = deployment(namespace);
         template["kind"] = json!(kind);
         match forecast(
@@ -45,13 +45,13 @@ fn a_namespaced_policy_goes_before_a_cluster_policy() {
             Forecast::Placed { policy, report, .. } => format!("{policy}: {}", report.result()),
         }
     };
-    assert_eq!(told("a", "Deployment"), "PropagationPolicy a/one: m2:3");
-    assert_eq!(told("b", "Deployment"), "ClusterPropagationPolicy all: m2:3 m1:3");
-    assert_eq!(told("a", "StatefulSet"), "unclaimed");
+    assert_eq!(result("a", "Deployment"), "PropagationPolicy a/one: m2:3");
+    assert_eq!(result("b", "Deployment"), "ClusterPropagationPolicy all: m2:3 m1:3");
+    assert_eq!(result("a", "StatefulSet"), "unclaimed");
 }
 
 #[test]
-fn reports_say_why() {
+fn reports_have_reasons() {
     let fleet = snapshot(vec![
         cluster("m1", "2", json!({})),
         cluster("m2", "4", json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}})),
@@ -87,29 +87,29 @@ fn reports_say_why() {
 }
 
 #[test]
-fn who_comes_first_takes_room_from_those_after_him() {
+fn earlier_decisions_use_capacity() {
     let fleet = snapshot(vec![cluster("m2", "5", json!({}))]);
     let spec = |clusters: Value| {
         json!({"replicas": 3, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}, "clusters": clusters, "placement": {
             "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}})
     };
     let mut taken = Taken::default();
-    let mut told = |clusters: Value| {
+    let mut result = |clusters: Value| {
         after(&mut taken, &binding(&spec(clusters), &json!({})), &fleet, &Gates::default()).unwrap().result()
     };
-    assert_eq!(told(json!([])), "m2:3");
-    assert_eq!(told(json!([{"name": "m2", "replicas": 3}])), "m2:3", "what runs there already takes nothing");
+    assert_eq!(result(json!([])), "m2:3");
+    assert_eq!(result(json!([{"name": "m2", "replicas": 3}])), "m2:3", "replicas already there use nothing more");
     let short =
         "failed to assign replicas: failed to scale up: Clusters available replicas 2 are not enough to schedule.";
-    assert_eq!(told(json!([])), short);
-    assert_eq!(told(json!([{"name": "m2", "replicas": 1}])), "m2:3");
+    assert_eq!(result(json!([])), short);
+    assert_eq!(result(json!([{"name": "m2", "replicas": 1}])), "m2:3");
     let none =
         "failed to assign replicas: failed to scale up: Clusters available replicas 0 are not enough to schedule.";
-    assert_eq!(told(json!([])), none);
+    assert_eq!(result(json!([])), none);
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn shortages_are_reported() {
     let fleet = snapshot(vec![
         cluster("m1", "2", json!({})),
         cluster("m2", "3", json!({})),
@@ -117,7 +117,7 @@ fn what_is_missing_is_said() {
     ]);
     let divided = json!({"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"});
     let once = json!([{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}]);
-    let told = |placement: Value| {
+    let result = |placement: Value| {
         let spec =
             json!({"replicas": 6, "replicaRequirements": {"resourceRequest": {"cpu": "1"}}, "placement": placement});
         let report = Report::of(&binding(&spec, &json!({})), &fleet, &Gates::default()).unwrap();
@@ -131,10 +131,10 @@ fn what_is_missing_is_said() {
     for placement in
         [json!({"replicaScheduling": divided}), json!({"replicaScheduling": divided, "spreadConstraints": once})]
     {
-        assert_eq!(told(placement), (short.to_owned(), numbers.clone()));
+        assert_eq!(result(placement), (short.to_owned(), numbers.clone()));
     }
     let settled = "Then:      nothing more, until something changes";
-    assert_eq!(told(json!({})), (settled.to_owned(), Value::Null));
+    assert_eq!(result(json!({})), (settled.to_owned(), Value::Null));
     let nowhere = "Then:      again when a cluster changes, after 5 minutes in any case";
-    assert_eq!(told(json!({"clusterAffinity": {"clusterNames": ["m9"]}})), (nowhere.to_owned(), Value::Null));
+    assert_eq!(result(json!({"clusterAffinity": {"clusterNames": ["m9"]}})), (nowhere.to_owned(), Value::Null));
 }

@@ -1,4 +1,4 @@
-//! What the crate decides, as seen from outside.
+//! The public behaviour of the crate.
 
 #![allow(clippy::unwrap_used, reason = "a failed step fails the test")]
 

@@ -1,4 +1,4 @@
-//! Workloads that belong together, or apart.
+//! Affinity and anti-affinity groups of workloads.
 
 use karmada_api::work::v1alpha2::TargetCluster;
 use scheduling::{Gates, Peers, Plugins, Problem, decide};
@@ -23,8 +23,15 @@ fn groups() {
         ("the gate is off", vec![&on_m1[..]], vec![], off, json!([]), "m1:4 m2:4".to_owned()),
         ("the plugin is off", vec![&on_m1[..]], vec![], plugins, json!([]), "m1:4 m2:4".to_owned()),
         ("away from the group", vec![], vec![&on_m1[..]], on, json!([]), "m2:4".to_owned()),
-        ("nowhere is away", vec![], vec![&on_both[..]], on, json!([]), not_apart.to_owned()),
-        ("what runs stays", vec![], vec![&on_both[..]], on, json!([{"name": "m2", "replicas": 4}]), "m2:4".to_owned()),
+        ("every cluster has the group", vec![], vec![&on_both[..]], on, json!([]), not_apart.to_owned()),
+        (
+            "assigned replicas stay",
+            vec![],
+            vec![&on_both[..]],
+            on,
+            json!([{"name": "m2", "replicas": 4}]),
+            "m2:4".to_owned(),
+        ),
         (
             "together and apart",
             vec![&on_m1[..]],

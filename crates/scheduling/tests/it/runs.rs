@@ -55,7 +55,7 @@ fn filters() {
             "m1:4 m2:4".to_owned(),
         ),
         (
-            "APIs that are not known are not there",
+            "unknown APIs count as missing",
             vec![cluster("m1", "10", half_api)],
             json!({}),
             "0/1 clusters are available: 1 cluster(s) did not have the API resource.".to_owned(),
@@ -85,7 +85,7 @@ fn filters() {
             "0/1 clusters are available: 1 cluster(s) had untolerated taint {k=v:NoSchedule}.".to_owned(),
         ),
         (
-            "nobody has the name",
+            "no cluster has the name",
             vec![plain("m1"), plain("m2")],
             placed(json!({"clusterAffinity": {"clusterNames": ["zz"]}})),
             format!("0/2 clusters are available: 2 {affinity}"),

@@ -40,7 +40,7 @@ fn terms_are_tried_in_order() {
         ("the one in force, not an earlier one", &["9", "9", "9"], "b", json!({}), "b: m2:4, 0 failed".to_owned()),
         ("from the one in force on", &["9", "1", "9"], "b", json!({}), "c: m3:4, 1 failed".to_owned()),
         ("an unknown one is the first", &["9", "9", "9"], "zz", json!({}), "a: m1:4, 0 failed".to_owned()),
-        ("from the first when asked anew", &["9", "9", "9"], "c", triggered, "a: m1:4, 0 failed".to_owned()),
+        ("from the first after a reschedule request", &["9", "9", "9"], "c", triggered, "a: m1:4, 0 failed".to_owned()),
         (
             "the first error stays",
             &["1", "1", "1"],
@@ -59,7 +59,7 @@ fn terms_are_tried_in_order() {
         let decision = decide(&Problem::of(&binding).unwrap(), &snapshot(fleet(cpus)), &Gates::default());
         let term = decision.affinity_term.as_deref().unwrap_or("-");
         assert_eq!(format!("{term}: {}, {} failed", printed(&decision), decision.failures.len()), expected, "{name}");
-        // After an error other than "nothing fits", what runs is left alone.
+        // After an error other than "no cluster fits", the result is unchanged.
         let fits = decision.error().is_none_or(|error| error.to_string().starts_with("0/"));
         assert_eq!(decision.result().is_some(), fits, "{name}");
         if let Some(failure) = decision.failures.first() {

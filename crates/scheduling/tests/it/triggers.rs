@@ -1,4 +1,4 @@
-//! When a binding is scheduled again.
+//! What triggers a new decision.
 
 use karmada_api::constants::annotations;
 use scheduling::{Gates, ScheduleType, needed};
@@ -9,7 +9,7 @@ use crate::fleet::{binding, cluster, snapshot};
 const RECONCILE: Option<ScheduleType> = Some(ScheduleType::Reconcile);
 const SCALE: Option<ScheduleType> = Some(ScheduleType::Scale);
 
-/// Divided, two replicas each in m1 and m2; the placement is the one that was applied.
+/// Divided, two replicas each in m1 and m2; the placement equals the applied one.
 struct Situation {
     spec: Value,
     status: Value,
@@ -72,8 +72,8 @@ fn by_spec() {
     );
     spec("more replicas", json!({"replicas": 5}), SCALE);
     spec("a cluster was evicted", json!({"clusters": [{"name": "m1", "replicas": 2}]}), SCALE);
-    spec("asked for later", json!({"rescheduleTriggeredAt": "2026-01-01T00:00:11Z"}), RECONCILE);
-    spec("asked for in the same second", json!({"rescheduleTriggeredAt": "2026-01-01T00:00:10Z"}), None);
+    spec("a reschedule requested later", json!({"rescheduleTriggeredAt": "2026-01-01T00:00:11Z"}), RECONCILE);
+    spec("a reschedule requested in the same second", json!({"rescheduleTriggeredAt": "2026-01-01T00:00:10Z"}), None);
     spec("not a workload", json!({"replicas": 0, "clusters": [{"name": "m1"}]}), RECONCILE);
     let mut unplaced = binding(&settled().spec, &json!({}));
     unplaced.spec.placement = None;
@@ -93,7 +93,7 @@ fn by_annotation_status_and_clusters() {
         },
         ..settled()
     }
-    .check("asked for before the first time", None);
+    .check("a reschedule requested before the first decision", None);
     Situation { m2: json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), ..settled() }
         .check("a target leaves", RECONCILE);
     Situation { m2: json!({"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}), ..settled() }
