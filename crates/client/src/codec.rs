@@ -1,4 +1,4 @@
-//! Requests into HTTP, and what comes back into objects, lists and refusals.
+//! Encodes requests, and decodes responses into objects, lists and errors.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn request(method: http::Method, path: &str, body: Bytes, content_typ
     builder.body(body).map_err(|e| Error::encode(path, e))
 }
 
-/// Asks for metadata alone; a server that cannot cut the rest off sends whole objects.
+/// Requests metadata only; a server that does not support it returns whole objects.
 pub(crate) fn metadata_only(request: &mut Request, kind: &str) {
     let accept = format!("application/json;as={kind};g=meta.k8s.io;v=v1,application/json");
     if let Ok(accept) = http::HeaderValue::from_str(&accept) {
@@ -34,7 +34,7 @@ pub(crate) fn read(path: &str, accept: &str) -> Result<Request, Error> {
     builder.body(transport::empty()).map_err(|e| Error::encode(path, e))
 }
 
-/// Puts a path before a request's own.
+/// Prepends a prefix to a request's path.
 pub(crate) fn prefix(request: &mut Request, prefix: &str) -> Result<(), Error> {
     let own = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let uri = format!("{prefix}{own}").parse().map_err(|e| Error::encode(prefix, e))?;
@@ -42,13 +42,13 @@ pub(crate) fn prefix(request: &mut Request, prefix: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// How errors name a request.
+/// The name of a request in error messages.
 pub(crate) fn attempt(request: &Request) -> String {
     format!("{} {}", request.method(), request.uri().path())
 }
 
-/// The object in a text that is known to be JSON, without its field owners if nobody here reads them: they are half of what it would keep in
-/// memory.
+/// Parses an object from text that is known to be JSON. Without `owners` its managed fields are dropped: they are half
+/// of the memory it would take.
 pub(crate) fn parse(json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
     let cut = if owners { None } else { raw_json::without(json.as_bytes(), "metadata", "managedFields") };
     Object::parse_valid(cut.unwrap_or_else(|| json.as_bytes().to_vec())).map(Arc::new)
@@ -86,11 +86,11 @@ struct WireListMeta {
     remaining_item_count: Option<u64>,
 }
 
-/// Splits a list into objects of their own, so that one that is kept does not keep the whole answer in memory.
+/// Splits a list into separate objects, so that keeping one object does not keep the whole response in memory.
 pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8], owners: bool) -> Result<ObjectList, Error> {
     let list: WireList<'_> = serde_json::from_slice(bytes).map_err(|e| Error::decode(attempt, e))?;
-    // Nothing may be taken for an empty list that is none: what is missing from a list is gone. What a list is called is a
-    // definition's choice.
+    // A response that is not a list must not read as an empty list: objects missing from a list count as deleted. Other
+    // kinds are accepted, because a definition chooses the name of its list kind.
     if ["", "Status", &resource.kind].contains(&list.kind.as_str()) {
         return Err(wrong_kind(attempt, &list.kind, &format!("{}List", resource.kind)));
     }
@@ -104,7 +104,7 @@ pub(crate) fn list(attempt: &str, resource: &ApiResource, bytes: &[u8], owners: 
     })
 }
 
-/// Lists of built-in kinds leave `apiVersion` and `kind` out of their items.
+/// Items of built-in kinds omit `apiVersion` and `kind`.
 fn item(resource: &ApiResource, json: &str, owners: bool) -> Result<Arc<Object>, serde_json::Error> {
     let object = parse(json, owners)?;
     if !object.kind().is_empty() {
@@ -117,8 +117,8 @@ fn item(resource: &ApiResource, json: &str, owners: bool) -> Result<Arc<Object>,
     parse(&full, owners)
 }
 
-/// Since Kubernetes 1.35 resource versions are documented to be integers that can be compared; the servers before it
-/// used integers too. An absent one (a list of a proxy or an aggregated server) reads as 0.
+/// Since Kubernetes 1.35 resource versions are documented as comparable integers; earlier servers used integers too. An
+/// absent one (a list of a proxy or an aggregated server) reads as 0.
 pub(crate) fn revision(attempt: &str, text: &str) -> Result<u64, Error> {
     if text.is_empty() {
         return Ok(0);
@@ -126,7 +126,7 @@ pub(crate) fn revision(attempt: &str, text: &str) -> Result<u64, Error> {
     text.parse().map_err(|_| Error::decode(attempt, format_args!("resourceVersion {text:?} is not an integer")))
 }
 
-/// The error an unsuccessful answer stands for.
+/// The error for an unsuccessful response.
 pub(crate) fn refusal(code: http::StatusCode, body: &[u8]) -> Error {
     match serde_json::from_slice::<Status>(body) {
         Ok(mut status) if status.kind == "Status" => {
@@ -134,7 +134,7 @@ pub(crate) fn refusal(code: http::StatusCode, body: &[u8]) -> Error {
                 status.code = code.as_u16();
             }
             if status.message.is_empty() {
-                status.message = wordless(code);
+                status.message = default_message(code);
             }
             status.into()
         }
@@ -142,7 +142,7 @@ pub(crate) fn refusal(code: http::StatusCode, body: &[u8]) -> Error {
     }
 }
 
-/// An answer that is no Status comes from something in between (a proxy), or from a handler such as `/readyz`.
+/// A response that is not a Status comes from an intermediary (a proxy), or from a handler such as `/readyz`.
 fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
     let reason = match code.as_u16() {
         400 => StatusReason::BadRequest,
@@ -161,7 +161,7 @@ fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
         504 => StatusReason::Timeout,
         _ => StatusReason::InternalError,
     };
-    // The first line of a page of HTML is enough to recognise the proxy it came from.
+    // The first line of an HTML page is enough to identify the proxy.
     let text = String::from_utf8_lossy(&body[..body.len().min(512)]);
     let text = text.lines().next().unwrap_or_default().trim();
     let text = if text.is_empty() { code.canonical_reason().unwrap_or("unknown") } else { text };
@@ -170,8 +170,8 @@ fn foreign_refusal(code: http::StatusCode, body: &[u8]) -> Status {
     status
 }
 
-/// What is said of a Status without a message: client-go's words, where it has any that tell more than the code.
-fn wordless(code: http::StatusCode) -> String {
+/// The message for a Status without one: client-go's message where it has one for the code.
+fn default_message(code: http::StatusCode) -> String {
     let words = match code.as_u16() {
         400 => "the server rejected our request for an unknown reason",
         401 => "the server has asked for the client to provide credentials",
@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn items_of_lists_know_their_kind_again() {
+    fn items_of_lists_have_a_kind() {
         let pods = ApiResource::namespaced("", "v1", "Pod", "pods");
         let body = br#"{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"12","continue":"t","remainingItemCount":3},
             "items":[ {"metadata":{"name":"a","namespace":"n"}}, {"kind":"Pod","apiVersion":"v1","metadata":{"name":"b"}}, {} ]}"#;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_keep_the_servers_words_or_name_the_code() {
+    fn errors_have_the_servers_message_or_the_code() {
         let status = serde_json::to_vec(&Status::not_found("apps", "deployments", "x")).expect("encodes");
         let error = refusal(http::StatusCode::NOT_FOUND, &status);
         assert!(error.is_not_found());

@@ -1,4 +1,4 @@
-//! What a server serves.
+//! Discovery: the resources that a server serves.
 
 use std::collections::BTreeMap;
 
@@ -12,39 +12,49 @@ use crate::{Answer, Client, Error, MAX_LIST_BYTES, Result, codec};
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
 
+/// A resource of a group version, as discovery lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredResource {
+    /// Group, version, kind and plural name.
     pub resource: ApiResource,
+    /// The singular name.
     pub singular: String,
+    /// Short names such as `deploy`.
     pub short_names: Vec<String>,
+    /// Categories such as `all`.
     pub categories: Vec<String>,
+    /// The verbs that the resource supports.
     pub verbs: Vec<String>,
-    /// Names such as `status`.
+    /// Names of subresources such as `status`.
     pub subresources: Vec<String>,
 }
 
 impl DiscoveredResource {
+    /// Whether the resource supports a verb.
     pub fn can(&self, verb: &str) -> bool {
         self.verbs.iter().any(|v| v == verb)
     }
 }
 
-/// Everything a server serves, in its order of preference: groups as listed, the preferred version of each first.
+/// All resources of a server in its order of preference: groups as listed, the preferred version of each first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discovery {
+    /// The resources of all group versions.
     pub resources: Vec<DiscoveredResource>,
-    /// Group versions that are announced but could not be read (an aggregated server that is down). What they serve is
-    /// unknown, which is not the same as gone.
+    /// Group versions that are announced but could not be read (the aggregated server is down). Their resources are
+    /// unknown, which is not the same as absent.
     pub failed: Vec<GroupVersion>,
 }
 
 impl Discovery {
+    /// The resource of a kind.
     pub fn by_kind(&self, gvk: &GroupVersionKind) -> Option<&DiscoveredResource> {
         self.resources
             .iter()
             .find(|r| r.resource.kind == gvk.kind && r.resource.version == gvk.version && r.resource.group == gvk.group)
     }
 
+    /// The resource of a name.
     pub fn by_resource(&self, gvr: &GroupVersionResource) -> Option<&DiscoveredResource> {
         self.resources.iter().find(|r| {
             r.resource.plural == gvr.resource && r.resource.version == gvr.version && r.resource.group == gvr.group
@@ -71,7 +81,8 @@ impl Discovery {
 }
 
 impl Client {
-    /// Reads what the server serves: aggregated discovery where it is spoken, else group by group.
+    /// Reads the resources that the server serves: by aggregated discovery where the server supports it, else group by
+    /// group.
     ///
     /// # Errors
     /// When the lists of groups cannot be read. A single group that fails is named in [`Discovery::failed`].
@@ -97,7 +108,7 @@ impl Client {
         request.headers_mut().insert(http::header::ACCEPT, accept);
         match self.answer(request, MAX_LIST_BYTES).await? {
             Answer::Bytes(bytes) => Ok(bytes),
-            Answer::Payload(_) => Err(Error::unexpected(path, "an object in place of discovery")),
+            Answer::Payload(_) => Err(Error::unexpected(path, "an object instead of a discovery document")),
         }
     }
 
@@ -162,7 +173,7 @@ struct AggregatedVersion {
     version: String,
     #[serde(default)]
     resources: Vec<AggregatedResource>,
-    /// `Stale` when the server behind it did not answer.
+    /// `Stale` when the aggregated server did not respond.
     #[serde(default)]
     freshness: String,
 }
@@ -245,7 +256,7 @@ struct LegacyGroup {
 }
 
 impl LegacyGroup {
-    /// The preferred one first.
+    /// The preferred version first.
     fn versions(self) -> Vec<GroupVersion> {
         let preferred = self.preferred_version.map(|v| v.group_version);
         let (mut first, rest): (Vec<_>, Vec<_>) =

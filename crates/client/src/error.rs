@@ -1,4 +1,4 @@
-//! Why a request has no useful answer.
+//! Why a request has no usable response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,28 +7,49 @@ use apimachinery::Status;
 use apimachinery::status::StatusReason;
 use transport::BoxError;
 
+/// Why a request has no usable response.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server refused; the text is the server's.
+    /// The server returned an error; the message is the server's.
     #[error(transparent)]
     Status(#[from] Box<Status>),
-    /// No answer, or one that broke off.
+    /// No response, or an incomplete one.
     #[error("{attempt}: {}", chain(source.as_ref()))]
     Transport {
-        /// The server's name and port.
+        /// The server's host and port.
         host: Arc<str>,
+        /// The request.
         attempt: String,
+        /// The error of the HTTP library.
         source: BoxError,
     },
+    /// No response within the time-out.
     #[error("{attempt}: no answer within {} s", after.as_secs())]
-    Timeout { host: Arc<str>, attempt: String, after: Duration },
-    /// The answer is not what the API prescribes.
+    Timeout {
+        /// The server's host and port.
+        host: Arc<str>,
+        /// The request.
+        attempt: String,
+        /// The time-out.
+        after: Duration,
+    },
+    /// The response violates the API's conventions.
     #[error("cannot understand the answer to {attempt}: {why}")]
-    Decode { attempt: String, why: String },
+    Decode {
+        /// The request.
+        attempt: String,
+        /// What is wrong with the response.
+        why: String,
+    },
     /// The request could not be built from its arguments.
     #[error("cannot build the request {attempt}: {why}")]
-    Request { attempt: String, why: String },
-    /// The connection's settings (kubeconfig, certificates, proxy) do not make sense.
+    Request {
+        /// The request.
+        attempt: String,
+        /// What is wrong with the arguments.
+        why: String,
+    },
+    /// The connection's configuration (kubeconfig, certificates, proxy) is invalid.
     #[error("{0}")]
     Config(String),
 }
@@ -50,7 +71,7 @@ impl Error {
         Self::decode(attempt, format_args!("got {what}"))
     }
 
-    /// The server's refusal, if it was one.
+    /// The Status of an error response.
     pub fn status(&self) -> Option<&Status> {
         match self {
             Self::Status(status) => Some(status),
@@ -58,40 +79,45 @@ impl Error {
         }
     }
 
+    /// The reason in the Status of an error response.
     pub fn reason(&self) -> Option<StatusReason> {
         self.status().and_then(Status::reason)
     }
 
+    /// Whether the server returned NotFound.
     pub fn is_not_found(&self) -> bool {
         self.reason() == Some(StatusReason::NotFound)
     }
 
-    /// Whether the server says of this very object that it is not there. Any other 404 may come from something in between,
-    /// or mean the whole kind.
+    /// Whether the server returned NotFound for this very object. Any other 404 may come from an intermediary, or
+    /// concern the whole kind.
     pub fn is_absence_of(&self, name: &str) -> bool {
         let details = self.status().and_then(|status| status.details.as_ref());
         self.is_not_found() && details.is_some_and(|details| details.name == name)
     }
 
+    /// Whether the server returned Conflict.
     pub fn is_conflict(&self) -> bool {
         self.reason() == Some(StatusReason::Conflict)
     }
 
+    /// Whether the server returned AlreadyExists.
     pub fn is_already_exists(&self) -> bool {
         self.reason() == Some(StatusReason::AlreadyExists)
     }
 
+    /// Whether the server returned Unauthorized.
     pub fn is_unauthorized(&self) -> bool {
         self.reason() == Some(StatusReason::Unauthorized)
     }
 
-    /// The revision that was asked for is gone: list again.
+    /// The requested resource version has expired: the caller must list again.
     pub fn is_expired(&self) -> bool {
         matches!(self.reason(), Some(StatusReason::Expired | StatusReason::Gone))
             || self.status().is_some_and(|status| status.code == 410)
     }
 
-    /// The name and port of the server that did not answer.
+    /// The host and port of the server that did not respond.
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Transport { host, .. } | Self::Timeout { host, .. } => Some(host),
@@ -99,7 +125,7 @@ impl Error {
         }
     }
 
-    /// The reason without the attempt: calls that fail for one reason have one cause.
+    /// The cause without the request: calls that fail for the same reason have equal causes.
     pub fn cause(&self) -> String {
         match self {
             Self::Transport { source, .. } => chain(source.as_ref()),
@@ -108,7 +134,7 @@ impl Error {
         }
     }
 
-    /// Whether the server did not answer at all (as opposed to refusing).
+    /// Whether the server did not respond at all (as opposed to returning an error).
     pub fn is_unreachable(&self) -> bool {
         matches!(self, Self::Transport { .. } | Self::Timeout { .. })
     }
@@ -120,7 +146,7 @@ impl From<Status> for Error {
     }
 }
 
-/// An error with everything that caused it: the outer texts of HTTP libraries alone ("client error") say nothing.
+/// An error with all its sources: the outermost messages of HTTP libraries ("client error") are not specific.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

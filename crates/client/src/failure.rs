@@ -1,4 +1,4 @@
-//! Why a server was not reached, as data: what a command line explains, found in what HTTP and TLS libraries report.
+//! Classifies connection failures by the errors of the HTTP and TLS libraries, so that commands can explain them.
 
 use std::error::Error as StdError;
 use std::time::Duration;
@@ -7,44 +7,56 @@ use rustls::{AlertDescription, CertificateError, InvalidMessage};
 
 use crate::Error;
 
-/// Why there is no answer. Times are seconds since 1970.
+/// Why there is no response. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Nothing listens at the port.
+    /// Nothing listens on the port.
     Refused,
-    /// The host name has no address; the resolver's words.
+    /// The host name has no address; with the resolver's message.
     Unresolved(String),
+    /// No connection within this time.
     NoConnection(Duration),
+    /// A connection, but no response.
     NoAnswer {
+        /// The request.
         attempt: String,
+        /// The time-out.
         after: Duration,
     },
-    /// The certificate's issuer is not among the trusted authorities.
+    /// No trusted authority issued the certificate.
     UnknownAuthority,
+    /// The certificate has expired.
     Expired {
+        /// The current time.
         now: u64,
+        /// The end of its validity.
         ended: u64,
     },
+    /// The certificate is not yet valid.
     NotYetValid {
+        /// The current time.
         now: u64,
+        /// The start of its validity.
         begins: u64,
     },
     /// The certificate is for other names.
     OtherNames {
+        /// The host that the client connected to.
         expected: String,
+        /// The names in the certificate.
         names: Vec<String>,
     },
-    /// Another flaw of the certificate.
+    /// Another defect of the certificate.
     Certificate(String),
     /// The server ended the handshake because of the client's certificate.
     ClientCertificate(String),
-    /// The server does not speak TLS.
+    /// The server does not use TLS.
     Plain,
-    /// Anything else, with all causes.
+    /// Any other failure, with all causes.
     Other(String),
 }
 
-/// The connection took longer than it may.
+/// The connection took longer than allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("no connection within {} s", .0.as_secs())]
 pub(crate) struct NoConnection(pub Duration);
@@ -53,7 +65,7 @@ pub(crate) struct NoConnection(pub Duration);
 #[derive(Debug, thiserror::Error)]
 #[error("{host} is refused: it belongs to {what}, where no cluster is")]
 pub(crate) struct Forbidden {
-    /// The host of the URL; with the address that its name was resolved to.
+    /// The host of the URL, with the address that its name resolved to.
     pub host: String,
     pub what: &'static str,
 }
@@ -63,7 +75,7 @@ pub(crate) struct Forbidden {
 pub(crate) struct Unresolved(pub std::io::Error);
 
 impl Error {
-    /// Why there is no answer; `None` if there was one.
+    /// Why there is no response; `None` if there was one.
     pub fn failure(&self) -> Option<Failure> {
         match self {
             Self::Transport { source, .. } => {
@@ -76,7 +88,7 @@ impl Error {
     }
 }
 
-/// An error and everything that caused it. What is wrapped in an I/O error is not its source, but itself.
+/// An error and all its causes. `source` skips an error that an I/O error wraps, so it is unwrapped here.
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> Vec<&'a (dyn StdError + 'static)> {
     let mut causes = Vec::new();
     let mut next = Some(error);
@@ -94,7 +106,7 @@ fn known(error: &(dyn StdError + 'static)) -> Option<Failure> {
     }
     if let Some(Unresolved(why)) = error.downcast_ref() {
         let text = why.to_string();
-        // The name of the C function that failed does not help a user.
+        // The name of the failed C function does not help the user.
         let text = text.strip_prefix("failed to lookup address information: ").unwrap_or(&text);
         return Some(Failure::Unresolved(text.to_owned()));
     }
@@ -125,7 +137,7 @@ fn of_tls(error: &rustls::Error) -> Option<Failure> {
 
 fn of_certificate(why: &CertificateError) -> Failure {
     match why {
-        // A trusted authority has the name of the issuer and another key: two control planes, for example.
+        // A trusted authority has the issuer's name but another key: two control planes, for example.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => Failure::UnknownAuthority,
         CertificateError::ExpiredContext { time, not_after } => {
             Failure::Expired { now: time.as_secs(), ended: not_after.as_secs() }
@@ -155,13 +167,13 @@ mod tests {
     use crate::error::Error;
 
     fn of(source: impl StdError + Send + Sync + 'static) -> Failure {
-        // As hyper has it: an error of its own around an I/O error around the reason.
+        // As in hyper: an outer error around an I/O error around the reason.
         let wrapped = std::io::Error::other(std::io::Error::other(source));
         Error::transport(&"h:1".into(), "GET /", Box::new(wrapped)).failure().expect("there was no answer")
     }
 
     #[test]
-    fn reasons_are_found_under_what_libraries_wrap_around_them() {
+    fn reasons_are_found_below_wrapping_errors() {
         let time = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
         let certificate = |why| of(rustls::Error::InvalidCertificate(why));
         assert_eq!(of(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)), Failure::Refused);

@@ -1,7 +1,7 @@
-//! Which kubeconfig a process uses, by client-go's rules, and what the chosen context names.
+//! Finds the kubeconfig of a process by client-go's rules, and reads the chosen context.
 //!
-//! The order: the file of a flag, and then exactly this one; the files of `$KUBECONFIG`, merged; for a command of the
-//! user `~/.kube/config`; the service account of the pod.
+//! The order: exactly the file of a flag, if it is set; the merged files of `$KUBECONFIG`; for a user's command
+//! `~/.kube/config`; the service account of the pod.
 
 use std::ffi::OsString;
 use std::fmt::Display;
@@ -14,12 +14,12 @@ use rustls_pki_types::pem::PemObject;
 
 use crate::{Client, Error, Result};
 
-/// client-go's text when no kubeconfig is configured anywhere.
+/// client-go's message when no kubeconfig is configured anywhere.
 const INCOMPLETE: &str = "Missing or incomplete configuration info.  Please point to an existing, complete config \
                           file:\n  1. Via the command-line flag --kubeconfig\n  2. Via the KUBECONFIG environment \
                           variable\n  3. In your home directory as ~/.kube/config";
 
-/// Where a kubeconfig is looked for.
+/// The places to look for a kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The name of a flag such as `--kubeconfig`, and its file.
@@ -31,12 +31,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// For a component, which never takes a user's `~/.kube/config`: `file` if the flag is set, else the environment.
+    /// For a component, which never uses `~/.kube/config`: `file` if the flag is set, else the environment.
     pub fn of_component(flag: &'static str, file: Option<PathBuf>) -> Self {
         Self { home: None, ..Self::of_user(flag, file) }
     }
 
-    /// For a command of the user: `file` if the flag is set, else the environment and the home directory.
+    /// For a user's command: `file` if the flag is set, else the environment and the home directory.
     pub fn of_user(flag: &'static str, file: Option<PathBuf>) -> Self {
         Self::from_environment(flag, file, |name| std::env::var_os(name))
     }
@@ -66,20 +66,20 @@ impl Places {
         }
     }
 
-    /// The files that are configured for a component, be they readable or not.
+    /// The files that are configured for a component, readable or not.
     pub fn files(&self) -> Vec<PathBuf> {
         self.explicit.as_ref().map_or_else(|| self.listed.clone(), |(_, file)| vec![file.clone()])
     }
 
-    /// Whether anything at all is configured, be it readable or not.
+    /// Whether any file is configured, readable or not.
     pub fn any(&self) -> bool {
         self.explicit.is_some() || !self.listed.is_empty() || self.pod
     }
 
-    /// Reads the first place that is configured; `None` is the service account of the pod.
+    /// Reads the first configured place; `None` means the service account of the pod.
     ///
     /// # Errors
-    /// [`Error::Config`] naming the files, when there is none or one cannot be read.
+    /// [`Error::Config`] naming the files when none is configured or one cannot be read.
     pub fn read(&self) -> Result<Option<Kubeconfig>> {
         if let Some((flag, file)) = &self.explicit {
             let of = if flag.is_empty() { String::new() } else { format!(" of {flag}") };
@@ -109,10 +109,10 @@ impl Places {
         }
     }
 
-    /// A client of the context of that name, or of the current one. Must be called inside a tokio runtime.
+    /// Connects with the named context, or with the current one. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// [`Error::Config`] naming the file, and the contexts that exist when that one does not.
+    /// [`Error::Config`] naming the file, and the existing contexts if the named one does not exist.
     pub async fn connect(&self, context: Option<&str>) -> Result<Connection> {
         let Some(kubeconfig) = self.read()? else {
             let config = kube::Config::incluster().map_err(|e| Error::Config(format!("in the pod: {e}")))?;
@@ -134,7 +134,7 @@ fn unreadable(file: &Path, of: &str, error: &KubeconfigError) -> Error {
         }
         KubeconfigError::ReadConfig(error, _) => format!("kubeconfig {file}{of} cannot be read: {error}"),
         KubeconfigError::Parse(error) => {
-            // The first line names line and column; the picture of the text below it could show a key.
+            // The first line has line and column; the excerpt below it could contain a key.
             let text = error.to_string();
             let first = text.lines().next().unwrap_or_default();
             format!("kubeconfig {file}{of} is malformed: {}", first.strip_prefix("error: ").unwrap_or(first))
@@ -147,7 +147,7 @@ fn named(files: &[PathBuf]) -> String {
     files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// One kubeconfig, or several that were merged: of each name the first file's counts.
+/// One kubeconfig, or several merged ones: for each name the first file that defines it counts.
 #[derive(Clone, Debug, Default)]
 pub struct Kubeconfig {
     document: Document,
@@ -157,7 +157,7 @@ pub struct Kubeconfig {
 
 impl Kubeconfig {
     fn add(&mut self, file: &Path, mut document: Document) -> Result<()> {
-        // For client-go an empty name is no choice.
+        // For client-go an empty name means no current context.
         document.current_context = document.current_context.filter(|name| !name.is_empty());
         let before = std::mem::take(&mut self.document);
         let merged = before.merge(document);
@@ -166,15 +166,15 @@ impl Kubeconfig {
         Ok(())
     }
 
-    /// How messages name where it was read.
+    /// The location of the kubeconfig in messages.
     fn place(&self) -> String {
         format!("kubeconfig {}", named(&self.files))
     }
 
-    /// What the context of that name, or the current one, names.
+    /// The facts about the named context, or about the current one.
     ///
     /// # Errors
-    /// [`Error::Config`] naming the file, and the contexts that exist when that one does not.
+    /// [`Error::Config`] naming the file, and the existing contexts if the named one does not exist.
     pub fn facts(&self, context: Option<&str>) -> Result<Facts> {
         let place = self.place();
         let contexts: Vec<String> = self.document.contexts.iter().map(|it| it.name.clone()).collect();
@@ -216,32 +216,38 @@ impl Kubeconfig {
     }
 }
 
-/// A client and where it leads.
+/// A client and its source.
 #[derive(Clone, Debug)]
 pub struct Connection {
+    /// The client.
     pub client: Client,
+    /// The context that it uses.
     pub facts: Facts,
-    /// Files of `$KUBECONFIG` that do not exist, where others do.
+    /// Files of `$KUBECONFIG` that do not exist, while others do.
     pub missing: Vec<PathBuf>,
 }
 
-/// What a context of a kubeconfig names.
+/// The facts about a context of a kubeconfig.
 #[derive(Clone)]
 pub struct Facts {
     /// `kubeconfig FILE`, or the service account of a pod.
     pub place: String,
+    /// The context's name.
     pub context: String,
-    /// All contexts there are.
+    /// All contexts of the kubeconfig.
     pub contexts: Vec<String>,
+    /// The name of the context's cluster.
     pub cluster: String,
+    /// The name of the context's user.
     pub user: String,
+    /// The context's namespace.
     pub namespace: Option<String>,
     credentials: AuthInfo,
     settings: Cluster,
 }
 
 impl std::fmt::Debug for Facts {
-    /// Without credentials.
+    /// Omits the credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Facts({}, {})", self.place, self.context)
     }
@@ -266,15 +272,17 @@ impl Facts {
         self.settings.server.as_deref().unwrap_or_default()
     }
 
+    /// Whether the server's certificate is not verified.
     pub fn skips_verification(&self) -> bool {
         self.settings.insecure_skip_tls_verify == Some(true)
     }
 
+    /// The proxy's URL.
     pub fn proxy_url(&self) -> Option<&str> {
         self.settings.proxy_url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// Whether requests carry anything to authenticate with.
+    /// Whether requests carry credentials.
     pub fn has_credentials(&self) -> bool {
         let AuthInfo { username, token, token_file, client_certificate, client_certificate_data, exec, .. } =
             &self.credentials;
@@ -285,7 +293,7 @@ impl Facts {
             || self.credentials.auth_provider.is_some()
     }
 
-    /// The end of the client certificate's validity, in seconds since 1970; `None` without a certificate that can be read.
+    /// When the client certificate expires, in seconds since 1970; `None` without a readable certificate.
     pub fn certificate_ends(&self) -> Option<i64> {
         let AuthInfo { client_certificate_data: data, client_certificate: file, .. } = &self.credentials;
         let pem = match (data, file) {
@@ -299,8 +307,8 @@ impl Facts {
     }
 }
 
-/// As `--kubeconfig` and `--master` of upstream's components have it: the kubeconfig, with the other address in place of
-/// its own; without a kubeconfig that address alone.
+/// The configuration of upstream's `--kubeconfig` and `--master`: the kubeconfig with the given address instead of its
+/// own; without a kubeconfig only the address.
 pub(crate) async fn of_flags(places: &Places, server: Option<&str>) -> Result<kube::Config> {
     let at = server.map(|server| server.parse().map_err(|e: http::uri::InvalidUri| bad_server(server, &e)));
     let at: Option<http::Uri> = at.transpose()?;
@@ -368,7 +376,7 @@ clusters:
             std::fs::write(self.0.path().join(name), text).expect("written");
         }
 
-        /// The context that is chosen and its server, or why there is none; the directory reads `D`.
+        /// The chosen context and its server, or the error; `D` stands for the directory.
         fn check(&self, flag: &str, variables: &[(&str, &str)], context: &str, expected: &str) {
             let here = |text: &str| text.replace("D/", &format!("{}/", self.0.path().display()));
             let variable = |name: &str| {
@@ -398,7 +406,7 @@ clusters:
     fn the_kubeconfig_is_found_by_client_gos_rules() {
         let files = Files::new();
         let both = [("KUBECONFIG", "D/first:D/second")];
-        // Of each name the first file's counts; an empty current context is no choice.
+        // For each name the first file that defines it counts; an empty current context counts as absent.
         files.check("", &both, "", "own v https://first:1 - []");
         files.check("", &both, "shared", "shared u https://first:1 web []");
         files.check(
@@ -410,7 +418,7 @@ clusters:
         files.check("", &[("KUBECONFIG", ":D/nosuch::D/second:")], "", "own v https://second:2 - [D/nosuch]");
         files.check("", &[("KUBECONFIG", "D/nosuch")], "", "kubeconfig D/nosuch of $KUBECONFIG does not exist");
         files.check("", &[("KUBECONFIG", "D/a:D/b:D/a")], "", "kubeconfig D/a, D/b of $KUBECONFIG do not exist");
-        // The flag is one file, whatever the environment has.
+        // The flag selects one file, whatever the environment contains.
         files.check("D/second", &[("KUBECONFIG", "D/first")], "", "own v https://second:2 - []");
         files.check("D/a:D/second", &both, "", "kubeconfig D/a:D/second of --kubeconfig does not exist");
         files.check(

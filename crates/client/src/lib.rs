@@ -1,8 +1,22 @@
 //! A dynamic Kubernetes client over any transport: the API server in this process, or any other through its kubeconfig.
 //!
-//! Objects come back as `Arc<Object>`. In process they are the server's own, nothing is encoded or decoded; over a
-//! socket they are parsed here. This crate keeps no cache and repeats no request: `controller-runtime` does the first,
-//! the caller's queue the second.
+//! Objects are returned as `Arc<Object>`. In process they are the server's own, and nothing is encoded or decoded; over
+//! a socket they are decoded here. This crate has no cache and no retries: `controller-runtime` caches, and the
+//! caller's queue retries.
+//!
+//! ```no_run
+//! use apimachinery::gvk::ApiResource;
+//! use client::{Client, ListOptions};
+//!
+//! # async fn names() -> client::Result<Vec<String>> {
+//! let client = Client::from_kubeconfig("karmada-apiserver.config".as_ref(), None).await?;
+//! let deployments = ApiResource::namespaced("apps", "v1", "Deployment", "deployments");
+//! let list = client.list(&deployments, Some("default"), &ListOptions::labels("app=nginx")).await?;
+//! # Ok(list.items.iter().map(|object| object.name().to_owned()).collect())
+//! # }
+//! ```
+
+#![warn(missing_docs)]
 
 mod codec;
 mod discovery;
@@ -33,21 +47,22 @@ pub use remote::{Dial, Egress, Endpoint, Stream, Switch, authority};
 use tower::ServiceExt;
 use transport::{AcceptPayload, ApiService, Identity, Payload, Request, Response};
 
-/// Lines of a watch; an error ends it.
+/// The lines of a watch; an error ends it.
 pub type EventLines = futures::stream::BoxStream<'static, std::result::Result<bytes::Bytes, apimachinery::Status>>;
 
+/// The result of a request.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// How long a request other than a watch may take over a socket (the time-out upstream gives member clients).
+/// The default time-out of a request other than a watch over a socket; upstream uses it for member clients.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(32);
 
-/// kube-apiserver takes objects of up to 3 MiB and etcd of 1.5 MiB; twice the former leaves room for what is added.
+/// kube-apiserver accepts objects of up to 3 MiB, etcd of 1.5 MiB; twice the former leaves room for added fields.
 pub(crate) const MAX_OBJECT_BYTES: usize = 8 << 20;
 
-/// A list is read in pages by those who expect many objects; this bounds the others.
+/// Callers that expect many objects list in pages; this bounds the others.
 pub(crate) const MAX_LIST_BYTES: usize = 64 << 20;
 
-/// Cheap to clone; clones share the connection, the rate limit and the counters.
+/// A client of one API server. Clones are cheap and share the connection, the rate limit and the counters.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -57,14 +72,14 @@ struct Inner {
     counts: limits::Counters,
     timeout: Duration,
     user_agent: http::HeaderValue,
-    /// Before every path.
+    /// Prepended to every path.
     prefix: String,
-    /// With every request.
+    /// Added to every request.
     headers: http::HeaderMap,
-    /// The server's name and port as numbers show it.
+    /// The server's host and port in metrics.
     host: Arc<str>,
     counted: Option<::metrics::Counters>,
-    /// Whether objects of lists and watches keep their field owners.
+    /// Whether objects of lists and watches keep their managed fields.
     owners: bool,
 }
 
@@ -74,7 +89,7 @@ enum Transport {
     Remote(remote::Service),
 }
 
-/// How a request in this process says who sends it.
+/// How a request in this process is authenticated.
 #[derive(Clone)]
 enum Caller {
     Known(Identity),
@@ -83,18 +98,18 @@ enum Caller {
 }
 
 impl Client {
-    /// Talks to an API server of this process as `identity`.
+    /// A client of an API server in this process, authenticated as `identity`.
     pub fn in_process(service: ApiService, identity: Identity) -> Self {
         Self::over(Transport::InProcess { service, caller: Caller::Known(identity) }, metrics::IN_PROCESS)
     }
 
-    /// Talks to an API server of this process as whoever the server finds behind a bearer token.
+    /// A client of an API server in this process, authenticated by a bearer token.
     ///
     /// # Errors
-    /// [`Error::Config`] when the token cannot be a header.
+    /// [`Error::Config`] when the token is not a valid header value.
     pub fn in_process_with_token(service: ApiService, token: &str) -> Result<Self> {
         let mut value = http::HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|_| Error::Config("the token holds characters that no header can".into()))?;
+            .map_err(|_| Error::Config("the token has characters that are invalid in a header".into()))?;
         value.set_sensitive(true);
         Ok(Self::over(Transport::InProcess { service, caller: Caller::Token(value) }, metrics::IN_PROCESS))
     }
@@ -114,13 +129,13 @@ impl Client {
         }))
     }
 
-    /// The same connection with a rate limit, and its own counters. Limits can be shared between clients.
+    /// The same connection with a rate limit, and its own counters. Clients can share a limit.
     #[must_use]
     pub fn with_limit(&self, limit: Option<Arc<TokenBucket>>) -> Self {
         self.changed(|inner| inner.limit = limit)
     }
 
-    /// The same connection, whose requests `registry` shows, with its own counters.
+    /// The same connection with its own counters, which `registry` exposes.
     #[must_use]
     pub fn counted_in(&self, registry: &::metrics::Registry) -> Self {
         self.changed(|inner| inner.counted = Some(registry.counters(&metrics::REQUESTS)))
@@ -132,8 +147,8 @@ impl Client {
         self.changed(|inner| inner.timeout = timeout)
     }
 
-    /// The same connection, whose lists and watches drop `metadata.managedFields` of what comes over a socket, with its own
-    /// counters: for caches whose readers have no use for it.
+    /// The same connection, whose lists and watches drop `metadata.managedFields` of decoded objects, with its own
+    /// counters: for caches whose readers do not need it.
     #[must_use]
     pub fn without_field_owners(&self) -> Self {
         self.changed(|inner| inner.owners = false)
@@ -150,19 +165,23 @@ impl Client {
         })
     }
 
-    /// A server behind this one, as a path of it (a member behind the cluster proxy), with its own counters.
+    /// A server behind this one at a path (a member behind the cluster proxy), with its own counters.
     #[must_use]
     pub fn behind(&self, prefix: &str) -> Self {
         self.changed(|inner| inner.prefix.push_str(prefix.trim_end_matches('/')))
     }
 
-    /// The same connection acting as somebody else, which the server must allow, with its own counters.
+    /// The same connection impersonating another user, with its own counters. The server authorizes the impersonation.
     ///
     /// # Errors
-    /// [`Error::Config`] when a name cannot be a header.
+    /// [`Error::Config`] when a name is not a valid header value.
     pub fn acting_as(&self, user: &str, groups: &[String], uid: &str) -> Result<Self> {
         let value = |text: &str| {
-            let bad = |_| Error::Config(format!("{text:?} cannot be impersonated: no header can hold it"));
+            let bad = |_| {
+                Error::Config(format!(
+                    "{text:?} cannot be impersonated: it has characters that are invalid in a header"
+                ))
+            };
             http::HeaderValue::from_bytes(text.as_bytes()).map_err(bad)
         };
         let mut headers = http::HeaderMap::new();
@@ -194,23 +213,23 @@ impl Client {
         Self(Arc::new(inner))
     }
 
-    /// Whether replies carry the server's own objects.
+    /// Whether responses carry the server's own objects.
     pub fn is_in_process(&self) -> bool {
         matches!(self.0.transport, Transport::InProcess { .. })
     }
 
-    /// How many requests of each verb and resource were sent since the client was made.
+    /// The number of requests of each verb and resource since the client was created.
     pub fn request_counts(&self) -> Vec<RequestCount> {
         self.0.counts.read()
     }
 
-    /// Sends a request as it is and returns the response whatever its status; the path is relative to the server. No
+    /// Sends a request unchanged and returns the response whatever its status; the path is relative to the server. No
     /// time-out applies. In process the caller's identity is attached, and an [`AcceptPayload`] extension is kept.
     ///
     /// # Errors
     /// [`Error::Transport`] when there is no response.
     pub fn send(&self, request: Request) -> BoxFuture<'static, Result<Response>> {
-        // Boxed with its lifetimes erased: else every caller's task carries the transport's types, and the compiler
+        // Boxed with erased lifetimes: otherwise every caller's task carries the transport's types, and the compiler
         // cannot prove it `Send`.
         let client = self.clone();
         Box::pin(async move { client.send_now(request).await })
@@ -252,11 +271,11 @@ impl Client {
         }
     }
 
-    /// A request whose answer is read whole: the raw way to what has no method of its own, such as `/readyz`.
-    /// `path` may carry a query.
+    /// Sends a request and reads the whole response: for paths without a method of their own, such as `/readyz`. `path`
+    /// may have a query.
     ///
     /// # Errors
-    /// [`Error::Status`] when the server refuses, else what [`Client::send`] says.
+    /// [`Error::Status`] when the server returns an error, else those of [`Client::send`].
     pub fn request<'a>(
         &'a self,
         method: http::Method,
@@ -277,7 +296,7 @@ impl Client {
         })
     }
 
-    /// A GET in a form of the caller's choosing, such as a Table; never shared objects.
+    /// Sends a GET for a media type of the caller's choice, such as a Table; never returns shared objects.
     ///
     /// # Errors
     /// As [`Client::request`].
@@ -294,10 +313,10 @@ impl Client {
         })
     }
 
-    /// As [`Client::document`] for a watch: the events as the server writes them, one a line.
+    /// As [`Client::document`], for a watch: returns the server's events, one per line.
     ///
     /// # Errors
-    /// As [`Client::request`] for the start; later errors come in the stream.
+    /// As [`Client::request`] for the start; later errors are items of the stream.
     pub fn event_lines<'a>(&'a self, path: &'a str, accept: &'a str) -> BoxFuture<'a, Result<EventLines>> {
         Box::pin(async move {
             let request = codec::read(path, accept)?;
@@ -312,7 +331,7 @@ impl Client {
         })
     }
 
-    /// Sends, waits for the whole answer within the time-out, and turns refusals into [`Error::Status`].
+    /// Sends a request, reads the whole response within the time-out, and turns error responses into [`Error::Status`].
     fn answer(&self, request: Request, limit: usize) -> BoxFuture<'static, Result<Answer>> {
         let client = self.clone();
         Box::pin(async move { client.answer_now(request, limit).await })
@@ -351,7 +370,7 @@ fn call(service: ApiService, request: Request) -> BoxFuture<'static, Response> {
     }))
 }
 
-/// At most `limit` bytes of a body.
+/// Reads at most `limit` bytes of a body.
 fn read_body(
     body: transport::Body,
     limit: usize,

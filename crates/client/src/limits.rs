@@ -1,4 +1,4 @@
-//! A token bucket for requests, and counters of them.
+//! A token bucket for requests, and counters of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,17 +7,18 @@ use apimachinery::ApiResource;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// `rate` requests a second on average, `burst` at once. Waiters are served in the order of their arrival.
+/// Limits requests to `rate` per second on average and `burst` at once. Waiters are served in the order of their
+/// arrival.
 #[derive(Debug)]
 pub struct TokenBucket {
     interval: Duration,
     burst: Duration,
-    /// When the bucket will be full again ("theoretical arrival time").
+    /// The time at which the bucket is full again ("theoretical arrival time").
     full_at: Mutex<Option<Instant>>,
 }
 
 impl TokenBucket {
-    /// A rate that is not positive means no limit.
+    /// A rate that is not positive means no limit, and returns `None`.
     pub fn new(rate: f64, burst: u32) -> Option<Self> {
         (rate > 0.0 && rate.is_finite()).then(|| {
             let interval = Duration::from_secs_f64(1.0 / rate.max(1e-6));
@@ -25,14 +26,14 @@ impl TokenBucket {
         })
     }
 
-    /// Takes one token, waiting until there is one.
+    /// Takes one token, waiting until one is available.
     pub async fn acquire(&self) {
         let now = Instant::now();
         let start = {
             let mut full_at = self.full_at.lock();
             let next = full_at.unwrap_or(now).max(now) + self.interval;
             *full_at = Some(next);
-            // Checked: `next` lies only one interval past a moment that may be the clock's very beginning.
+            // Checked: `next` is at most one interval after an instant that may be the clock's minimum.
             next.checked_sub(self.burst).unwrap_or(now)
         };
         if start > now {
@@ -41,12 +42,14 @@ impl TokenBucket {
     }
 }
 
-/// How many requests of one verb for one resource were sent.
+/// The number of requests of one verb for one resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RequestCount {
+    /// The verb.
     pub verb: &'static str,
     /// `deployments.apps`, or the path for raw requests.
     pub resource: String,
+    /// The number of requests.
     pub count: u64,
 }
 

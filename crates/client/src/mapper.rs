@@ -1,4 +1,4 @@
-//! From a kind to its resource, by discovery that is read again when a kind is not found.
+//! Maps kinds to resources by discovery, which is refreshed when a kind is not found.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,17 +10,23 @@ use tokio::time::Instant;
 
 use crate::{Client, Discovery, Error, Result};
 
+/// Why a kind has no resource.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
-    /// The server was asked just now and does not serve the kind.
+    /// Discovery was just refreshed, and the server does not serve the kind.
     #[error("no matches for kind {:?} in version {:?}", .0.kind, .0.api_version())]
     NoMatch(GroupVersionKind),
-    /// Whether the kind is served is unknown.
+    /// Discovery failed: whether the kind is served is unknown.
     #[error("cannot find the resource of {gvk}: {source}")]
-    Discovery { gvk: GroupVersionKind, source: Error },
+    Discovery {
+        /// The kind.
+        gvk: GroupVersionKind,
+        /// The error of discovery.
+        source: Error,
+    },
 }
 
-/// Kinds to resources, read once and again when a kind is not found.
+/// Maps kinds to resources. Discovery is read once, and again when a kind is not found.
 #[derive(Clone)]
 pub struct Mapper(Arc<MapperState>);
 
@@ -31,23 +37,25 @@ struct MapperState {
     refreshed: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// A kind that does not exist must not cause a discovery per lookup; one that appears is wanted soon.
+/// The least time between refreshes: an absent kind must not cause a discovery per lookup, and a new kind must appear
+/// soon.
 const MIN_REFRESH: Duration = Duration::from_millis(500);
 
 impl Mapper {
+    /// A mapper that reads discovery with `client`.
     pub fn new(client: Client) -> Self {
         Self(Arc::new(MapperState { client, known: RwLock::default(), refreshed: tokio::sync::Mutex::new(None) }))
     }
 
-    /// The newest discovery that was read; empty before the first.
+    /// The most recent discovery; empty before the first.
     pub fn known(&self) -> Arc<Discovery> {
         self.0.known.read().clone()
     }
 
-    /// Reads discovery now.
+    /// Refreshes discovery now.
     ///
     /// # Errors
-    /// As [`Client::discovery`]; what was known stays.
+    /// As [`Client::discovery`]; the previous discovery is kept.
     pub fn refresh<'a>(&'a self) -> BoxFuture<'a, Result<Arc<Discovery>>> {
         Box::pin(async move {
             let mut refreshed = self.0.refreshed.lock().await;
@@ -67,12 +75,12 @@ impl Mapper {
         Ok(known.clone())
     }
 
-    /// The resource if it is known without asking.
+    /// The resource of a kind by the most recent discovery, without a request.
     pub fn cached(&self, gvk: &GroupVersionKind) -> Option<ApiResource> {
         self.0.known.read().by_kind(gvk).map(|r| r.resource.clone())
     }
 
-    /// The resource under these names; discovery is read again when it is not known, at most every half second.
+    /// The resource of this name; discovery is refreshed when it is not found, at most every half second.
     ///
     /// # Errors
     /// Discovery could not be read.
@@ -91,7 +99,8 @@ impl Mapper {
     }
 
     /// # Errors
-    /// [`MapError::NoMatch`] only when discovery, read at most half a second ago, does not have the kind.
+    /// [`MapError::NoMatch`] only when a discovery that is at most half a second old does not have the kind;
+    /// [`MapError::Discovery`] when discovery could not be read.
     pub fn resource<'a>(
         &'a self,
         gvk: &'a GroupVersionKind,

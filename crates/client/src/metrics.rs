@@ -1,15 +1,17 @@
-//! What clients count, with client-go's names.
+//! The client's metrics, with client-go's names.
 
 use metrics::Description;
 
-/// The label `host` of what needs no socket.
+/// The label `host` of requests in this process.
 pub(crate) const IN_PROCESS: &str = "in-process";
 
+/// Requests by response code, method and server.
 pub const REQUESTS: Description = Description::counter(
     "rest_client_requests_total",
     &["code", "method", "host"],
-    "Requests to API servers by code (<error> where there was no answer), method and server.",
+    "Requests to API servers by code (<error> without a response), method and server.",
 );
+/// The metrics of this crate.
 pub const ALL: &[Description] = &[REQUESTS];
 
 #[cfg(test)]

@@ -1,104 +1,139 @@
-//! Options of requests, as their query strings and bodies.
+//! Request options as query strings and bodies.
 
 use apimachinery::ApiResource;
 use serde::Serialize;
 use serde_json::Value;
 
+/// Options of lists.
+///
+/// ```
+/// use apimachinery::gvk::ApiResource;
+/// use client::ListOptions;
+///
+/// let pods = ApiResource::namespaced("", "v1", "Pod", "pods");
+/// let options = ListOptions { limit: 500, ..ListOptions::labels("app=nginx") };
+/// let path = options.path(&pods, Some("default"));
+/// assert_eq!(path, "/api/v1/namespaces/default/pods?labelSelector=app%3Dnginx&limit=500");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
+    /// A label selector in the query's syntax.
     pub label_selector: Option<String>,
+    /// A field selector in the query's syntax.
     pub field_selector: Option<String>,
     /// 0 means no limit.
     pub limit: usize,
+    /// The token of the previous page.
     pub continue_token: Option<String>,
-    /// `None` reads the newest state; `Some("0")` takes any the server has at hand.
+    /// `None` reads the most recent state; `Some("0")` accepts any state the server has.
     pub resource_version: Option<String>,
-    /// The objects have their metadata only. A server in this process gives whole objects, which cost nothing there.
+    /// Requests the metadata of objects only. A server in this process returns whole objects, at no cost.
     pub metadata_only: bool,
 }
 
+/// Options of watches.
 #[derive(Clone, Debug, Default)]
 pub struct WatchOptions {
+    /// A label selector in the query's syntax.
     pub label_selector: Option<String>,
+    /// A field selector in the query's syntax.
     pub field_selector: Option<String>,
-    /// Changes after this revision.
+    /// Watches changes after this resource version.
     pub resource_version: Option<String>,
-    /// First everything there is, then a bookmark with `initial_end`, then the changes (WatchList).
+    /// The watch starts with all objects and a bookmark with `initial_end` (WatchList).
     pub send_initial_events: bool,
+    /// Seconds after which the server ends the watch.
     pub timeout_seconds: Option<u32>,
     /// As in [`ListOptions`].
     pub metadata_only: bool,
 }
 
-/// For creates and updates.
+/// Options of creates and updates.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
+    /// The manager in `metadata.managedFields`.
     pub field_manager: Option<String>,
+    /// The server validates the write and does not store it.
     pub dry_run: bool,
 }
 
+/// A patch and its type.
 #[derive(Clone, Debug)]
 pub enum Patch {
     /// RFC 6902.
     Json(Value),
     /// RFC 7386.
     Merge(Value),
+    /// A strategic merge patch, for built-in kinds.
     Strategic(Value),
-    /// Server-side apply: `manager` owns what the value sets; `force` takes fields from other owners.
+    /// Server-side apply: `manager` owns the fields of the value; `force` takes over fields of other managers.
     Apply {
+        /// The field manager.
         manager: String,
+        /// Whether to take over fields of other managers.
         force: bool,
+        /// The applied configuration.
         value: Value,
     },
 }
 
+/// Options of patches.
 #[derive(Clone, Debug, Default)]
 pub struct PatchOptions {
     /// For example `status`.
     pub subresource: Option<&'static str>,
+    /// The manager in `metadata.managedFields`, except for server-side apply.
     pub field_manager: Option<String>,
+    /// The server validates the write and does not store it.
     pub dry_run: bool,
-    /// A server in this process writes the patch's status too, without the subresource; any other leaves it out.
+    /// A server in this process writes the patch's status without the subresource; other servers ignore it.
     pub with_status: bool,
 }
 
+/// DeleteOptions of the API.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeleteOptions {
+    /// Seconds until the object is removed; `None` uses the kind's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i64>,
-    /// `Background`, `Foreground` or `Orphan`; `None` takes the kind's default.
+    /// `Background`, `Foreground` or `Orphan`; `None` uses the kind's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub propagation_policy: Option<&'static str>,
+    /// Conditions of the deletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preconditions: Option<Preconditions>,
+    /// `All` for a dry run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub dry_run: Vec<&'static str>,
 }
 
-/// A delete is refused with a conflict unless these still hold.
+/// The server rejects a delete with a conflict unless these hold.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Preconditions {
+    /// The UID of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
+    /// The resource version of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_version: Option<String>,
 }
 
 impl DeleteOptions {
+    /// Background deletion: dependents are deleted after the object.
     pub fn background() -> Self {
         Self { propagation_policy: Some("Background"), ..Self::default() }
     }
 
-    /// Only the very object that was read, not one that took its name since.
+    /// Deletes only the object that was read, not one with the same name created later.
     #[must_use]
     pub fn only_uid(mut self, uid: &str) -> Self {
         self.preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
         self
     }
 
-    /// Only while the object is as it was read, to the letter.
+    /// Deletes only if the object is unchanged since it was read.
     #[must_use]
     pub fn only_version(mut self, uid: &str, version: &str) -> Self {
         self.preconditions =
@@ -108,11 +143,12 @@ impl DeleteOptions {
 }
 
 impl ListOptions {
-    /// Path and query of the list; `namespace` `None` means all.
+    /// Path and query of the list; without a `namespace`, of all namespaces.
     pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
         self.query().after(&resource.collection_path(namespace))
     }
 
+    /// Options that select by labels.
     pub fn labels(selector: impl Into<String>) -> Self {
         Self { label_selector: Some(selector.into()), ..Self::default() }
     }
@@ -131,7 +167,7 @@ impl ListOptions {
 }
 
 impl WatchOptions {
-    /// Path and query of the watch; `namespace` `None` means all.
+    /// Path and query of the watch; without a `namespace`, of all namespaces.
     pub fn path(&self, resource: &ApiResource, namespace: Option<&str>) -> String {
         self.query().after(&resource.collection_path(namespace))
     }
@@ -166,6 +202,7 @@ impl WriteOptions {
 }
 
 impl PatchOptions {
+    /// Options of a patch of the subresource `status`.
     pub fn status() -> Self {
         Self { subresource: Some("status"), ..Self::default() }
     }
@@ -194,7 +231,7 @@ impl Patch {
             Self::Json(_) => "application/json-patch+json",
             Self::Merge(_) => "application/merge-patch+json",
             Self::Strategic(_) => "application/strategic-merge-patch+json",
-            // Server-side apply takes JSON under this name, as JSON is YAML.
+            // The media type of server-side apply is YAML, of which JSON is a subset.
             Self::Apply { .. } => "application/apply-patch+yaml",
         }
     }

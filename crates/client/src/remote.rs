@@ -1,4 +1,4 @@
-//! Connections over a socket. Kubeconfigs, credentials and TLS are read by `kube`; the HTTP stack is [`dial`]'s.
+//! Connections over a socket. `kube` reads kubeconfigs, credentials and TLS settings; [`dial`] has the HTTP stack.
 
 mod dial;
 mod guard;
@@ -28,37 +28,40 @@ pub use through::{Dial, Egress, Stream, authority};
 
 pub(crate) type Service = tower::util::BoxCloneSyncService<Request, Response, BoxError>;
 
-/// What a Cluster object and its secret say about a member's API server.
+/// The address and credentials of a member's API server, from its Cluster and Secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Endpoint {
     /// `https://host:port[/path]`
     pub server: String,
     /// PEM. `None` trusts the machine's authorities.
     pub ca_bundle: Option<Vec<u8>>,
+    /// The bearer token.
     pub token: Option<String>,
-    /// Accept any certificate.
+    /// Accepts any certificate.
     pub insecure: bool,
+    /// The URL of a proxy: http, https or socks5.
     pub proxy_url: Option<String>,
-    /// Sent to the proxy when it is asked for a connection; the member never sees them. A value may be several,
-    /// separated by commas.
+    /// Sent to the proxy in the CONNECT request, never to the member. A value may be several values, separated by
+    /// commas.
     pub proxy_headers: Vec<(String, String)>,
-    /// The name the certificate must be for, where it is not the server's host.
+    /// The name that the certificate must have, if not the server's host.
     pub server_name: Option<String>,
-    /// The URL is data of the control plane: [`apimachinery::addresses::forbidden`] addresses are not connected to.
+    /// The URL is data of the control plane: connections to [`apimachinery::addresses::forbidden`] addresses are
+    /// rejected.
     pub guarded: bool,
-    /// The cluster is in Pull mode: it may be reached over a [`Dial`] only.
+    /// The cluster is in Pull mode: it is reached through a [`Dial`] only.
     pub pull: bool,
 }
 
 impl std::fmt::Debug for Endpoint {
-    /// Without the token: endpoints end up in logs.
+    /// Omits the token: endpoints appear in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Endpoint({})", self.server)
     }
 }
 
 impl Client {
-    /// From a kubeconfig file; `context` `None` takes its current one. Must be called inside a tokio runtime.
+    /// Connects by a kubeconfig file; without a `context`, by its current one. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Config`] naming the file.
@@ -66,9 +69,9 @@ impl Client {
         Box::pin(async move { Ok(Places::file(path).connect(context).await?.client) })
     }
 
-    /// As `--kubeconfig` and `--master` of upstream's components have it: the kubeconfig, with the other address in place
-    /// of its own; without a kubeconfig that address alone, and without both what a pod is given. Must be called inside a
-    /// tokio runtime.
+    /// Connects as upstream's `--kubeconfig` and `--master` do: by the kubeconfig with the given address instead of its
+    /// own; without a kubeconfig by the address only; without both by the pod's service account. Must be called inside
+    /// a tokio runtime.
     ///
     /// # Errors
     /// [`Error::Config`] naming the file or the address.
@@ -76,7 +79,7 @@ impl Client {
         Box::pin(async move { Self::from_config(crate::kubeconfig::of_flags(places, server).await?) })
     }
 
-    /// From the text of a kubeconfig.
+    /// Connects by the text of a kubeconfig.
     ///
     /// # Errors
     /// [`Error::Config`].
@@ -90,20 +93,24 @@ impl Client {
         })
     }
 
+    /// Connects by a configuration of `kube`.
+    ///
     /// # Errors
-    /// [`Error::Config`] when certificates or credentials cannot be used.
+    /// [`Error::Config`] when certificates or credentials are unusable.
     pub fn from_config(config: kube::Config) -> Result<Self> {
         let host = host_of(&config);
         Ok(Self::over(Transport::Remote(dial::service(&config, HeaderMap::new(), guard::Guard::OFF)?), &host))
     }
 
+    /// Connects to a member's API server.
+    ///
     /// # Errors
-    /// [`Error::Config`] naming the part that cannot be used.
+    /// [`Error::Config`] naming the part that is unusable.
     pub fn from_endpoint(endpoint: &Endpoint) -> Result<Self> {
         Self::connecting(endpoint, None)
     }
 
-    /// As [`Client::from_endpoint`]: every connection is opened over `way`, or directly while `way` has none.
+    /// As [`Client::from_endpoint`]; connections are opened through `way`, or directly while `way` has none.
     ///
     /// # Errors
     /// As [`Client::from_endpoint`].
@@ -125,7 +132,7 @@ impl Client {
     }
 }
 
-/// The name and the port of the server.
+/// The host and port of the server.
 fn host_of(config: &kube::Config) -> String {
     config.cluster_url.authority().map(ToString::to_string).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The verbs of the API on any resource.
+//! The API's verbs on any resource.
 
 use std::sync::Arc;
 
@@ -16,8 +16,11 @@ use crate::{
 };
 
 impl Client {
+    /// Reads an object.
+    ///
     /// # Errors
-    /// NotFound, among the others every request can fail with; so for all verbs below.
+    /// [`Error::Status`] when the server returns an error such as NotFound, and the errors of transport and decoding. The
+    /// same holds for all verbs below.
     pub fn get<'a>(&'a self, resource: &'a ApiResource, key: &'a ObjectKey) -> BoxFuture<'a, Result<Arc<Object>>> {
         Box::pin(async move {
             self.0.counts.add("get", resource);
@@ -30,7 +33,7 @@ impl Client {
         })
     }
 
-    /// `None` instead of NotFound.
+    /// As [`Client::get`], with `None` instead of NotFound.
     pub fn get_opt<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -45,7 +48,7 @@ impl Client {
         })
     }
 
-    /// One page if the options have a limit, else everything. `namespace` `None` means all.
+    /// Lists one page if the options have a limit, else all objects; without a `namespace`, of all namespaces.
     pub fn list<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -68,8 +71,8 @@ impl Client {
         })
     }
 
-    /// The stream ends when the server ends it; continue from the last revision seen. Errors after the start come as
-    /// [`transport::WatchEvent::Error`].
+    /// Watches a resource. The stream ends when the server ends it; the caller continues from the last resource
+    /// version. Errors after the start are [`transport::WatchEvent::Error`] items.
     pub fn watch<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -108,7 +111,7 @@ impl Client {
         })
     }
 
-    /// Every object of the server and every change of any, if it is in this process; `None` for a server far away.
+    /// All objects of a server in this process and every change; `None` for a remote server.
     ///
     /// # Errors
     /// Forbidden, unless the client may list and watch everything.
@@ -121,25 +124,27 @@ impl Client {
             request.extensions_mut().insert(WatchEverything);
             match self.answer(request, MAX_OBJECT_BYTES).await? {
                 Answer::Payload(Payload::Everything(changes)) => Ok(changes.lock().take()),
-                _ => Err(Error::unexpected("watch of everything", "something else")),
+                _ => Err(Error::unexpected("watch of everything", "an unexpected response")),
             }
         })
     }
 
-    /// The namespace is taken from the object.
+    /// Creates an object in its own namespace.
     pub async fn create(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
         self.create_object(resource, &encode("create", object)?, &WriteOptions::default()).await
     }
 
-    /// Replaces; a resourceVersion in the object makes the write conditional on it.
+    /// Replaces an object; a resourceVersion in it makes the write conditional.
     pub async fn update(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
         self.update_object(resource, None, &encode("update", object)?, &WriteOptions::default()).await
     }
 
+    /// Replaces the status of an object.
     pub async fn update_status(&self, resource: &ApiResource, object: &impl Serialize) -> Result<Arc<Object>> {
         self.update_object(resource, Some("status"), &encode("update", object)?, &WriteOptions::default()).await
     }
 
+    /// As [`Client::create`], for an encoded object.
     pub fn create_object<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -153,11 +158,11 @@ impl Client {
         })
     }
 
-    /// Creates many small objects of a namespace at once, and answers what became of each, in their order. A server in this
+    /// Creates many small objects in a namespace, and returns the result of each, in their order. A server in this
     /// process takes them in one request.
     ///
     /// # Errors
-    /// When nothing is known of any of them.
+    /// When the result of none of them is known.
     pub fn create_all<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -182,6 +187,7 @@ impl Client {
         })
     }
 
+    /// As [`Client::update`], for an encoded object.
     pub fn update_object<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -196,6 +202,7 @@ impl Client {
         })
     }
 
+    /// Patches an object.
     pub fn patch<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -215,7 +222,7 @@ impl Client {
         })
     }
 
-    /// Returns once the server accepted; finalizers may keep the object for longer.
+    /// Deletes an object. Returns when the server has accepted the deletion; finalizers may delay the removal.
     pub fn delete<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -228,7 +235,7 @@ impl Client {
         })
     }
 
-    /// Deletes what the list options select.
+    /// Deletes the objects that the list options select.
     pub fn delete_collection<'a>(
         &'a self,
         resource: &'a ApiResource,
@@ -248,7 +255,7 @@ impl Client {
         self.answer(request, MAX_LIST_BYTES).await.map(|_| ())
     }
 
-    /// What comes over a socket may be anything; what is taken for an object of the resource must be one.
+    /// Checks that a response over a socket is an object of the resource.
     async fn one(&self, request: transport::Request, resource: &ApiResource) -> Result<Arc<Object>> {
         let attempt = codec::attempt(&request);
         match self.answer(request, MAX_OBJECT_BYTES).await? {

@@ -1,4 +1,4 @@
-//! Watch streams over a socket: one JSON document a line.
+//! Watch streams over a socket: one JSON document per line.
 
 use apimachinery::Status;
 use bytes::{Bytes, BytesMut};
@@ -18,8 +18,8 @@ struct WireEvent<'a> {
     object: &'a RawValue,
 }
 
-/// The events of a watch response. Ends when the server ends it; a line that cannot be understood ends it with an
-/// [`WatchEvent::Error`]. `owners`: whether objects keep their field owners.
+/// The events of a watch response. The stream ends when the server ends it; a malformed line ends it with a
+/// [`WatchEvent::Error`]. `owners`: whether objects keep their managed fields.
 pub(crate) fn events(body: Body, owners: bool) -> WatchStream {
     lines(body)
         .map(move |line| line.and_then(|line| decode(&line, owners)).unwrap_or_else(|s| WatchEvent::Error(Box::new(s))))
@@ -27,7 +27,7 @@ pub(crate) fn events(body: Body, owners: bool) -> WatchStream {
 }
 
 fn decode(line: &[u8], owners: bool) -> Result<WatchEvent, Status> {
-    let bad = |why: serde_json::Error| Status::internal(format_args!("a watch event cannot be understood: {why}"));
+    let bad = |why: serde_json::Error| Status::internal(format_args!("a watch event is malformed: {why}"));
     let event: WireEvent<'_> = serde_json::from_slice(line).map_err(bad)?;
     let object = || codec::parse(event.object.get(), owners).map_err(bad);
     match event.type_ {
@@ -79,7 +79,7 @@ pub(crate) fn lines(body: Body) -> impl Stream<Item = Result<Bytes, Status>> + S
                         state.pending.extend_from_slice(&data);
                     }
                 }
-                // A broken connection ends a watch like an orderly end does: the informer takes it up again.
+                // A broken connection ends a watch like an orderly end: the informer resumes it.
                 Some(Err(error)) => {
                     tracing::debug!(err = %error, "Watch connection broke");
                     return None;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn field_owners_are_dropped_where_nobody_reads_them() {
+    async fn managed_fields_are_dropped_on_request() {
         let line = concat!(
             r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"}}}"#,
             "\n"

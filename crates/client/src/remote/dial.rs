@@ -1,7 +1,7 @@
-//! The HTTP stack: connect (through a proxy if there is one), TLS, HTTP/1.1 with kept connections. Bodies stream both
-//! ways and upgrades pass, so that one connection type serves objects, watches, logs and terminals.
+//! The HTTP stack: connect (through a proxy if there is one), TLS, HTTP/1.1 with kept connections. Bodies stream in
+//! both directions and upgrades pass through, so that one connection type serves objects, watches, logs and terminals.
 //!
-//! Nothing is repeated here: queues back off by themselves, and a hidden repeat would not be counted.
+//! There are no retries here: queues back off by themselves, and a hidden retry would not be counted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,21 +27,21 @@ use super::verify::Verifier;
 use crate::failure::NoConnection;
 use crate::{Error, Result};
 
-/// For TCP, the proxy and TLS together. A member further away than this is as good as gone.
+/// For TCP, the proxy and TLS together. A slower member counts as unreachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// A peer that vanished without a word is found out after `ALIVE + 3 * PROBE`, also under a silent watch.
+/// A silently lost peer is detected after `ALIVE + 3 * PROBE`, also during an idle watch.
 const ALIVE: Duration = Duration::from_secs(30);
 const PROBE: Duration = Duration::from_secs(10);
-/// Idle connections are closed before servers and middle boxes close them.
+/// Shorter than the idle limits of servers and middleboxes.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Everything between a request with a path and its response. `proxy_headers` go to an HTTP proxy only.
+/// The service from a request with a path to its response. `proxy_headers` are sent to an HTTP proxy only.
 pub(super) fn service(config: &kube::Config, proxy_headers: HeaderMap, guard: Guard) -> Result<Service> {
     let resolver = Guarded { resolver: GaiResolver::new(), guard };
     connecting(config, proxy_headers, resolver, Direct { config })
 }
 
-/// As [`service`], over `way` while there is one.
+/// As [`service`], through `way` while it has a connection.
 pub(super) fn service_over(
     config: &kube::Config,
     proxy_headers: HeaderMap,
@@ -59,7 +59,7 @@ pub(super) fn plain(config: &kube::Config) -> Result<Streams> {
     connecting(config, HeaderMap::new(), resolver, Plain)
 }
 
-/// What is built on the connector that a configuration requires.
+/// A layer on top of the connector that a configuration requires.
 trait Build {
     type Built;
 
@@ -79,7 +79,7 @@ impl Build for Direct<'_> {
     }
 }
 
-/// Nothing.
+/// No layer.
 struct Plain;
 
 impl Build for Plain {
@@ -125,7 +125,7 @@ fn tunnel<C>(proxy: &Uri, headers: HeaderMap, connector: C) -> Tunnel<C> {
     }
 }
 
-/// `Basic` credentials from the user part of a URL, whose percent escapes are undone first.
+/// `Basic` credentials from the user part of a URL, after percent-decoding.
 fn basic(user: &str) -> Option<HeaderValue> {
     use base64::Engine as _;
     let mut plain = Vec::with_capacity(user.len());
@@ -149,7 +149,7 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// What opens connections: a TCP connector, or one through a proxy, with TLS or without.
+/// A connector: TCP or through a proxy, with or without TLS.
 trait Connect:
     tower::Service<
         Uri,
@@ -179,7 +179,7 @@ impl<T> Connect for T where
 fn tls(config: &kube::Config, connector: impl Connect) -> Result<impl Connect> {
     let bad = |e: &dyn std::fmt::Display| Error::Config(e.to_string());
     let mut tls = config.rustls_client_config().map_err(|e| bad(&e))?;
-    // A bundle in a file is read again from time to time by a verifier of its own.
+    // A bundle in a file has its own verifier, which rereads it periodically.
     let bundle = config.root_cert.as_ref().filter(|_| !config.accept_invalid_certs && config.root_cert_file.is_none());
     if let Some(verifier) = bundle.and_then(|bundle| Verifier::of(bundle)) {
         tls.dangerous().set_certificate_verifier(Arc::new(verifier));
@@ -234,7 +234,7 @@ mod tests {
         String::from_utf8(read).expect("text").to_ascii_lowercase()
     }
 
-    /// A proxy that is asked for one connection and then plays the member at its other end.
+    /// A proxy that accepts one connection and then acts as the member.
     #[tokio::test]
     async fn proxy_headers_reach_the_proxy_and_not_the_member() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
@@ -258,17 +258,18 @@ mod tests {
         assert_eq!(&answer[..], b"ok");
         let (connect, request) = proxy.await.expect("no panic");
         assert!(connect.starts_with("connect member.example:6443 http/1.1\r\n"), "{connect}");
-        // Base64 of `ann:pa@ss`, in lower case as the whole head.
+        // Base64 of `ann:pa@ss`, in lower case like the whole head.
         for line in ["x-team: a\r\n", "x-team: b\r\n", "proxy-authorization: basic yw5uonbhqhnz\r\n"] {
             assert!(connect.contains(line), "{line} in {connect}");
         }
-        assert!(!connect.contains("secret"), "the proxy has no business with the member's token: {connect}");
+        assert!(!connect.contains("secret"), "the proxy receives the member's token: {connect}");
         assert!(request.starts_with("get /base/version http/1.1\r\n"), "{request}");
         assert!(request.contains("authorization: bearer secret\r\n"), "{request}");
         assert!(!request.contains("x-team") && !request.contains("proxy-authorization"), "{request}");
     }
 
-    /// A name that leads to a forbidden address, as after DNS rebinding: nothing is dialled there, directly or as a proxy.
+    /// A name that resolves to a forbidden address, as after DNS rebinding: no connection is opened, neither directly
+    /// nor through a proxy.
     #[tokio::test]
     async fn resolved_addresses_are_checked() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");

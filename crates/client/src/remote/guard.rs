@@ -1,7 +1,7 @@
-//! Refuses connections to forbidden addresses: in the URL itself, and after the resolution of a name. A name that led elsewhere
-//! when it was checked cannot lead there when it is dialled.
+//! Rejects connections to forbidden addresses: in the URL itself, and after the resolution of a name, so that a name
+//! that resolves differently after its check is still rejected.
 //!
-//! What a proxy resolves is not seen here.
+//! Names that a proxy resolves are not checked here.
 
 use std::future::Future;
 use std::io;
@@ -26,7 +26,7 @@ pub(super) struct Guard {
 impl Guard {
     pub(super) const OFF: Self = Self { is_on: false };
 
-    /// Checks a host that needs no resolution, and the names of metadata services.
+    /// Checks a host that is an address, and the names of metadata services.
     pub(super) fn check_host(self, uri: &Uri) -> Result<()> {
         let host = uri.host().unwrap_or_default();
         match addresses::forbidden_host(host).filter(|_| self.is_on) {
@@ -40,7 +40,7 @@ impl Guard {
     }
 }
 
-/// A resolver whose forbidden answers are left out; an error when no other is left.
+/// A resolver that drops forbidden addresses; an error when no address is left.
 #[derive(Clone)]
 pub(super) struct Guarded<R> {
     pub resolver: R,

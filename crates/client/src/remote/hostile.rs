@@ -1,4 +1,4 @@
-//! What a server far away may answer, by mistake or on purpose: it is cut off, and never taken for what it is not.
+//! Invalid and malicious responses of a remote server: they are bounded, and never accepted as valid ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,13 +12,13 @@ use transport::WatchEvent;
 
 use crate::{Client, DeleteOptions, Endpoint, Error, ListOptions, Result, WatchOptions};
 
-/// What is said after the head of every request.
-enum Says {
-    /// This, and then nothing more.
+/// The response to every request.
+enum Reply {
+    /// This text, then silence.
     Once(String),
-    /// The first, and then the second for ever.
+    /// The first text, then the second without end.
     Endless(&'static str, String),
-    /// A byte now and then.
+    /// A byte at a time.
     Dribble(&'static str),
     Nothing,
 }
@@ -26,49 +26,49 @@ enum Says {
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
 const CHUNKED: &str = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
 
-fn body(text: &str) -> Says {
-    Says::Once(format!("{OK}content-length: {}\r\n\r\n{text}", text.len()))
+fn body(text: &str) -> Reply {
+    Reply::Once(format!("{OK}content-length: {}\r\n\r\n{text}", text.len()))
 }
 
-/// A server that says the same to everybody, and how often it was asked.
-async fn server(says: Says) -> (String, Arc<AtomicUsize>) {
+/// A server with one response for all requests, and the number of connections.
+async fn server(reply: Reply) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (counted, says) = (asked.clone(), Arc::new(says));
+    let connections = Arc::new(AtomicUsize::new(0));
+    let (counted, reply) = (connections.clone(), Arc::new(reply));
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::Relaxed);
-            tokio::spawn(answer(stream, says.clone()));
+            tokio::spawn(answer(stream, reply.clone()));
         }
     });
-    (address, asked)
+    (address, connections)
 }
 
-/// Until the other side has had enough.
-async fn answer(mut stream: TcpStream, says: Arc<Says>) -> std::io::Result<()> {
+/// Writes until the client closes the connection.
+async fn answer(mut stream: TcpStream, reply: Arc<Reply>) -> std::io::Result<()> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(stream.read_u8().await?);
     }
-    match &*says {
-        Says::Once(text) => stream.write_all(text.as_bytes()).await?,
-        Says::Endless(begin, more) => {
+    match &*reply {
+        Reply::Once(text) => stream.write_all(text.as_bytes()).await?,
+        Reply::Endless(begin, more) => {
             stream.write_all(begin.as_bytes()).await?;
             loop {
                 stream.write_all(more.as_bytes()).await?;
             }
         }
-        Says::Dribble(begin) => {
+        Reply::Dribble(begin) => {
             stream.write_all(begin.as_bytes()).await?;
             loop {
                 stream.write_all(b"1\r\n \r\n").await?;
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
-        Says::Nothing => {}
+        Reply::Nothing => {}
     }
-    if let Says::Once(text) = &*says
+    if let Reply::Once(text) = &*reply
         && text.contains("connection: close")
     {
         return stream.shutdown().await;
@@ -87,36 +87,36 @@ fn pods() -> ApiResource {
 
 fn why<T>(result: Result<T>) -> String {
     match result {
-        Ok(_) => panic!("that was no answer"),
+        Ok(_) => panic!("expected an error"),
         Err(error) => error.to_string(),
     }
 }
 
-/// A chunk of `count` times the same text.
+/// A chunk of the text, repeated `count` times.
 fn chunk(text: &str, count: usize) -> String {
     format!("{:x}\r\n{}\r\n", text.len() * count, text.repeat(count))
 }
 
-/// A redirect would take the token elsewhere.
+/// A redirect would send the token to another server.
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let (elsewhere, asked) = server(body("{}")).await;
+    let (elsewhere, connections) = server(body("{}")).await;
     for code in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
         let answer = format!("HTTP/1.1 {code}\r\nlocation: {elsewhere}/version\r\ncontent-length: 0\r\n\r\n");
-        let (member, _) = server(Says::Once(answer)).await;
+        let (member, _) = server(Reply::Once(answer)).await;
         let endpoint = Endpoint { server: member, token: Some("secret".into()), ..Endpoint::default() };
         let client = Client::from_endpoint(&endpoint).expect("a client");
         let request = http::Request::get("/version").body(transport::empty()).expect("a request");
         let answer = client.send(request).await.expect("an answer");
         assert!(answer.status().is_redirection(), "{code}");
-        assert_eq!(asked.load(Ordering::Relaxed), 0, "{code}");
+        assert_eq!(connections.load(Ordering::Relaxed), 0, "{code}");
     }
 }
 
 #[tokio::test]
-async fn answers_that_are_none_are_errors() {
+async fn malformed_responses_are_errors() {
     let named = |kind: &str, name: &str| body(&format!(r#"{{"kind":"{kind}","metadata":{{"name":"{name}"}}}}"#));
-    for (says, wanted) in [
+    for (reply, wanted) in [
         (body("<html>"), "expected value"),
         (body("[]"), "cannot understand the answer"),
         (body("{\"kind\":\"Pod\",\"metadata\":7}"), "cannot understand the answer"),
@@ -127,28 +127,28 @@ async fn answers_that_are_none_are_errors() {
         (named("Status", "a"), r#"its kind is "Status", not "Pod""#),
         (named(&"x".repeat(100_000), "a"), "not \"Pod\""),
         (named("Pod", "b"), "an object of another name"),
-        (Says::Once("HTTP/1.1 204 No Content\r\n\r\n".into()), "EOF while parsing"),
-        (Says::Once("HTTP/1.1 500 Oops\r\ncontent-length: 3\r\n\r\n{}\n".into()), "the server answered 500"),
-        (Says::Once("SSH-2.0-OpenSSH_9.6\r\n".into()), "GET /api/v1/namespaces/n/pods/a"),
-        (Says::Once(format!("{OK}content-length: 900000000000000000\r\n\r\n{{")), "no answer within"),
-        (Says::Nothing, "no answer within"),
-        (Says::Dribble(CHUNKED), "no answer within"),
-        (Says::Endless(CHUNKED, chunk("{\"a\":", 10_000)), "length limit exceeded"),
-        (Says::Endless("HTTP/1.1 200 OK\r\n", "a: b\r\n".repeat(1000)), "GET /api/v1/namespaces/n/pods/a"),
+        (Reply::Once("HTTP/1.1 204 No Content\r\n\r\n".into()), "EOF while parsing"),
+        (Reply::Once("HTTP/1.1 500 Oops\r\ncontent-length: 3\r\n\r\n{}\n".into()), "the server answered 500"),
+        (Reply::Once("SSH-2.0-OpenSSH_9.6\r\n".into()), "GET /api/v1/namespaces/n/pods/a"),
+        (Reply::Once(format!("{OK}content-length: 900000000000000000\r\n\r\n{{")), "no answer within"),
+        (Reply::Nothing, "no answer within"),
+        (Reply::Dribble(CHUNKED), "no answer within"),
+        (Reply::Endless(CHUNKED, chunk("{\"a\":", 10_000)), "length limit exceeded"),
+        (Reply::Endless("HTTP/1.1 200 OK\r\n", "a: b\r\n".repeat(1000)), "GET /api/v1/namespaces/n/pods/a"),
     ] {
-        let (address, _) = server(says).await;
+        let (address, _) = server(reply).await;
         let got = why(client(&address).get(&pods(), &ObjectKey::namespaced("n", "a")).await);
         assert!(got.contains(wanted) && got.len() < 1000, "{wanted:?} in {got:?}");
     }
 }
 
 #[tokio::test]
-async fn nobody_is_sent_elsewhere() {
-    let (elsewhere, asked) = server(body(r#"{"kind":"Pod","metadata":{"name":"a"}}"#)).await;
+async fn verbs_do_not_follow_redirects() {
+    let (elsewhere, connections) = server(body(r#"{"kind":"Pod","metadata":{"name":"a"}}"#)).await;
     for code in [301, 302, 303, 307, 308] {
         let head =
             format!("HTTP/1.1 {code} Go\r\nlocation: {elsewhere}/x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-        let (address, _) = server(Says::Once(head)).await;
+        let (address, _) = server(Reply::Once(head)).await;
         let (client, key) = (client(&address), ObjectKey::namespaced("n", "a"));
         for got in [
             why(client.get(&pods(), &key).await),
@@ -159,12 +159,12 @@ async fn nobody_is_sent_elsewhere() {
             assert!(got.contains(&format!("the server answered {code}")), "{got}");
         }
     }
-    assert_eq!(asked.load(Ordering::Relaxed), 0);
+    assert_eq!(connections.load(Ordering::Relaxed), 0);
 }
 
-/// What is missing from a list counts as gone, so a list must be one.
+/// Objects missing from a list count as deleted, so a response that is not a list is an error.
 #[tokio::test]
-async fn lists_that_are_none_are_errors() {
+async fn malformed_lists_are_errors() {
     for (text, wanted) in [
         ("{}", "not \"PodList\""),
         (r#"{"kind":"Status","status":"Success"}"#, "not \"PodList\""),
@@ -180,29 +180,29 @@ async fn lists_that_are_none_are_errors() {
 }
 
 #[tokio::test]
-async fn watches_end_with_the_first_nonsense() {
+async fn watches_end_at_the_first_malformed_line() {
     let pod = r#"{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}"#;
     for (line, wanted) in [
-        ("<html>\n".to_owned(), "cannot be understood"),
-        (format!("{}\n", "[".repeat(100_000)), "cannot be understood"),
+        ("<html>\n".to_owned(), "is malformed"),
+        (format!("{}\n", "[".repeat(100_000)), "is malformed"),
         ("{\"type\":\"GROWN\",\"object\":{}}\n".to_owned(), "unknown type"),
-        ("{\"type\":\"ERROR\",\"object\":7}\n".to_owned(), "cannot be understood"),
+        ("{\"type\":\"ERROR\",\"object\":7}\n".to_owned(), "is malformed"),
     ] {
         let text = format!("{pod}\n{line}");
-        let says = Says::Once(format!("{CHUNKED}{}", chunk(&text, 1)));
-        let (address, _) = server(says).await;
+        let reply = Reply::Once(format!("{CHUNKED}{}", chunk(&text, 1)));
+        let (address, _) = server(reply).await;
         let mut events = client(&address).watch(&pods(), None, &WatchOptions::default()).await.expect("it begins");
         assert!(matches!(events.next().await, Some(WatchEvent::Added(_))), "{line}");
         let Some(WatchEvent::Error(status)) = events.next().await else { panic!("{line} is nonsense") };
         assert!(status.message.contains(wanted), "{wanted:?} in {}", status.message);
     }
-    let (address, _) = server(Says::Endless(CHUNKED, chunk("x", 1 << 20))).await;
+    let (address, _) = server(Reply::Endless(CHUNKED, chunk("x", 1 << 20))).await;
     let mut events = client(&address).watch(&pods(), None, &WatchOptions::default()).await.expect("it begins");
     let Some(WatchEvent::Error(status)) = events.next().await else { panic!("no line is that long") };
     assert!(status.message.contains("larger than") && events.next().await.is_none(), "{}", status.message);
-    // One that does not even begin.
-    let (address, _) = server(Says::Nothing).await;
+    // A response that never starts.
+    let (address, _) = server(Reply::Nothing).await;
     let Err(Error::Timeout { .. }) = client(&address).watch(&pods(), None, &WatchOptions::default()).await else {
-        panic!("nobody waits for ever");
+        panic!("expected a time-out");
     };
 }

@@ -1,4 +1,4 @@
-//! A connection whose credentials are renewed while it is used.
+//! Replaces the credentials of a connection while it is in use.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use transport::Request;
 use super::Service;
 use crate::{Client, Transport};
 
-/// Replaces the connection of a client. Requests in flight, watches among them, go on over the one before.
+/// Replaces the connection of a client. Requests in flight, including watches, continue on the previous connection.
 #[derive(Clone)]
 pub struct Switch(Arc<RwLock<Service>>);
 
@@ -20,7 +20,7 @@ impl std::fmt::Debug for Switch {
 }
 
 impl Client {
-    /// The same connection with a switch; `None` for a server of this process.
+    /// The same connection with a switch; `None` for a server in this process.
     pub fn switchable(&self) -> Option<(Self, Switch)> {
         let Transport::Remote(service) = &self.0.transport else { return None };
         let switch = Switch(Arc::new(RwLock::new(service.clone())));
@@ -31,7 +31,7 @@ impl Client {
 }
 
 impl Switch {
-    /// The next requests go over the connection of `other`, which reaches the same server.
+    /// Sends further requests over the connection of `other`, which reaches the same server.
     pub fn to(&self, other: &Client) {
         if let Transport::Remote(service) = &other.0.transport {
             *self.0.write() = service.clone();

@@ -1,5 +1,5 @@
-//! Connections that are not opened by a socket of this process: a way such as a tunnel opens them, and TLS and HTTP run over
-//! them as over any other. Also the far end of such a way, which opens plain connections to one server.
+//! Connections that a [`Dial`], such as a tunnel, opens instead of a socket of this process; TLS and HTTP run over them
+//! as over any other. Also the far end, which opens plain connections to one server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,15 +17,16 @@ use super::{Endpoint, config_of, dial};
 use crate::Result;
 use crate::failure::NoConnection;
 
-/// Where a way has no connection, the endpoint gets this long, within the limit for the whole connection.
+/// The limit for the direct connection when the [`Dial`] has none, within the limit for the whole connection.
 const DIRECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Opens connections to a server that this process need not reach itself.
+/// Opens connections to a server that this process may not reach itself.
 pub trait Dial: Send + Sync + 'static {
-    /// A connection to `authority` (host and port). `None` while there is no such way: the endpoint is dialled directly.
+    /// Opens a connection to `authority` (host and port). `None` while no such connection is possible: the endpoint is
+    /// then dialled directly.
     fn dial(&self, authority: &str) -> Option<BoxFuture<'static, std::result::Result<Stream, BoxError>>>;
 
-    /// Adds to the error of a direct connection why there was no other way.
+    /// Adds to the error of a direct connection why the [`Dial`] had none.
     fn unreachable(&self, authority: &str, error: BoxError) -> BoxError;
 }
 
@@ -33,10 +34,11 @@ trait Io: Read + Write + Send + Unpin {}
 
 impl<T: Read + Write + Send + Unpin> Io for T {}
 
-/// A connection of any kind.
+/// A bidirectional byte stream.
 pub struct Stream(Box<dyn Io>);
 
 impl Stream {
+    /// Wraps a byte stream.
     pub fn new(io: impl Read + Write + Send + Unpin + 'static) -> Self {
         Self(Box::new(io))
     }
@@ -98,7 +100,7 @@ pub fn authority(uri: &Uri) -> String {
     format!("{}:{}", uri.host().unwrap_or_default().to_ascii_lowercase(), uri.port_u16().unwrap_or(default))
 }
 
-/// A connector over a way, and over `direct` while the way has no connection.
+/// A connector through a [`Dial`], and through `direct` while the [`Dial`] has no connection.
 #[derive(Clone)]
 pub(super) struct Through {
     pub way: Arc<dyn Dial>,
@@ -131,7 +133,7 @@ impl tower::Service<Uri> for Through {
     }
 }
 
-/// The far end of a way: connections to one server, without TLS.
+/// The far end of a [`Dial`]: connections to one server, without TLS.
 #[derive(Clone)]
 pub struct Egress {
     server: Uri,
@@ -145,10 +147,10 @@ impl std::fmt::Debug for Egress {
 }
 
 impl Egress {
-    /// To the server of a kubeconfig, through its proxy if it names one. Must be called inside a tokio runtime.
+    /// To the server of a kubeconfig, through its proxy if it has one. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// [`crate::Error::Config`] naming the URL that cannot be used.
+    /// [`crate::Error::Config`] naming the invalid URL.
     pub fn to(server: &str, proxy: Option<&str>) -> Result<Self> {
         let endpoint =
             Endpoint { server: server.to_owned(), proxy_url: proxy.map(str::to_owned), ..Endpoint::default() };
@@ -161,6 +163,7 @@ impl Egress {
         authority(&self.server)
     }
 
+    /// Opens a connection to the server.
     pub fn connect(&self) -> BoxFuture<'static, std::result::Result<Stream, BoxError>> {
         Box::pin(self.streams.clone().oneshot(self.server.clone()))
     }
@@ -188,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Answers one request over a pipe while it is on.
+    /// Answers one request over an in-memory pipe while it is enabled.
     struct Pipe(AtomicBool);
 
     impl Dial for Pipe {
@@ -215,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_are_opened_over_the_way_while_there_is_one() {
+    async fn connections_use_the_dial_while_it_has_one() {
         let pipe = Arc::new(Pipe(AtomicBool::new(true)));
         let endpoint = Endpoint { server: "http://member.invalid".into(), pull: true, ..Endpoint::default() };
         let client = Client::from_endpoint_over(&endpoint, pipe.clone()).expect("a client");

@@ -1,7 +1,7 @@
-//! Who a server is. A certificate that was made without an authority, as webhooks and small API servers often have one,
-//! is its own authority: the bundle that trusts it holds the very certificate. Clients in Go take such a server at its
-//! word, also when the certificate says that it is an authority (as those of `openssl req -x509` do); the rules that
-//! rustls goes by refuse an authority as a server's certificate. This adds the one exception and nothing else.
+//! Verifies server certificates. A self-signed certificate, as webhooks and small API servers often have, is its own
+//! authority: the trusted bundle contains it. Clients in Go accept such a server, even if the certificate is marked as
+//! an authority (as those of `openssl req -x509` are); rustls rejects an authority as a server's certificate. This
+//! verifier adds that one exception and nothing else.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,8 @@ pub(super) struct Verifier {
 }
 
 impl Verifier {
-    /// Trusts what the certificates of a bundle signed, and the certificates themselves. None if one cannot be used.
+    /// Trusts certificates signed by those of a bundle, and the bundle's certificates themselves. `None` if one is
+    /// unusable.
     pub(super) fn of(bundle: &[Vec<u8>]) -> Option<Self> {
         let trusted: Vec<_> = bundle.iter().map(|der| CertificateDer::from(der.clone())).collect();
         let mut roots = RootCertStore::empty();
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_in_the_bundle_is_taken_at_its_word() {
+    fn a_certificate_in_the_bundle_is_trusted() {
         let trusted = own_authority("hook.example");
         let verifier = Verifier::of(&[trusted.to_vec()]).expect("a bundle");
         let day = |days: u64| UnixTime::since_unix_epoch(Duration::from_secs(days * 86_400));
@@ -116,7 +117,7 @@ mod tests {
             (&trusted, "other.example", in_2026, Some("not valid for name")),
             (&trusted, "hook.example", 20_000, Some("certificate not valid yet")),
             (&trusted, "hook.example", 21_000, Some("certificate expired")),
-            // Another certificate that says the same of itself is nobody's.
+            // Another self-signed certificate of the same name is not trusted.
             (&own_authority("hook.example"), "hook.example", in_2026, Some("invalid peer certificate")),
         ] {
             let server = ServerName::try_from(name).expect("a name");
