@@ -1,7 +1,7 @@
-//! The tree an expression is parsed into. Macros are kept as what they mean (a fold over a range), not as the chain of
-//! calls the specification defines them by.
+//! The syntax tree. Macros are kept as folds over a range, not as the chain of calls that the specification expands
+//! them to.
 
-/// Number of an expression in its tree; indexes positions and types.
+/// The number of an expression in its tree; an index into positions and types.
 pub type Id = u32;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,7 @@ pub enum Literal {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {
     Literal(Literal),
-    /// A leading dot, for names looked up outside every scope, is part of the name.
+    /// A leading dot, for names resolved outside every scope, is part of the name.
     Ident(Box<str>),
     Select {
         operand: Box<Expr>,
@@ -42,7 +42,7 @@ pub enum ExprKind {
     },
     List(Vec<Entry>),
     Map(Vec<(Expr, Entry)>),
-    /// `Name{field: value}`: no message type can be built here, so only the name is kept for the error.
+    /// `Name{field: value}`: message types cannot be constructed, so only the name is kept for the error.
     Message(Box<str>),
     Fold(Box<Fold>),
     /// `cel.bind(name, value, body)`.
@@ -58,11 +58,11 @@ pub enum ExprKind {
         body: Box<Expr>,
         flat: bool,
     },
-    /// What could not be parsed; never reaches the checker.
+    /// A syntax error; it never reaches the checker.
     Malformed,
 }
 
-/// An element of a list or a value of a map; `optional` where it was written with `?`.
+/// An element of a list or a value of a map; `optional` if it is written with `?`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     pub value: Expr,
@@ -84,20 +84,20 @@ pub enum FoldKind {
     MapEntry,
 }
 
-/// A macro that runs over the elements of a list or map.
+/// A macro over the elements of a list or map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fold {
     pub kind: FoldKind,
     pub range: Expr,
-    /// Index or key; with one variable only, that one is bound to list elements and map keys.
+    /// Index or key; with a single variable, it is bound to list elements and map keys.
     pub first: Box<str>,
     pub second: Option<Box<str>>,
     pub predicate: Option<Expr>,
-    /// The transform; `None` where the predicate says it all.
+    /// The transform; `None` for macros with a predicate only.
     pub transform: Option<Expr>,
 }
 
-/// A parsed expression with the place of every node, in characters from the start of the source.
+/// A parsed expression with the position of every node, in characters from the start of the source.
 #[derive(Clone, Debug)]
 pub struct Ast {
     pub root: Expr,

@@ -1,29 +1,35 @@
-//! What an evaluation may cost, and why it can fail.
+//! The cost budget of an evaluation, and its errors.
 
-/// A cost for one expression in kube-apiserver; about as many elementary steps.
+/// The cost limit of one expression in kube-apiserver; a unit is about one elementary step.
 pub const EXPRESSION_LIMIT: u64 = 1_000_000;
 
-/// Bytes an evaluation may allocate in all, freed ones included: about 20 times the largest request.
+/// The largest number of bytes that an evaluation may allocate, including freed ones: about 20 times the largest
+/// request.
 const MAX_ALLOCATED: u64 = 64 << 20;
 
-/// Elementary steps, of some ten nanoseconds each, that upstream's cost does not count and that an evaluation may take
-/// all the same: a fraction of a second. What stays below the cost limit without trickery takes a tenth of this.
+/// The largest number of elementary steps, of some ten nanoseconds each, that upstream's cost does not count: a
+/// fraction of a second. An ordinary expression within the cost limit takes a tenth of this.
 const MAX_WORK: u64 = 20_000_000;
 
-/// Why an expression has no value. The texts are cel-go's.
+/// Why an expression has no value. The messages are cel-go's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EvalError {
+    /// The cost limit is exceeded.
     #[error("operation cancelled: actual cost limit exceeded")]
     CostExceeded,
+    /// No overload of the function accepts the arguments.
     #[error("no such overload")]
     NoSuchOverload,
+    /// The map or object has no such key.
     #[error("no such key: {0}")]
     NoSuchKey(String),
+    /// Any other error.
     #[error("{0}")]
     Failed(String),
 }
 
 impl EvalError {
+    /// An error with a message of its own.
     pub fn failed(what: impl Into<String>) -> Self {
         Self::Failed(what.into())
     }
@@ -34,27 +40,31 @@ impl EvalError {
 pub struct Meter {
     cost: u64,
     limit: u64,
-    /// Traversed characters and elements that do not make up a whole unit of cost yet.
+    /// Traversed characters and elements that do not yet make up a whole unit of cost.
     tenths: u64,
     allocated: u64,
     work: u64,
 }
 
 impl Meter {
+    /// A meter with a cost limit, such as [`EXPRESSION_LIMIT`].
     pub fn new(limit: u64) -> Self {
         Self { cost: 0, limit, tenths: 0, allocated: 0, work: 0 }
     }
 
+    /// The cost so far.
     pub fn cost(&self) -> u64 {
         self.cost
     }
 
-    /// What the evaluation takes off the budget of several: its cost, or its work where that is the greater part of its
-    /// own limit.
+    /// The part of a shared budget that the evaluation consumes: its cost, or its work if that is the greater share of
+    /// its own limit.
     pub fn spent(&self) -> u64 {
         self.cost.max(self.work / (MAX_WORK / EXPRESSION_LIMIT))
     }
 
+    /// Charges a cost.
+    ///
     /// # Errors
     /// When the limit is exceeded.
     pub fn charge(&mut self, cost: u64) -> Result<(), EvalError> {
@@ -62,7 +72,7 @@ impl Meter {
         if self.cost > self.limit { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
-    /// Charges a tenth for each character or element passed over.
+    /// Charges a tenth of a unit for each traversed character or element.
     ///
     /// # Errors
     /// When the limit is exceeded.
@@ -76,7 +86,7 @@ impl Meter {
         self.charge(whole)
     }
 
-    /// Charges a call that passes over `length` characters once: at least one.
+    /// Charges a call that traverses `length` characters once: at least one unit.
     ///
     /// # Errors
     /// When the limit is exceeded.
@@ -84,16 +94,16 @@ impl Meter {
         self.charge((length as u64).div_ceil(10).max(1))
     }
 
-    /// Accounts for steps whose number the cost does not follow, before they are taken.
+    /// Counts steps that the cost does not cover, before they are executed.
     ///
     /// # Errors
-    /// When the evaluation has taken more than it may.
+    /// When the evaluation exceeds its limit of steps.
     pub fn work(&mut self, steps: usize) -> Result<(), EvalError> {
         self.work = self.work.saturating_add(steps as u64);
         if self.work > MAX_WORK { Err(EvalError::CostExceeded) } else { Ok(()) }
     }
 
-    /// Accounts for a text that is read, copied or quoted for less than its length costs.
+    /// Counts a text that is read, copied or quoted at less than its length.
     ///
     /// # Errors
     /// As [`Self::work`].
@@ -101,10 +111,10 @@ impl Meter {
         self.work(text.len() / 4)
     }
 
-    /// Accounts for memory, before it is taken.
+    /// Counts memory, before it is allocated.
     ///
     /// # Errors
-    /// When the evaluation has taken more than it may.
+    /// When the evaluation exceeds its limit of memory.
     pub fn allocate(&mut self, bytes: usize) -> Result<(), EvalError> {
         self.allocated = self.allocated.saturating_add(bytes as u64);
         if self.allocated > MAX_ALLOCATED { Err(EvalError::CostExceeded) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Type checking: every name is resolved, every call has an overload, and the tree becomes what is evaluated.
+//! The type checker: resolves names and overloads, and turns the syntax tree into the checked form.
 
 use crate::ast::{Ast, Entry, Expr, ExprKind, Id, Literal};
 use crate::declarations::type_named;
@@ -18,7 +18,7 @@ pub struct Checked {
 /// Checks `ast` where `variables` are declared.
 ///
 /// # Errors
-/// What does not fit, each with its place in `source`.
+/// The type errors, each with its position in `source`.
 pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)]) -> Result<Checked, Issues> {
     let mut checker = Checker {
         variables,
@@ -38,7 +38,7 @@ pub fn check(source: &str, ast: &Ast, variables: &[(Box<str>, Type)]) -> Result<
 
 pub(crate) struct Checker<'a> {
     variables: &'a [(Box<str>, Type)],
-    /// Variables of the macros around, innermost last; their index is their place on the evaluator's stack.
+    /// The variables of the enclosing macros, innermost last; the index is the place on the evaluator's stack.
     pub(crate) locals: Vec<(Box<str>, Type)>,
     pub(crate) solution: Solution,
     positions: &'a [u32],
@@ -130,7 +130,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether a name leads to a variable, so that `a.b` cannot be a name as a whole.
+    /// Whether a name is a variable, so that `a.b` is a selection and not a qualified name.
     pub(crate) fn is_variable(&self, name: &str) -> bool {
         let first = name.split('.').next().unwrap_or(name);
         self.locals.iter().any(|(local, _)| **local == *first)
@@ -172,7 +172,7 @@ impl Checker<'_> {
                 }
             },
             Type::Map(entry) => {
-                // Fields of a map are its keys, which then are strings.
+                // Fields of a map are its keys, which must be strings.
                 let fits = self.solution.assign(&Type::String, &entry.0);
                 if !fits {
                     self.report(id, format!("type '{operand}' does not support field selection"));
@@ -232,7 +232,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The type of elements one of which is `next`: `dyn` where they differ.
+    /// The element type after adding an element of type `next`: `dyn` if the types differ.
     fn join(&mut self, before: Option<Type>, next: Type) -> Type {
         let Some(before) = before else { return next };
         if same(&before, &next) {
@@ -248,8 +248,8 @@ impl Checker<'_> {
     }
 }
 
-/// Only scalars can be keys. Anything else fails at run time, and must not blow up the type: maps of maps as keys double
-/// it with every level.
+/// Only scalars can be keys. Anything else fails at run time, and must not enlarge the type: maps of maps as keys
+/// double it at every level.
 fn as_key(type_: Type) -> Type {
     match type_ {
         Type::Bool | Type::Int | Type::Uint | Type::String | Type::Double | Type::Error => type_,

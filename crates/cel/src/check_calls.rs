@@ -1,4 +1,4 @@
-//! The checker's other half: calls and macros.
+//! The type checker for calls and macros.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::unify::{Solution, same};
 
 impl Checker<'_> {
     pub(crate) fn call(&mut self, id: Id, function: &str, target: Option<&Expr>, args: &[Expr]) -> Node {
-        // `math.greatest(1)` is a function with a dot in its name, unless `math` is a variable.
+        // `math.greatest(1)` calls a function with a dot in its name, unless `math` is a variable.
         let qualified = target.and_then(qualified_name).filter(|name| !self.is_variable(name));
         let qualified = qualified.map(|name| format!("{}.{function}", name.trim_start_matches('.')));
         let known = |name: &str| Declarations::all().overloads(name).is_some();
@@ -57,7 +57,7 @@ impl Checker<'_> {
         self.report(id, format!("found no matching overload for '{name}' applied to '{applied}'"));
     }
 
-    /// The result of the overload that fits; `dyn` if several do and they disagree.
+    /// The result of the matching overload; `dyn` if several overloads match with different results.
     fn resolve(&mut self, overloads: &[Overload], member: bool, args: &[Type]) -> Option<Type> {
         let mut result: Option<Type> = None;
         for overload in overloads.iter().filter(|overload| overload.member == member) {
@@ -119,7 +119,7 @@ impl Checker<'_> {
         let range = self.expr(&fold.range);
         let (first, second) = self.range_types(&range);
         let is_list = matches!(self.type_of(range.id), Type::List(_));
-        // The one variable of a fold is the element of a list and the key of a map.
+        // The single variable of a fold is the element of a list and the key of a map.
         let single = if is_list { second.clone() } else { first.clone() };
         let scope = self.locals.len();
         match &fold.second {

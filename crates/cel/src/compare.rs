@@ -9,14 +9,15 @@ use crate::opaque::Opaque;
 use crate::types::{Identity, Kind, Shape};
 use crate::value::{Key, List, Map, Value};
 
-/// Work of comparing two values one of which may have to be read from its document first.
+/// The work of comparing two values, one of which may have to be decoded from its document.
 const COMPARISON: usize = 8;
 
-/// Whether two values are equal. Values of different types are not, but for numbers, which go by amount.
-/// Every compared element is charged, and counts as work: items of documents are read anew for each comparison. Recursion is bounded by the depth of documents (128) and of expressions.
+/// Whether two values are equal. Values of different types are unequal, except numbers, which are compared by amount.
+/// Every compared element is charged and counts as work, because items of documents are decoded for each comparison.
+/// Recursion is bounded by the depth of documents (128) and of expressions.
 ///
 /// # Errors
-/// When the cost limit is exceeded or a document does not have its shape.
+/// When the cost limit is exceeded or a document does not match its shape.
 pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool, EvalError> {
     meter.traverse(1)?;
     meter.work(COMPARISON)?;
@@ -34,7 +35,7 @@ pub fn equal<'a>(a: &Value<'a>, b: &Value<'a>, meter: &mut Meter) -> Result<bool
         (Value::List(a), Value::List(b)) => lists_equal(a, b, meter)?,
         (Value::Map(a), Value::Map(b)) => maps_equal(a, b, meter)?,
         (Value::Object(a), Value::Object(b)) => {
-            // Fields that neither object has are looked for, too.
+            // Fields that neither object has are looked up, too.
             meter.work(a.shape.fields.len() * COMPARISON)?;
             for name in a.shape.fields.keys() {
                 let same = match (a.get(name)?, b.get(name)?) {
@@ -87,7 +88,7 @@ fn lists_equal<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool
             }
             Ok(true)
         }
-        // Order does not count; every item must have its like on the other side.
+        // Order does not count; every item must have an equal one on the other side.
         Identity::Set => {
             for item in a.iter() {
                 if !contains(b, &item?, meter)? {
@@ -113,7 +114,7 @@ fn lists_equal<'a>(a: &List<'a>, b: &List<'a>, meter: &mut Meter) -> Result<bool
     }
 }
 
-/// Item by item. Scalars of their shape are compared as they stand in their documents, many times faster than read.
+/// Item by item. Scalars that match their shape are compared undecoded, which is many times faster.
 fn documents_equal<'a>(
     a: &'a [Json],
     of_a: &'a Shape,
@@ -156,7 +157,7 @@ fn maps_equal<'a>(a: &Map<'a>, b: &Map<'a>, meter: &mut Meter) -> Result<bool, E
         return Ok(false);
     }
     let keys = a.keys();
-    // The keys are gathered before the first pair is compared.
+    // The keys are collected before the first pair is compared.
     meter.work(keys.len())?;
     for key in keys {
         match (a.get(&key)?, b.get(&key)?) {
@@ -167,7 +168,7 @@ fn maps_equal<'a>(a: &Map<'a>, b: &Map<'a>, meter: &mut Meter) -> Result<bool, E
     Ok(true)
 }
 
-/// Whether a list holds a value.
+/// Whether a list contains a value.
 ///
 /// # Errors
 /// As [`equal`].
@@ -180,7 +181,7 @@ pub fn contains<'a>(list: &List<'a>, value: &Value<'a>, meter: &mut Meter) -> Re
     Ok(false)
 }
 
-/// Where a list of type map has the item with the same keys.
+/// The index of the item with the same keys in a list of type map.
 ///
 /// # Errors
 /// As [`equal`].
@@ -216,7 +217,7 @@ fn key_field<'a>(item: &Value<'a>, key: &str) -> Result<Option<Value<'a>>, EvalE
     }
 }
 
-/// Order of two numbers of any kinds: `None` if they are none, `Some(None)` beside a NaN.
+/// The order of two numbers of any type: `None` if either is not a number, `Some(None)` for a NaN.
 pub fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Option<Ordering>> {
     Some(match (a, b) {
         (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
@@ -238,7 +239,7 @@ fn order_double(double: f64, whole: i128) -> Option<Ordering> {
     if double.is_nan() {
         return None;
     }
-    // Doubles beyond 2^64 are beyond every integer here, and the rest is cut to an i128 without loss.
+    // Doubles beyond 2^64 exceed every integer, and the rest is truncated to an i128 without loss.
     if double.abs() > 1.9e19 {
         return Some(if double > 0.0 { Ordering::Greater } else { Ordering::Less });
     }
@@ -246,7 +247,7 @@ fn order_double(double: f64, whole: i128) -> Option<Ordering> {
     Some((floor as i128).cmp(&whole).then(if double > floor { Ordering::Greater } else { Ordering::Equal }))
 }
 
-/// Order of two values of one orderable type. `None` beside a NaN.
+/// The order of two values of one ordered type. `None` for a NaN.
 ///
 /// # Errors
 /// When the values have no order, or the cost limit is exceeded.

@@ -1,4 +1,4 @@
-//! Signatures of functions, written as text and read once.
+//! Function signatures, written as text and parsed once.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ pub struct Overload {
     pub member: bool,
     pub params: Vec<Type>,
     pub result: Type,
-    /// How many type parameters there are; they are numbered from zero.
+    /// The number of type parameters, which are numbered from zero.
     pub type_params: u32,
 }
 
@@ -22,7 +22,7 @@ pub struct Declarations {
 }
 
 impl Declarations {
-    /// Every function of every library.
+    /// The functions of all libraries.
     pub fn all() -> &'static Self {
         static ALL: OnceLock<Declarations> = OnceLock::new();
         ALL.get_or_init(|| {
@@ -42,8 +42,8 @@ impl Declarations {
         self.functions.iter().flat_map(|(name, overloads)| overloads.iter().map(|overload| (*name, overload)))
     }
 
-    /// Reads `name: (A, B) C | A.(B) C …`, the second form being a member. Malformed lines are left out; a test sees
-    /// to it that there are none.
+    /// Parses `name: (A, B) C | A.(B) C …`; the second form is a member function. A test ensures that no line is
+    /// malformed.
     fn declare(&mut self, line: &'static str) {
         let Some((name, signatures)) = line.split_once(": ") else { return };
         for signature in signatures.split(" | ") {
@@ -75,7 +75,7 @@ impl Reader {
         self.rest.is_empty().then_some(Overload { member, params, result, type_params: self.params.len() as u32 })
     }
 
-    /// Types up to and with the closing bracket.
+    /// Types up to and including the closing bracket.
     fn types(&mut self) -> Option<Vec<Type>> {
         let mut types = Vec::new();
         while !self.rest.starts_with(')') {
@@ -112,7 +112,7 @@ impl Reader {
     }
 }
 
-/// The library types by the names they print with.
+/// The library types by the names they are printed with.
 pub const IP: &str = "net.IP";
 pub const CIDR: &str = "net.CIDR";
 pub const URL: &str = "kubernetes.URL";
@@ -142,7 +142,7 @@ fn simple_type(name: &str) -> Option<Type> {
     })
 }
 
-/// A name that stands for a type: `int`, `google.protobuf.Timestamp`.
+/// The type of a name such as `int` or `google.protobuf.Timestamp`.
 pub fn type_named(name: &str) -> Option<Type> {
     Some(match name {
         "list" => Type::list(Type::Dyn),

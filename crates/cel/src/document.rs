@@ -1,4 +1,4 @@
-//! Reading documents as values, by their shape, one step at a time.
+//! Reads documents as values of their shape, one level at a time.
 
 use std::rc::Rc;
 
@@ -14,10 +14,10 @@ use crate::value::{Key, List, Map, Object, Text, Value, whole};
 static ATOMIC: Identity = Identity::Atomic;
 
 impl<'a> Value<'a> {
-    /// A document as a value. Only its outermost level is looked at.
+    /// Reads a document as a value. Only its outermost level is read.
     ///
     /// # Errors
-    /// When the document is not of the shape.
+    /// When the document does not match the shape.
     pub fn from_json(json: &'a Json, shape: &'a Shape) -> Result<Self, EvalError> {
         let mismatch = |expected: &str| {
             let found = match json {
@@ -80,6 +80,7 @@ impl<'a> Value<'a> {
 }
 
 impl<'a> List<'a> {
+    /// The number of items.
     pub fn len(&self) -> usize {
         match self {
             Self::Json { items, .. } => items.len(),
@@ -87,18 +88,22 @@ impl<'a> List<'a> {
         }
     }
 
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// How items are compared and lists are added.
     pub fn identity(&self) -> &'a Identity {
         match self {
             Self::Json { identity, .. } | Self::Owned { identity, .. } => identity,
         }
     }
 
+    /// The item at an index.
+    ///
     /// # Errors
-    /// When a document's item is not of its shape.
+    /// When the item does not match its shape.
     pub fn get(&self, index: usize) -> Result<Option<Value<'a>>, EvalError> {
         match self {
             Self::Json { items, shape, .. } => items.get(index).map(|item| Value::from_json(item, shape)).transpose(),
@@ -106,12 +111,14 @@ impl<'a> List<'a> {
         }
     }
 
+    /// The items in their order.
     pub fn iter(&self) -> impl Iterator<Item = Result<Value<'a>, EvalError>> + '_ {
         (0..self.len()).filter_map(|index| self.get(index).transpose())
     }
 }
 
 impl<'a> Map<'a> {
+    /// The number of entries.
     pub fn len(&self) -> usize {
         match self {
             Self::Json { entries, .. } => entries.len(),
@@ -119,12 +126,15 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Whether the map is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The value of a key.
+    ///
     /// # Errors
-    /// When a document's value is not of its shape.
+    /// When the value does not match its shape.
     pub fn get(&self, key: &Key<'a>) -> Result<Option<Value<'a>>, EvalError> {
         match (self, key) {
             (Self::Json { entries, values }, Key::String(name)) => {
@@ -135,6 +145,7 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Whether the map has a key.
     pub fn contains(&self, key: &Key<'a>) -> bool {
         match (self, key) {
             (Self::Json { entries, .. }, Key::String(name)) => entries.contains_key(&**name),
@@ -143,6 +154,7 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// The keys in their order.
     pub fn keys(&self) -> Vec<Key<'a>> {
         match self {
             Self::Json { entries, .. } => entries.keys().map(|name| Key::String(Text::Borrowed(name))).collect(),
@@ -152,15 +164,16 @@ impl<'a> Map<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The field under its escaped name.
+    /// The field of an escaped name.
     ///
     /// # Errors
-    /// When the field is not of its shape.
+    /// When the field does not match its shape.
     pub fn get(&self, name: &str) -> Result<Option<Value<'a>>, EvalError> {
         let Some(field) = self.shape.fields.get(name) else { return Ok(None) };
         self.fields.get(&*field.name).map(|value| Value::from_json(value, &field.shape)).transpose()
     }
 
+    /// Whether the object has a value for the field.
     pub fn has(&self, name: &str) -> bool {
         self.shape.fields.get(name).is_some_and(|field| self.fields.contains_key(&*field.name))
     }

@@ -1,7 +1,7 @@
-//! The most an expression can cost, from the declared sizes of what it looks at.
+//! Estimates the maximum cost of an expression from the declared sizes of its inputs.
 //!
-//! It errs on the low side: an expression is refused by this number, and what is let through is still under the budget
-//! when it runs. Costs and sizes saturate.
+//! The estimate may be too low, never too high: an expression is rejected by it, and an accepted one still runs within
+//! the budget. Costs and sizes saturate.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::node::{CallNode, FoldNode, Node, NodeKind};
 use crate::program::Program;
 use crate::types::{Kind, Shape, Type};
 
-/// What a value can be like.
+/// The size of a value.
 #[derive(Clone, Default)]
 struct Extent {
-    /// Characters, bytes or elements at most; `None` where nothing is known.
+    /// The maximum number of characters, bytes or elements; `None` if unknown.
     size: Option<u64>,
     shape: Option<Arc<Shape>>,
-    /// Elements of a list or values of a map an expression made.
+    /// The elements of a list or values of a map that an expression constructs.
     items: Option<Box<Extent>>,
 }
 
@@ -26,7 +26,7 @@ impl Extent {
     }
 
     fn of(shape: &Arc<Shape>) -> Self {
-        // A scalar of fixed width counts nothing, as upstream.
+        // A scalar of fixed width has no size, as upstream.
         let size = shape.max_elements.or(match shape.kind {
             Kind::Bool | Kind::Int | Kind::Double | Kind::Object(_) => Some(0),
             _ => None,
@@ -52,7 +52,7 @@ impl Extent {
         }
     }
 
-    /// Either of two.
+    /// Either of two values.
     fn union(self, other: Self) -> Self {
         let size = match (self.size, other.size) {
             (Some(a), Some(b)) => Some(a.max(b)),
@@ -71,7 +71,7 @@ fn sum(costs: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 impl Program {
-    /// The most an evaluation costs.
+    /// The maximum cost of an evaluation.
     pub fn max_cost(&self) -> u64 {
         Estimator { program: self, locals: Vec::new() }.node(&self.root).0
     }
@@ -82,7 +82,7 @@ struct Estimator<'a> {
     locals: Vec<Extent>,
 }
 
-/// A cost, and what the value is like.
+/// A cost, and the size of the value.
 type Estimate = (u64, Extent);
 
 impl Estimator<'_> {
@@ -90,7 +90,7 @@ impl Estimator<'_> {
         self.program.types.get(node.id as usize).unwrap_or(&Type::Dyn)
     }
 
-    /// Size of a value nothing was said about.
+    /// The size of a value without a declared size.
     fn size(&self, node: &Node, extent: &Extent) -> u64 {
         match (extent.size, self.type_of(node)) {
             (Some(size), _) => size,
@@ -122,7 +122,7 @@ impl Estimator<'_> {
             NodeKind::Local(place) => (1, self.locals.get(usize::from(*place)).cloned().unwrap_or_default()),
             NodeKind::Select { operand, field, test, .. } => {
                 let (cost, extent) = self.node(operand);
-                // A test for presence is free, as upstream.
+                // A presence test is free, as upstream.
                 if *test { (cost, Extent::sized(1)) } else { (cost.saturating_add(1), extent.field(field)) }
             }
             NodeKind::Conditional(parts) => {
@@ -191,14 +191,14 @@ impl Estimator<'_> {
         let scope = self.locals.len();
         match (fold.two, is_map) {
             (true, _) => self.locals.extend([Extent::sized(0), element.clone()]),
-            // Keys are taken to be short: nothing declares how long they may be.
+            // Keys are assumed to be short: their length is not declared.
             (false, true) => self.locals.push(Extent::sized(0)),
             (false, false) => self.locals.push(element.clone()),
         }
         let predicate = fold.predicate.as_ref().map_or(0, |node| self.node(node).0);
         let (transform, made) = fold.transform.as_ref().map_or((0, element), |node| self.node(node));
         self.locals.truncate(scope);
-        // The steps of the loops these macros stand for: reading and writing what is gathered.
+        // The steps of the expanded loops of these macros: reading and writing the accumulator.
         let (start, step, end) = match fold.kind {
             FoldKind::All => (0, 3, 1),
             FoldKind::Exists => (0, 4, 1),
@@ -256,7 +256,7 @@ impl Estimator<'_> {
             "sets.contains" | "sets.intersects" | "sets.equivalent" => {
                 (first.saturating_mul(second).saturating_add(1), Extent::sized(1))
             }
-            // How long a number or a time prints is not known, as upstream.
+            // The length of a printed number or time is unknown, as upstream.
             "string" if !is_text(0) => (1, Extent::default()),
             "string" | "bytes" => (tenth(first), extent(0)),
             "isSorted" | "sum" | "min" | "max" => (first, extent(0).element()),
@@ -270,7 +270,7 @@ impl Estimator<'_> {
             }
             "url" | "isURL" | "quantity" | "isQuantity" | "ip" | "isIP" | "cidr" | "isCIDR" | "semver" | "isSemver"
             | "validate" => (tenth(first), Extent::sized(1)),
-            // Of what is left, the first argument stands for the size of the result: rather too little than too much.
+            // For all others, the size of the result is that of the first argument: rather too small than too large.
             _ => (1, Extent { size: Some(first.min(1 << 22)), ..extent(0) }),
         };
         (before.saturating_add(cost), result)

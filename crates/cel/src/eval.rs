@@ -1,4 +1,4 @@
-//! Walking the checked tree. Every step is charged, so that no input makes an expression run long.
+//! Evaluates the checked tree. Every step is charged, so that no input makes an expression run long.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::node::{CallNode, Node, NodeKind};
 use crate::re2::{self, Pattern};
 use crate::value::{ELEMENT, Key, Value};
 
-/// Costs of making lists and maps, beside their elements.
+/// The costs of constructing lists and maps, besides their elements.
 const LIST_COST: u64 = 10;
 const MAP_COST: u64 = 30;
 
-/// What a pattern that is not known before costs to compile, and how many are remembered. At 5,000 each the budget
-/// of one expression pays for 200 compilations.
+/// The cost of compiling a pattern that is not a literal. At 5,000 each, the budget of one expression covers 200
+/// compilations, which bounds the cache too.
 const PATTERN_COST: u64 = 5_000;
 
 /// The state of one evaluation.
@@ -23,7 +23,7 @@ pub struct Evaluation<'a, 'm> {
     pub(crate) meter: &'m mut Meter,
     variables: &'m [Option<Value<'a>>],
     locals: Vec<Value<'a>>,
-    /// Patterns met so far that are no literals.
+    /// Compiled patterns that are not literals.
     patterns: HashMap<String, Option<Arc<Pattern>>>,
 }
 
@@ -103,7 +103,7 @@ impl<'a, 'm> Evaluation<'a, 'm> {
         made
     }
 
-    /// `||` where `decisive` is true, `&&` otherwise. An operand that decides outweighs others that fail.
+    /// `||` if `decisive` is true, otherwise `&&`. A decisive operand outweighs operands that fail.
     fn logical(&mut self, terms: &'a [Node], decisive: bool) -> Outcome<'a> {
         let mut failure = None;
         for term in terms {
@@ -119,7 +119,7 @@ impl<'a, 'm> Evaluation<'a, 'm> {
     }
 
     fn call(&mut self, call: &'a CallNode) -> Outcome<'a> {
-        // Two arguments are the rule; those calls take no vector.
+        // Most calls have two arguments; these need no vector.
         match &*call.args {
             [only] => {
                 let args = [self.eval(only)?];
@@ -194,10 +194,10 @@ impl<'a, 'm> Evaluation<'a, 'm> {
         Ok(Value::map(map))
     }
 
-    /// The compiled form of a pattern: the call's own if it was a literal.
+    /// The compiled form of a pattern: the call's own if it is a literal.
     ///
     /// # Errors
-    /// When the pattern is not valid, or the cost limit is exceeded.
+    /// When the pattern is invalid, or the cost limit is exceeded.
     pub(crate) fn pattern(&mut self, call: &CallNode, pattern: &str) -> Result<Arc<Pattern>, EvalError> {
         if let Some(regex) = &call.regex {
             return Ok(Arc::clone(regex));
@@ -213,7 +213,7 @@ impl<'a, 'm> Evaluation<'a, 'm> {
     }
 }
 
-/// Puts an entry into a map that is being made.
+/// Adds an entry to a map under construction.
 pub(crate) fn insert<'a>(
     map: &mut BTreeMap<Key<'a>, Value<'a>>,
     key: &Value<'a>,

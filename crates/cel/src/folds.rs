@@ -1,4 +1,4 @@
-//! Macros over ranges.
+//! Evaluates macros over ranges.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use crate::eval::{Evaluation, insert};
 use crate::node::FoldNode;
 use crate::value::{ELEMENT, Key, List, Map, Value};
 
-/// What is gathered while running over a range.
-enum Gathered<'a> {
-    /// `all` and `exists`: the failure that counts unless an element decides.
+/// The accumulator of a fold.
+enum Accumulator<'a> {
+    /// `all` and `exists`: the error that applies unless an element is decisive.
     Verdict(Option<EvalError>),
     Count(u64),
     List(Vec<Value<'a>>),
@@ -44,10 +44,10 @@ impl<'a> Evaluation<'a, '_> {
         };
         self.meter.charge(1)?;
         let mut gathered = match fold.kind {
-            FoldKind::All | FoldKind::Exists => Gathered::Verdict(None),
-            FoldKind::ExistsOne => Gathered::Count(0),
-            FoldKind::Filter | FoldKind::List => Gathered::List(Vec::new()),
-            FoldKind::Map | FoldKind::MapEntry => Gathered::Map(BTreeMap::new()),
+            FoldKind::All | FoldKind::Exists => Accumulator::Verdict(None),
+            FoldKind::ExistsOne => Accumulator::Count(0),
+            FoldKind::Filter | FoldKind::List => Accumulator::List(Vec::new()),
+            FoldKind::Map | FoldKind::MapEntry => Accumulator::Map(BTreeMap::new()),
         };
         let scope = self.locals_len();
         for index in 0..range.len() {
@@ -63,19 +63,19 @@ impl<'a> Evaluation<'a, '_> {
             }
         }
         match gathered {
-            Gathered::Verdict(Some(error)) => Err(error),
-            Gathered::Verdict(None) => Ok(Value::Bool(fold.kind == FoldKind::All)),
-            Gathered::Count(count) => Ok(Value::Bool(count == 1)),
-            Gathered::List(items) => Ok(Value::list(items)),
-            Gathered::Map(entries) => Ok(Value::map(entries)),
+            Accumulator::Verdict(Some(error)) => Err(error),
+            Accumulator::Verdict(None) => Ok(Value::Bool(fold.kind == FoldKind::All)),
+            Accumulator::Count(count) => Ok(Value::Bool(count == 1)),
+            Accumulator::List(items) => Ok(Value::list(items)),
+            Accumulator::Map(entries) => Ok(Value::map(entries)),
         }
     }
 
-    /// One element. A value means that the fold is decided.
+    /// Processes one element. Returns a value when the fold is decided.
     fn step(
         &mut self,
         fold: &'a FoldNode,
-        gathered: &mut Gathered<'a>,
+        gathered: &mut Accumulator<'a>,
         key: &Value<'a>,
         single: Option<Value<'a>>,
     ) -> Result<Option<Value<'a>>, EvalError> {
@@ -84,8 +84,8 @@ impl<'a> Evaluation<'a, '_> {
             Some(predicate) => match (self.eval(predicate), &mut *gathered) {
                 (Ok(Value::Bool(holds)), _) => holds,
                 (Err(EvalError::CostExceeded), _) => return Err(EvalError::CostExceeded),
-                // `all` and `exists` go on: another element may decide.
-                (outcome, Gathered::Verdict(failure)) => {
+                // `all` and `exists` continue: another element may be decisive.
+                (outcome, Accumulator::Verdict(failure)) => {
                     let error = outcome.err().unwrap_or(EvalError::NoSuchOverload);
                     failure.get_or_insert(error);
                     return Ok(None);
@@ -94,13 +94,13 @@ impl<'a> Evaluation<'a, '_> {
             },
         };
         match gathered {
-            Gathered::Verdict(_) => {
+            Accumulator::Verdict(_) => {
                 let decisive = fold.kind == FoldKind::Exists;
                 return Ok((holds == decisive).then_some(Value::Bool(decisive)));
             }
-            Gathered::Count(count) => *count += u64::from(holds),
+            Accumulator::Count(count) => *count += u64::from(holds),
             _ if !holds => {}
-            Gathered::List(items) => {
+            Accumulator::List(items) => {
                 self.meter.allocate(ELEMENT)?;
                 let value = match (&fold.transform, single) {
                     (Some(transform), _) => self.eval(transform)?,
@@ -109,7 +109,7 @@ impl<'a> Evaluation<'a, '_> {
                 };
                 items.push(value);
             }
-            Gathered::Map(entries) => {
+            Accumulator::Map(entries) => {
                 self.meter.allocate(2 * ELEMENT)?;
                 let Some(transform) = &fold.transform else { return Err(EvalError::NoSuchOverload) };
                 let value = self.eval(transform)?;
@@ -129,8 +129,8 @@ impl<'a> Evaluation<'a, '_> {
     }
 }
 
-/// What the variables are bound to: index or key first, value second. A single variable is the element of a list and
-/// the key of a map.
+/// The values of the variables: index or key first, value second. A single variable is the element of a list and the
+/// key of a map.
 fn element<'a>(range: &Range<'a>, index: usize, two: bool) -> Result<(Value<'a>, Option<Value<'a>>), EvalError> {
     match range {
         Range::List(list) => {

@@ -1,8 +1,8 @@
-//! What Go says of a pattern it cannot read: the order of the checks and their words are those of `regexp/syntax`.
+//! Go's error messages for invalid patterns: the order of the checks and the messages are those of `regexp/syntax`.
 
 use crate::re2::MAX_REPEAT;
 
-/// Why Go refuses a pattern, `None` when it does not.
+/// Go's error for a pattern; `None` if Go accepts it.
 pub(crate) fn fault(pattern: &str) -> Option<String> {
     let mut parser = Parser { whole: pattern, level: Level::default(), outer: Vec::new() };
     parser.run().err().map(|(why, part)| format!("error parsing regexp: {why}: `{part}`"))
@@ -20,23 +20,23 @@ const NO_ARGUMENT: &str = "missing argument to repetition operator";
 const TRAILING: &str = "trailing backslash at end of expression";
 const UNEXPECTED: &str = "unexpected )";
 
-/// The fault and the part of the pattern it is in.
+/// The error and the part of the pattern that causes it.
 type Fault<'p> = (&'static str, &'p str);
 
-/// What is known of an open parenthesis, or of the whole.
+/// The state of an open group, or of the whole pattern.
 #[derive(Clone, Copy, Default)]
 struct Level {
-    /// How often the most repeated part of what came before is repeated.
+    /// The largest repetition within the parts so far.
     repeats: u32,
-    /// The same of the last part; `None` at the start and after a bar.
+    /// The same for the last part; `None` at the start and after a bar.
     last: Option<u32>,
 }
 
 struct Parser<'p> {
     whole: &'p str,
-    /// The innermost.
+    /// The innermost group.
     level: Level,
-    /// Those it is in.
+    /// The enclosing groups.
     outer: Vec<Level>,
 }
 
@@ -208,7 +208,7 @@ fn is_perl(letter: Option<char>) -> bool {
     matches!(letter, Some('d' | 'D' | 's' | 'S' | 'w' | 'W'))
 }
 
-/// `{2}`, `{2,}`, `{2,3}`: least, most (-1 for no limit), and what follows; a number too large to be one is -1 as well.
+/// `{2}`, `{2,}`, `{2,3}`: minimum, maximum (-1 for no limit), and the rest; a number that is too large is -1 as well.
 fn count(rest: &str) -> Option<(i64, i64, &str)> {
     let (least, rest) = number(rest.strip_prefix('{')?)?;
     let Some(after) = rest.strip_prefix(',') else { return Some((least, least, rest.strip_prefix('}')?)) };
@@ -216,7 +216,7 @@ fn count(rest: &str) -> Option<(i64, i64, &str)> {
         return Some((least, -1, after));
     }
     let (most, after) = number(after)?;
-    // Upstream takes a limit that is too large for a least of -1.
+    // Upstream treats a maximum that is too large like a minimum of -1.
     let least = if most < 0 { -1 } else { least };
     Some((least, most, after.strip_prefix('}')?))
 }
@@ -231,7 +231,7 @@ fn number(rest: &str) -> Option<(i64, &str)> {
     Some((number, &rest[digits..]))
 }
 
-/// One escaped character and what follows it.
+/// One escaped character and the rest.
 fn character(rest: &str) -> Result<(char, &str), Fault<'_>> {
     let mut after = &rest[1..];
     let mut take = || {
@@ -284,7 +284,7 @@ fn character(rest: &str) -> Result<(char, &str), Fault<'_>> {
     found.map(|found| (found, after)).ok_or((BAD_ESCAPE, upto(rest, after)))
 }
 
-/// `\pL`, `\p{Greek}`; `None` for what is no such class.
+/// `\pL`, `\p{Greek}`; `None` if it is not such a class.
 fn property(rest: &str) -> Result<Option<&str>, Fault<'_>> {
     let Some(name) = rest.strip_prefix("\\p").or_else(|| rest.strip_prefix("\\P")) else { return Ok(None) };
     let after = match name.chars().next() {
@@ -304,7 +304,7 @@ const NAMED: [&str; 14] = [
     "xdigit",
 ];
 
-/// A class in brackets: what follows it.
+/// A class in brackets; returns the rest.
 fn class(whole: &str) -> Result<&str, Fault<'_>> {
     let mut rest = &whole[1..];
     rest = rest.strip_prefix('^').unwrap_or(rest);
@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_told_as_go_tells_them() {
+    fn errors_have_gos_messages() {
         for (pattern, expected) in [
             ("(", "missing closing ): `(`"),
             ("a)", "unexpected ): `a)`"),
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_reads_has_none() {
+    fn valid_patterns_have_no_error() {
         for pattern in [
             "",
             "a|b",

@@ -1,21 +1,23 @@
-//! What is wrong with an expression, shown as cel-go shows it: place, message, the line and a caret.
+//! The errors of an expression in cel-go's format: position, message, the line and a caret.
 
 use std::fmt;
 
-/// More are not collected: a text is read by people.
+/// The maximum number of reported errors.
 const MAX_ISSUES: usize = 100;
 
-/// Lines longer than this are not repeated, as in cel-go.
+/// Longer lines are not printed, as in cel-go.
 const MAX_SNIPPET: usize = 16_384;
 
+/// An error in a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
     /// Characters from the start of the source.
     pub position: u32,
+    /// The message.
     pub message: String,
 }
 
-/// The errors of one source. Displays as one block of lines for each, in the order of their places.
+/// The errors of one source. Displays one block of lines for each, in the order of their positions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", Rendered(self))]
 pub struct Issues {
@@ -24,10 +26,12 @@ pub struct Issues {
 }
 
 impl Issues {
+    /// No errors in `source` yet.
     pub fn new(source: &str) -> Self {
         Self { expression: source.to_owned(), list: Vec::new() }
     }
 
+    /// Adds an error.
     pub fn report(&mut self, position: u32, message: impl Into<String>) {
         let issue = Issue { position, message: message.into() };
         if self.list.len() < MAX_ISSUES && !self.list.contains(&issue) {
@@ -35,15 +39,17 @@ impl Issues {
         }
     }
 
+    /// Whether there are no errors.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
+    /// The errors in the order of their reports.
     pub fn iter(&self) -> impl Iterator<Item = &Issue> {
         self.list.iter()
     }
 
-    /// The same issues, ordered by place.
+    /// The same errors, sorted by position.
     #[must_use]
     pub fn sorted(mut self) -> Self {
         self.list.sort_by_key(|issue| issue.position);

@@ -1,11 +1,11 @@
-//! From text to tokens, as the language's lexis says.
+//! The lexer: splits the source into tokens by the language's lexical rules.
 
 use crate::issues::Issues;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
     Ident(Box<str>),
-    /// A name in backticks; only allowed as a field name.
+    /// A name in backticks; allowed as a field name only.
     QuotedIdent(Box<str>),
     Int(Box<str>),
     Uint(Box<str>),
@@ -31,7 +31,7 @@ const SYMBOLS: [&str; 27] = [
     "{", "}", "=", "&", "|",
 ];
 
-/// Reads all tokens; the last one is [`Token::End`]. What is no token is reported and left out.
+/// Reads all tokens; the last one is [`Token::End`]. Invalid characters are reported and skipped.
 pub fn tokens(source: &str, issues: &mut Issues) -> Vec<Spanned> {
     let mut lexer = Lexer { chars: source.chars().collect(), at: 0, issues };
     let mut out = Vec::new();
@@ -175,7 +175,7 @@ impl Lexer<'_> {
 
 /// String and bytes literals.
 impl Lexer<'_> {
-    /// Raw, bytes, and how many characters of prefix there are, if a string begins here.
+    /// Raw, bytes, and the length of the prefix, if a string starts here.
     fn string_prefix(&self) -> Option<(bool, bool, usize)> {
         let (mut raw, mut bytes, mut length) = (false, false, 0);
         loop {
@@ -213,7 +213,7 @@ impl Lexer<'_> {
                 }
                 continue;
             }
-            // A backslash keeps the quote after it from ending a raw string.
+            // A backslash keeps the next quote from ending a raw string.
             if c == '\\' && self.peek(1).is_some_and(|next| next == quote || next == '\\') {
                 push(&mut text, &mut data, bytes, c);
                 self.at += 1;

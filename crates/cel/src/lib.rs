@@ -1,9 +1,9 @@
-//! The Common Expression Language as Kubernetes speaks it: the language, its standard functions, cel-go's extensions
-//! and Kubernetes' libraries.
+//! The Common Expression Language as Kubernetes uses it: the language, its standard functions, cel-go's extensions and
+//! Kubernetes' libraries.
 //!
-//! An [`Env`] declares variables; [`Env::compile`] parses and type-checks an expression into a [`Program`], which can be
-//! evaluated any number of times, on borrowed documents, within a budget. Nothing here knows a clock, a store or the
-//! network; no input makes an evaluation panic, run long or take much memory.
+//! An [`Env`] declares variables; [`Env::compile`] parses and type-checks an expression into a [`Program`], which is
+//! evaluated any number of times, on borrowed documents, within a budget. The crate uses no clock, store or network; no
+//! input makes an evaluation panic, run long or take much memory.
 //!
 //! ```
 //! use cel::{Env, Type, Value, budget::Meter};
@@ -14,27 +14,29 @@
 //! assert!(matches!(value, Value::Bool(true)));
 //! ```
 
-pub mod ast;
+#![warn(missing_docs)]
+
+mod ast;
 pub mod budget;
 mod check;
 mod check_calls;
 mod compare;
-pub mod declarations;
+mod declarations;
 mod document;
-pub mod estimate;
+mod estimate;
 mod eval;
 mod folds;
 mod functions;
 mod go_syntax;
-pub mod issues;
+mod issues;
 mod lexer;
-pub mod libraries;
+mod libraries;
 mod macros;
-pub mod node;
+mod node;
 mod opaque;
 mod operands;
-pub mod parser;
-pub mod program;
+mod parser;
+mod program;
 pub mod re2;
 mod times;
 pub mod types;
@@ -43,7 +45,7 @@ mod url;
 pub mod value;
 
 pub use budget::EvalError;
-pub use issues::Issues;
+pub use issues::{Issue, Issues};
 pub use program::{Env, Program};
 pub use types::{Shape, Type};
 pub use value::Value;

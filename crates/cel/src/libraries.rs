@@ -1,5 +1,5 @@
-//! What functions there are: the language's own, cel-go's extensions that Kubernetes turns on, Kubernetes' libraries.
-//! One function a line, its overloads separated by bars; capital letters are type parameters.
+//! The declared functions: the language's own, cel-go's extensions that Kubernetes enables, Kubernetes' libraries. One
+//! function per line, overloads separated by bars; capital letters are type parameters.
 
 pub const LIBRARIES: [&str; 9] = [OPERATORS, CONVERSIONS, TIMES, STRINGS, LISTS, MATH, SETS, OPTIONALS, KUBERNETES];
 

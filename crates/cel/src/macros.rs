@@ -1,9 +1,9 @@
-//! Calls that are no calls: `has`, the folds over lists and maps, `cel.bind`, `optMap`.
+//! Macros: `has`, the folds over lists and maps, `cel.bind`, `optMap`.
 
 use crate::ast::{Expr, ExprKind, Fold, FoldKind};
 use crate::parser::Parser;
 
-/// Makes the node for `target.function(args)`, which may be a macro.
+/// Builds the node of `target.function(args)`, which may be a macro.
 pub(crate) fn call(
     parser: &mut Parser,
     position: u32,
@@ -28,7 +28,7 @@ pub(crate) fn call(
 }
 
 fn plain(parser: &mut Parser, position: u32, target: Option<Expr>, function: &str, mut args: Vec<Expr>) -> Expr {
-    // More than two numbers are compared as a list of them.
+    // More than two numbers are compared as a list.
     let extreme = matches!(function, "greatest" | "least") && target.as_ref().is_some_and(|t| is_name(t, "math"));
     if extreme && args.len() > 2 {
         let below = deepest(parser, &args);
@@ -61,7 +61,7 @@ fn has(parser: &mut Parser, position: u32, argument: Expr) -> Expr {
     }
 }
 
-/// The variable an argument of a macro names.
+/// The variable that a macro argument names.
 fn variable(parser: &mut Parser, argument: &Expr, what: &str) -> Box<str> {
     match &argument.kind {
         ExprKind::Ident(name) if !name.starts_with('.') => name.clone(),
@@ -99,8 +99,8 @@ fn optional_map(parser: &mut Parser, position: u32, target: Expr, args: Vec<Expr
     parser.node(position, kind, below)
 }
 
-/// Whether a name with so many arguments is a fold, and whether it binds two variables. Wrong counts are left to the
-/// checker, which knows no such function.
+/// Whether a call with this name and number of arguments is a fold, and whether it has two variables. The checker
+/// reports wrong numbers, because such a function does not exist.
 fn fold_kind(function: &str, args: usize) -> Option<(FoldKind, bool)> {
     Some(match (function, args) {
         ("all", 2 | 3) => (FoldKind::All, args == 3),

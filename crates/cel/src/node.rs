@@ -1,4 +1,4 @@
-//! The checked form of an expression: names resolved, ready to be evaluated and estimated.
+//! The checked form of an expression, ready to be evaluated and estimated.
 
 use std::sync::Arc;
 
@@ -48,11 +48,11 @@ pub struct CallNode {
     pub function: Function,
     /// The target of a member call comes first.
     pub args: Box<[Node]>,
-    /// A pattern that was written as a literal.
+    /// The compiled pattern, if it is a literal.
     pub regex: Option<Arc<Pattern>>,
 }
 
-/// Its locals are two: the first variable, then the second where there is one.
+/// It pushes two locals: the first variable, then the second if there is one.
 #[derive(Debug)]
 pub struct FoldNode {
     pub kind: FoldKind,
@@ -63,7 +63,7 @@ pub struct FoldNode {
 }
 
 impl Node {
-    /// Whether the test holds for this node or one below. Recursion is bounded by the parser's depth.
+    /// Whether the test holds for this node or a descendant. Recursion is bounded by the parser's depth.
     pub fn any(&self, test: &dyn Fn(&Node) -> bool) -> bool {
         test(self)
             || match &self.kind {

@@ -32,7 +32,7 @@ impl Opaque {
     }
 }
 
-/// An address as Kubernetes takes them: no zone, no IPv4 inside IPv6, no leading zeros.
+/// Parses an address by Kubernetes' rules: no zone, no IPv4 inside IPv6, no leading zeros.
 pub fn parse_ip(text: &str) -> Result<IpAddr, String> {
     if text.contains('%') {
         return Err(format!("IP address {text:?} with zone value is not allowed"));
@@ -98,7 +98,7 @@ impl std::fmt::Display for Cidr {
     }
 }
 
-/// A version of semver.org 2.0. Build metadata is read and does not count.
+/// A version of semver.org 2.0. Build metadata is parsed and ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Semver {
     pub numbers: [u64; 3],
@@ -130,7 +130,7 @@ impl Semver {
         (pre.iter().all(fine) && build_fine).then_some(Self { numbers, pre })
     }
 
-    /// Identifiers that a comparison may have to look at.
+    /// The number of identifiers that a comparison may visit.
     pub fn size(&self) -> usize {
         self.pre.len()
     }
@@ -138,7 +138,7 @@ impl Semver {
     pub fn compare(&self, other: &Self) -> Ordering {
         self.numbers.cmp(&other.numbers).then_with(|| match (self.pre.is_empty(), other.pre.is_empty()) {
             (true, true) => Ordering::Equal,
-            // A release comes after its candidates.
+            // A release is greater than its pre-releases.
             (true, false) => Ordering::Greater,
             (false, true) => Ordering::Less,
             (false, false) => {
@@ -150,7 +150,7 @@ impl Semver {
     }
 }
 
-/// Numbers count as numbers and come before words.
+/// Numbers are compared as numbers and precede words.
 fn compare_identifier(a: &str, b: &str) -> Ordering {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a.cmp(&b),

@@ -1,4 +1,4 @@
-//! The parser's lower half: literals, names, calls, selections.
+//! The parser for literals, names, calls and selections.
 
 use crate::ast::{Entry, Expr, ExprKind, Literal};
 use crate::lexer::Token;
@@ -55,7 +55,7 @@ impl Parser {
         Some(name)
     }
 
-    /// Comma separated expressions up to `end`, which is read too.
+    /// Comma-separated expressions up to and including `end`.
     fn arguments(&mut self, end: &str) -> Vec<Expr> {
         let mut args = Vec::new();
         if self.accept(end) {
@@ -70,7 +70,7 @@ impl Parser {
         }
     }
 
-    /// The fields are read and dropped: the checker refuses the message by its name.
+    /// Parses and drops the fields: the checker rejects the message by its name.
     fn message_fields(&mut self) {
         while !self.failed() && !self.accept("}") {
             self.accept("?");
@@ -206,7 +206,7 @@ fn uint(text: &str) -> Option<u64> {
     }
 }
 
-/// `a.b.c` as one name, if the expression is nothing but names and dots.
+/// `a.b.c` as one name, if the expression consists of names and dots only.
 pub fn qualified_name(expr: &Expr) -> Option<String> {
     match &expr.kind {
         ExprKind::Ident(name) => Some(name.to_string()),

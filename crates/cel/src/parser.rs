@@ -1,19 +1,19 @@
-//! Recursive descent over the tokens. Depth and size are bounded, so that every later walk over the tree is too.
+//! A recursive-descent parser. Depth and size are bounded, which bounds every later walk over the tree.
 
 use crate::ast::{Ast, Expr, ExprKind, Id};
 use crate::issues::Issues;
 use crate::lexer::{Spanned, Token, tokens};
 
-/// Characters of an expression (cel-go's default).
+/// The maximum number of characters of an expression (cel-go's default).
 pub const MAX_SOURCE: usize = 100_000;
 
-/// Levels of the tree (cel-go's default). The walks use at most a few KiB of stack a level.
+/// The maximum depth of the tree (cel-go's default). Walks use at most a few KiB of stack per level.
 pub const MAX_DEPTH: usize = 250;
 
-/// Parses `source`, macros included.
+/// Parses `source`, including macros.
 ///
 /// # Errors
-/// Everything that could be told about the text before giving up.
+/// The errors found before parsing stops.
 pub fn parse(source: &str) -> Result<Ast, Issues> {
     let mut issues = Issues::new(source);
     let size = source.chars().count();
@@ -38,7 +38,7 @@ pub fn parse(source: &str) -> Result<Ast, Issues> {
 pub(crate) const PRIMARY: &str =
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}";
 
-/// Words that are no identifiers in an expression, and fields only after escaping.
+/// Reserved words: not identifiers in an expression, and fields only in escaped form.
 pub(crate) const RESERVED: [&str; 18] = [
     "as",
     "break",
@@ -60,7 +60,7 @@ pub(crate) const RESERVED: [&str; 18] = [
     "in",
 ];
 
-/// The operators of two sides by precedence, weakest first; `&&` and `||` have levels of their own.
+/// Binary operators by precedence, weakest first; `&&` and `||` have their own levels.
 const RELATIONS: [(&str, &str); 6] =
     [("<", "_<_"), ("<=", "_<=_"), (">=", "_>=_"), (">", "_>_"), ("==", "_==_"), ("!=", "_!=_")];
 const SUMS: [(&str, &str); 2] = [("+", "_+_"), ("-", "_-_")];
@@ -71,7 +71,7 @@ pub(crate) struct Parser {
     at: usize,
     depth: usize,
     pub(crate) positions: Vec<u32>,
-    /// Levels below each node, to bound chains that are built without recursion.
+    /// The depth below each node, which bounds chains that are built without recursion.
     depths: Vec<u16>,
     issues: Issues,
     failed: bool,
@@ -99,7 +99,7 @@ impl Parser {
         }
     }
 
-    /// After the first syntax error the rest is skipped: what follows it is mostly a consequence.
+    /// After the first syntax error the rest is skipped: later errors are mostly consequences.
     pub(crate) fn syntax_error(&mut self, what: &str) {
         if !self.failed {
             let position = self.position();
@@ -109,7 +109,7 @@ impl Parser {
         self.at = self.tokens.len() - 1;
     }
 
-    /// Reports what does not stop parsing.
+    /// Reports an error that does not stop parsing.
     pub(crate) fn report(&mut self, position: u32, what: &str) {
         self.issues.report(position, what);
     }
@@ -129,7 +129,7 @@ impl Parser {
         }
     }
 
-    /// Makes a node. `below` are the levels of its deepest child.
+    /// Builds a node. `below` is the depth of its deepest child.
     pub(crate) fn node(&mut self, position: u32, kind: ExprKind, below: u16) -> Expr {
         let id = self.positions.len() as Id;
         self.positions.push(position);
@@ -193,7 +193,7 @@ impl Parser {
         self.call(position, "_?_:_", vec![condition, yes, no])
     }
 
-    /// A chain of `&&` or `||` is one call with many arguments: they commute, and long chains stay shallow.
+    /// A chain of `&&` or `||` is one call with many arguments: the operands commute, and long chains stay shallow.
     fn logical(&mut self, symbol: &str, function: &str, operand: impl Fn(&mut Self) -> Expr) -> Expr {
         let first = operand(self);
         let position = self.position();
@@ -253,7 +253,7 @@ impl Parser {
             return self.postfix(literal);
         }
         let operand = self.member();
-        // Two of a kind cancel out.
+        // Pairs of the same operator cancel out.
         if count % 2 == 0 {
             return operand;
         }

@@ -1,4 +1,4 @@
-//! What users of the crate hold: an environment, and programs compiled in it.
+//! The public interface: environments, and programs compiled in them.
 
 use std::sync::Arc;
 
@@ -11,15 +11,16 @@ use crate::parser::parse;
 use crate::types::{Shape, Type};
 use crate::value::Value;
 
-/// The variables an expression may use.
+/// The variables that an expression may use.
 #[derive(Clone, Debug, Default)]
 pub struct Env {
     names: Vec<(Box<str>, Type)>,
-    /// Where a variable is a document, its shape, which bounds its size.
+    /// The shape of a variable that is a document, which bounds its size.
     shapes: Vec<Option<Arc<Shape>>>,
 }
 
 impl Env {
+    /// An environment without variables.
     pub fn new() -> Self {
         Self::default()
     }
@@ -44,7 +45,7 @@ impl Env {
     /// Parses and checks an expression.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The syntax and type errors.
     pub fn compile(&self, source: &str) -> Result<Program, Issues> {
         let ast = parse(source)?;
         let checked = check(source, &ast, &self.names)?;
@@ -67,15 +68,16 @@ impl Program {
         self.types.get(self.root.id as usize).unwrap_or(&Type::Error)
     }
 
-    /// Whether the variable declared as number `slot` occurs.
+    /// Whether the expression uses the variable declared as number `slot`.
     pub fn uses(&self, slot: u16) -> bool {
         self.root.any(&|node| matches!(node.kind, NodeKind::Variable(found) if found == slot))
     }
 
-    /// Evaluates with the variables in the order of their declaration. An unbound one fails when it is met.
+    /// Evaluates the expression with the variables in the order of their declaration. Using an unbound variable is an
+    /// error.
     ///
     /// # Errors
-    /// Why there is no value.
+    /// Why the expression has no value.
     pub fn eval<'a>(&'a self, variables: &[Option<Value<'a>>], meter: &mut Meter) -> Result<Value<'a>, EvalError> {
         Evaluation::new(variables, meter).eval(&self.root)
     }

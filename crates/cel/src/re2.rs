@@ -1,19 +1,25 @@
-//! Go's regular expressions on the `regex` crate. Both are RE2's dialect; what differs is rewritten here: Perl classes
-//! are ASCII in Go, `\Q..\E` quotes, and Rust knows set operators inside brackets.
+//! Go's regular expressions on the `regex` crate. Both are dialects of RE2; the differences are rewritten: Perl classes
+//! are ASCII in Go, `\Q..\E` quotes, and Rust has set operators inside brackets.
 
 use std::ops::Deref;
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ast::{Ast, RepetitionKind, RepetitionRange};
 
-/// How often Go lets a part be repeated, repetitions in repetitions multiplied.
+/// Go's limit for repetitions, multiplied over nested ones.
 pub(crate) const MAX_REPEAT: u32 = 1_000;
 
 /// A compiled pattern.
+///
+/// ```
+/// let pattern = cel::re2::compile(r"^\d+$").expect("a valid pattern");
+/// assert!(pattern.is_match("42"));
+/// assert!(cel::re2::compile("(").is_err());
+/// ```
 #[derive(Debug)]
 pub struct Pattern {
     regex: Regex,
-    /// About how many states an automaton of it has: what matching may take for each byte in the worst case.
+    /// The approximate number of automaton states: the worst-case work for each byte of input.
     states: usize,
 }
 
@@ -31,27 +37,29 @@ impl Deref for Pattern {
     }
 }
 
-/// Why a pattern cannot be used.
+/// Why a pattern is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum PatternError {
-    /// In Go's words.
+    /// With Go's message.
     #[error("{0}")]
     Go(String),
+    /// An error that only the `regex` crate reports.
     #[error(transparent)]
     Syntax(#[from] regex::Error),
+    /// A repetition beyond Go's limit.
     #[error("invalid repeat count: `{0}`")]
     Repeat(String),
 }
 
-/// Compiles a pattern written for Go.
+/// Compiles a pattern in Go's syntax.
 ///
 /// # Errors
-/// When the pattern is not valid, or compiles to more than 2 MiB (a bound on what one schema can make us hold).
+/// When the pattern is invalid, or its compiled form exceeds 2 MiB, which bounds the memory of one schema.
 pub fn compile(pattern: &str) -> Result<Pattern, PatternError> {
     compile_within(pattern, 2 << 20)
 }
 
-/// As [`compile`], with another bound in bytes.
+/// As [`compile`], with another limit in bytes.
 ///
 /// # Errors
 /// As [`compile`].
@@ -61,7 +69,7 @@ pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternErro
     }
     let translated = translate(pattern);
     let regex = RegexBuilder::new(&translated).size_limit(size).dfa_size_limit(size).build()?;
-    // What the builder took parses here as well.
+    // A pattern that the builder accepts parses here as well.
     let states = match regex_syntax::ast::parse::Parser::new().parse(&translated) {
         Ok(ast) => states(&ast, MAX_REPEAT).ok_or_else(|| PatternError::Repeat(pattern.to_owned()))?,
         Err(_) => pattern.len(),
@@ -69,8 +77,8 @@ pub fn compile_within(pattern: &str, size: usize) -> Result<Pattern, PatternErro
     Ok(Pattern { regex, states })
 }
 
-/// The states of a part that may be repeated `room` times; `None` when it is repeated more often. Recursion is bounded
-/// by the parser's limit of 250 levels.
+/// The states of a part that may be repeated `room` times; `None` if it is repeated more often. Recursion is bounded by
+/// the parser's limit of 250 levels.
 fn states(ast: &Ast, room: u32) -> Option<usize> {
     let sum = |parts: &[Ast]| parts.iter().try_fold(1usize, |sum, part| Some(sum.saturating_add(states(part, room)?)));
     match ast {
@@ -142,7 +150,7 @@ fn translate(pattern: &str) -> String {
                 out.push(c);
             }
             '-' if in_class && rest.starts_with('-') => out.push_str("\\-"),
-            // Nobody asks for groups by name, and in Go two may have the same.
+            // Group names are not used, and Go allows duplicates.
             '(' if !in_class && (rest.starts_with("?P<") || rest.starts_with("?<")) => {
                 out.push('(');
                 rest = rest.split_once('>').map_or("", |(_, after)| after);

@@ -1,4 +1,4 @@
-//! Times and durations: reading, printing, and their calendar fields.
+//! Times and durations: parsing, printing, and their calendar fields.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Weekday};
@@ -10,10 +10,10 @@ use crate::budget::EvalError;
 const FIRST: i64 = -62_135_596_800;
 const LAST: i64 = 253_402_300_799;
 
-/// A time within the language's range.
+/// Returns a time within the language's range.
 ///
 /// # Errors
-/// When it is outside.
+/// When it is out of range.
 pub fn in_range(time: Timestamp) -> Result<Timestamp, EvalError> {
     if (FIRST..=LAST).contains(&time.as_second()) { Ok(time) } else { Err(EvalError::failed("timestamp overflow")) }
 }
@@ -22,13 +22,13 @@ pub fn from_seconds(seconds: i64) -> Result<Timestamp, EvalError> {
     Timestamp::from_second(seconds).map_err(|_| EvalError::failed("timestamp overflow")).and_then(in_range)
 }
 
-/// Reads a time of RFC 3339. The last day of the year 9999, which people write for "never", is beyond what a timestamp
-/// can hold here and becomes the last moment that is not.
+/// Parses a time of RFC 3339. The last day of the year 9999, a common notation for "never", exceeds the range of a
+/// timestamp and becomes its maximum.
 pub fn read_timestamp(text: &str) -> Option<Timestamp> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Some(time);
     }
-    // The same text in an earlier year says whether it is a time at all.
+    // The same text in an earlier year shows whether it is valid.
     let rest = text.strip_prefix("9999").filter(|rest| rest.starts_with("-12-3"))?;
     format!("9998{rest}").parse::<Timestamp>().ok().map(|_| Timestamp::MAX)
 }
@@ -68,7 +68,7 @@ pub fn print_timestamp(time: Timestamp) -> String {
     time.to_string()
 }
 
-/// Seconds with as many decimals as it needs: `1.5s`.
+/// Seconds with as many decimals as needed: `1.5s`.
 pub fn print_duration(nanos: i64) -> String {
     let (sign, magnitude) = (if nanos < 0 { "-" } else { "" }, nanos.unsigned_abs());
     let (seconds, rest) = (magnitude / 1_000_000_000, magnitude % 1_000_000_000);
@@ -79,7 +79,7 @@ pub fn print_duration(nanos: i64) -> String {
     format!("{sign}{seconds}.{}s", decimals.trim_end_matches('0'))
 }
 
-/// A calendar field of a time, in a zone given by name or offset (`-08:00`); UTC without one. Named zones come from
+/// A calendar field of a time, in a zone given by name or offset (`-08:00`); UTC without a zone. Named zones are from
 /// the system's time zone database.
 pub fn field(name: &str, time: Timestamp, zone: Option<&str>) -> Result<i64, EvalError> {
     let zone = match zone {
@@ -115,7 +115,7 @@ fn parse_zone(text: &str) -> Option<TimeZone> {
     Some(TimeZone::fixed(offset))
 }
 
-/// Hours, minutes, seconds or milliseconds of a duration, each of the whole of it.
+/// Hours, minutes, seconds or milliseconds of a duration, each as the total.
 pub fn duration_field(name: &str, nanos: i64) -> Result<i64, EvalError> {
     Ok(match name {
         "getHours" => nanos / 3_600_000_000_000,

@@ -1,4 +1,4 @@
-//! Types of expressions, and shapes: how a JSON document is read as a typed value without converting it.
+//! Types of expressions, and shapes: how a JSON document is read as a typed value without conversion.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,51 +6,69 @@ use std::sync::Arc;
 
 use crate::parser::RESERVED;
 
-/// A static type. Printed as cel-go prints it.
+/// A static type. Displays as in cel-go.
 #[derive(Clone, Debug)]
 pub enum Type {
-    /// Stands for an expression that was already complained about; fits everywhere.
+    /// The type of an expression with a reported error; assignable to every type.
     Error,
+    /// Any type, checked at run time.
     Dyn,
+    /// The type of `null`.
     Null,
+    /// `bool`.
     Bool,
+    /// A signed 64-bit integer.
     Int,
+    /// An unsigned 64-bit integer.
     Uint,
+    /// A 64-bit floating-point number.
     Double,
+    /// A string of Unicode characters.
     String,
+    /// A sequence of bytes.
     Bytes,
+    /// A point in time.
     Timestamp,
+    /// A duration.
     Duration,
+    /// A list of items.
     List(Arc<Type>),
+    /// A map with its key and value types.
     Map(Arc<(Type, Type)>),
+    /// An optional value.
     Optional(Arc<Type>),
     /// The type of a type.
     Type(Arc<Type>),
     /// A library's own type, by name.
     Opaque(&'static str),
-    /// Objects are equal when they are the same declaration.
+    /// An object. Equal only to the same declaration.
     Object(Arc<ObjectShape>),
-    /// A parameter of a declaration, or while checking a variable to be solved.
+    /// A parameter of a declaration, or a type variable while checking.
     Param(u32),
 }
 
 impl Type {
+    /// A list of `items`.
     pub fn list(items: Type) -> Self {
         Self::List(Arc::new(items))
     }
 
+    /// A map of `keys` and `values`.
     pub fn map(keys: Type, values: Type) -> Self {
         Self::Map(Arc::new((keys, values)))
     }
 
+    /// An optional of `inner`.
     pub fn optional(inner: Type) -> Self {
         Self::Optional(Arc::new(inner))
     }
 
+    /// The type of the type `inner`.
     pub fn type_of(inner: Type) -> Self {
         Self::Type(Arc::new(inner))
     }
 
+    /// Whether the type is known only at run time.
     pub fn is_dyn(&self) -> bool {
         matches!(self, Self::Dyn | Self::Error)
     }
@@ -81,23 +99,30 @@ impl fmt::Display for Type {
     }
 }
 
-/// How a JSON value is read, and how large it can be.
+/// How a JSON value is read, and its size limits.
 #[derive(Debug)]
 pub struct Shape {
+    /// The type.
     pub kind: Kind,
-    /// Bytes of a string, items of a list, entries of a map; `None` when nothing bounds them but the request.
+    /// The maximum number of bytes of a string, items of a list or entries of a map; `None` without a limit other than
+    /// the request's.
     pub max_elements: Option<u64>,
-    /// The least a value of this shape takes in a request.
+    /// The minimum size of a value of this shape in a request, in bytes.
     pub min_size: u64,
 }
 
+/// The type of a JSON value.
 #[derive(Debug)]
 pub enum Kind {
-    /// Nothing is declared: numbers are int when they are whole and double otherwise.
+    /// Undeclared: whole numbers are int, others double.
     Any,
+    /// A boolean.
     Bool,
+    /// An integer.
     Int,
+    /// A number.
     Double,
+    /// A string.
     String,
     /// A string in base64.
     Bytes,
@@ -105,51 +130,64 @@ pub enum Kind {
     Date,
     /// A string of RFC 3339.
     DateTime,
-    /// A string that Go reads as a duration.
+    /// A string in Go's notation of durations.
     Duration,
+    /// A list.
     List {
+        /// The shape of its items.
         items: Arc<Shape>,
+        /// How items are compared and lists are added.
         identity: Identity,
     },
+    /// A map with string keys.
     Map {
+        /// The shape of its values.
         values: Arc<Shape>,
     },
+    /// An object with declared fields.
     Object(Arc<ObjectShape>),
 }
 
-/// What makes two lists equal and how they are added (`x-kubernetes-list-type`).
+/// How lists are compared and added (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Identity {
     /// Order counts, `+` appends.
     #[default]
     Atomic,
+    /// Order does not count, and items are unique.
     Set,
-    /// Items are told apart by the values of these fields.
+    /// Items are identified by the values of these fields.
     Map(Vec<Box<str>>),
 }
 
-/// An object with declared fields, by the names expressions use for them.
+/// An object with declared fields, by the names that expressions use.
 #[derive(Debug)]
 pub struct ObjectShape {
+    /// The name of the type in messages.
     pub name: Box<str>,
+    /// The fields by their escaped names.
     pub fields: BTreeMap<Box<str>, Field>,
 }
 
+/// A field of an object.
 #[derive(Debug)]
 pub struct Field {
     /// The name in the document; expressions use the escaped one.
     pub name: Box<str>,
+    /// The shape of its value.
     pub shape: Arc<Shape>,
 }
 
-/// The shape of a document nothing is known about.
+/// The shape of an undeclared document.
 pub static ANY: Shape = Shape { kind: Kind::Any, max_elements: None, min_size: 1 };
 
 impl Shape {
+    /// A shape without a size limit.
     pub fn new(kind: Kind, min_size: u64) -> Self {
         Self { kind, max_elements: None, min_size }
     }
 
+    /// The static type of values of this shape.
     pub fn type_(&self) -> Type {
         match &self.kind {
             Kind::Any => Type::Dyn,
@@ -167,9 +205,9 @@ impl Shape {
     }
 }
 
-/// The name under which expressions see a property, or `None` if they cannot see it.
+/// The name of a property in expressions, or `None` if expressions cannot access it.
 pub fn escape(name: &str) -> Option<String> {
-    /// These are no identifiers at all; the others are reserved.
+    /// These are literals; the others are reserved words.
     const LITERALS: [&str; 3] = ["true", "false", "null"];
     if LITERALS.contains(&name) || RESERVED.contains(&name) {
         return Some(format!("__{name}__"));

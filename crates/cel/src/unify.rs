@@ -1,18 +1,18 @@
-//! Solving type parameters.
+//! Resolves type parameters by unification.
 
 use std::sync::Arc;
 
 use crate::types::Type;
 
-/// What is known about the type variables of one expression.
+/// The type variables of one expression.
 #[derive(Debug, Default)]
 pub struct Solution {
     bindings: Vec<Option<Type>>,
-    /// What bindings were before they changed, so that an attempt that fails costs what it did and no more.
+    /// Previous bindings, so that a failed attempt is undone at the cost of its own changes.
     undo: Vec<(u32, Option<Type>)>,
 }
 
-/// A state of a [`Solution`] to go back to.
+/// A state of a [`Solution`] to return to.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint {
     bindings: usize,
@@ -34,7 +34,7 @@ impl Solution {
         self.bindings.truncate(to.bindings);
     }
 
-    /// As [`Solution::assign`], leaving nothing behind where it fails.
+    /// As [`Solution::assign`]; a failed attempt changes nothing.
     pub fn try_assign(&mut self, from: &Type, to: &Type) -> bool {
         let before = self.checkpoint();
         let fits = self.assign(from, to);
@@ -49,7 +49,7 @@ impl Solution {
         Type::Param(self.bindings.len() as u32 - 1)
     }
 
-    /// A declared type with its parameters, counted from zero, replaced by variables from `base` on.
+    /// A declared type with its parameters, numbered from zero, replaced by variables from `base` on.
     pub fn instantiate(type_: &Type, base: u32) -> Type {
         map_type(type_, &|number| Type::Param(number + base))
     }
@@ -80,8 +80,8 @@ impl Solution {
         type_
     }
 
-    /// Whether a `from` can stand where a `to` is wanted, solving variables on the way. On failure the solution may
-    /// have changed; go back to a checkpoint.
+    /// Whether `from` is assignable to `to`; solves variables. After a failure the solution may have changed: return to
+    /// a checkpoint.
     pub fn assign(&mut self, from: &Type, to: &Type) -> bool {
         let (plain_from, plain_to) = (self.bound(from), self.bound(to));
         match (&plain_from, &plain_to) {
@@ -99,13 +99,13 @@ impl Solution {
             }
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.assign(a, b),
             (Type::Map(a), Type::Map(b)) => self.assign(&a.0, &b.0) && self.assign(&a.1, &b.1),
-            // Values of types are compared whatever they are types of.
+            // Values of types are comparable, whatever types they are.
             (Type::Type(_), Type::Type(_)) => true,
             (a, b) => same_leaf(a, b),
         }
     }
 
-    /// A variable that was bound to something special and meets something general takes the general.
+    /// Widens a variable that is bound to a special type to the general type it meets.
     fn widen(&mut self, to: &Type, type_: &Type) {
         if let Type::Param(number) = to
             && let Some(slot) = self.bindings.get_mut(*number as usize)
@@ -146,7 +146,7 @@ fn nullable(type_: &Type) -> bool {
     )
 }
 
-/// Equality of types that have no parts.
+/// Equality of types without components.
 fn same_leaf(a: &Type, b: &Type) -> bool {
     match (a, b) {
         (Type::Opaque(a), Type::Opaque(b)) => a == b,

@@ -1,18 +1,18 @@
-//! Absolute URLs, as far as Go's `url.ParseRequestURI` and the getters of Kubernetes' library go.
+//! Absolute URLs, as far as Go's `url.ParseRequestURI` and the getters of Kubernetes' library are concerned.
 
 use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
     pub scheme: String,
-    /// With the port.
+    /// Includes the port.
     pub host: String,
     pub path: String,
     query: String,
 }
 
 impl Url {
-    /// Reads `scheme://host/path?query` or `/path?query`.
+    /// Parses `scheme://host/path?query` or `/path?query`.
     pub fn parse(text: &str) -> Option<Self> {
         if text.is_empty() || text.chars().any(|c| c.is_control()) {
             return None;
@@ -28,7 +28,7 @@ impl Url {
         if !scheme.is_empty() && !scheme.starts_with(|c: char| c.is_ascii_alphabetic()) {
             return None;
         }
-        // Neither a relative reference nor an opaque part is an absolute URL with a path.
+        // Relative references and opaque parts are not absolute URLs with a path.
         if !rest.starts_with('/') {
             return None;
         }
@@ -45,7 +45,7 @@ impl Url {
         Some(Self { scheme, host: host.to_owned(), path: escape_path(path), query: query.to_owned() })
     }
 
-    /// Bytes of all parts.
+    /// The bytes of all parts.
     pub fn size(&self) -> usize {
         self.scheme.len() + self.host.len() + self.path.len() + self.query.len()
     }

@@ -1,4 +1,4 @@
-//! Values. What comes from a document is borrowed from it; what an expression makes is shared.
+//! Values. Parts of documents are borrowed; constructed values are shared.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -13,31 +13,47 @@ use serde_json::Value as Json;
 use crate::opaque::Opaque;
 use crate::types::{Identity, ObjectShape, Shape};
 
+/// A value.
 #[derive(Clone, Debug)]
 pub enum Value<'a> {
+    /// `null`.
     Null,
+    /// A boolean.
     Bool(bool),
+    /// A signed integer.
     Int(i64),
+    /// An unsigned integer.
     Uint(u64),
+    /// A floating-point number.
     Double(f64),
+    /// A string.
     String(Text<'a>),
+    /// A sequence of bytes.
     Bytes(Rc<[u8]>),
+    /// A list.
     List(List<'a>),
+    /// A map.
     Map(Map<'a>),
+    /// An object of a document.
     Object(Object<'a>),
+    /// A point in time.
     Timestamp(Timestamp),
     /// Nanoseconds.
     Duration(i64),
     /// A type, by name.
     Type(Cow<'a, str>),
+    /// An optional value.
     Optional(Option<Rc<Value<'a>>>),
+    /// A value of a library's own type.
     Opaque(Rc<Opaque>),
 }
 
 /// A string, borrowed or shared.
 #[derive(Clone)]
 pub enum Text<'a> {
+    /// Part of a document or an expression.
     Borrowed(&'a str),
+    /// A constructed string.
     Shared(Rc<str>),
 }
 
@@ -66,32 +82,60 @@ impl PartialEq for Text<'_> {
 
 impl Eq for Text<'_> {}
 
-/// A list, with what its equality and addition go by.
+/// A list with its identity, which determines equality and addition.
 #[derive(Clone, Debug)]
 pub enum List<'a> {
-    Json { items: &'a [Json], shape: &'a Shape, identity: &'a Identity },
-    Owned { items: Rc<Vec<Value<'a>>>, identity: &'a Identity },
+    /// Part of a document.
+    Json {
+        /// The document's items.
+        items: &'a [Json],
+        /// Their shape.
+        shape: &'a Shape,
+        /// How items are compared and lists are added.
+        identity: &'a Identity,
+    },
+    /// A constructed list.
+    Owned {
+        /// The items.
+        items: Rc<Vec<Value<'a>>>,
+        /// How items are compared and lists are added.
+        identity: &'a Identity,
+    },
 }
 
+/// A map.
 #[derive(Clone, Debug)]
 pub enum Map<'a> {
-    Json { entries: &'a serde_json::Map<String, Json>, values: &'a Shape },
+    /// Part of a document.
+    Json {
+        /// The document's entries.
+        entries: &'a serde_json::Map<String, Json>,
+        /// The shape of the values.
+        values: &'a Shape,
+    },
+    /// A constructed map.
     Owned(Rc<BTreeMap<Key<'a>, Value<'a>>>),
 }
 
-/// An object read by its declaration.
+/// An object, read by its declaration.
 #[derive(Clone, Copy, Debug)]
 pub struct Object<'a> {
+    /// The document's fields.
     pub fields: &'a serde_json::Map<String, Json>,
+    /// The declaration.
     pub shape: &'a ObjectShape,
 }
 
-/// Key of a map. An int and a uint of the same amount are the same key.
+/// The key of a map. An int and a uint of the same amount are the same key.
 #[derive(Clone, Debug)]
 pub enum Key<'a> {
+    /// A boolean.
     Bool(bool),
+    /// A signed integer.
     Int(i64),
+    /// An unsigned integer.
     Uint(u64),
+    /// A string.
     String(Text<'a>),
 }
 
@@ -127,7 +171,7 @@ impl Ord for Key<'_> {
 }
 
 impl<'a> Key<'a> {
-    /// The key a value stands for; a whole double is the key of its amount.
+    /// The key of a value; a whole double has the key of the equal integer.
     pub fn from_value(value: &Value<'a>) -> Option<Self> {
         Some(match value {
             Value::Bool(flag) => Self::Bool(*flag),
@@ -139,6 +183,7 @@ impl<'a> Key<'a> {
         })
     }
 
+    /// The key as a value.
     pub fn to_value(&self) -> Value<'a> {
         match self {
             Self::Bool(flag) => Value::Bool(*flag),
@@ -149,9 +194,9 @@ impl<'a> Key<'a> {
     }
 }
 
-/// The integer a double is exactly, if it is one.
+/// The integer that equals a double, if there is one.
 pub fn whole(number: f64) -> Option<i64> {
-    // 2^63 itself is out of range and is the first double that would be cut.
+    // 2^63 itself is out of range and is the first double that would be truncated.
     (number.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number))
         .then_some(number as i64)
 }
@@ -159,31 +204,37 @@ pub fn whole(number: f64) -> Option<i64> {
 static ATOMIC: Identity = Identity::Atomic;
 
 impl<'a> Value<'a> {
+    /// A string that the value shares.
     pub fn string(text: impl Into<Rc<str>>) -> Self {
         Self::String(Text::Shared(text.into()))
     }
 
+    /// A string borrowed from a document or an expression.
     pub fn borrowed(text: &'a str) -> Self {
         Self::String(Text::Borrowed(text))
     }
 
+    /// A constructed list; its order counts.
     pub fn list(items: Vec<Value<'a>>) -> Self {
         Self::List(List::Owned { items: Rc::new(items), identity: &ATOMIC })
     }
 
+    /// A constructed map.
     pub fn map(entries: BTreeMap<Key<'a>, Value<'a>>) -> Self {
         Self::Map(Map::Owned(Rc::new(entries)))
     }
 
+    /// An optional with a value.
     pub fn some(value: Value<'a>) -> Self {
         Self::Optional(Some(Rc::new(value)))
     }
 
+    /// A value of a library's own type.
     pub fn opaque(value: Opaque) -> Self {
         Self::Opaque(Rc::new(value))
     }
 
-    /// The name `type(value)` prints with.
+    /// The name that `type(value)` prints.
     pub fn type_name(&self) -> Cow<'a, str> {
         Cow::Borrowed(match self {
             Self::Null => "null_type",
@@ -205,5 +256,5 @@ impl<'a> Value<'a> {
     }
 }
 
-/// An approximation of what one element of a list or map takes in memory.
+/// The approximate memory of one element of a list or map.
 pub const ELEMENT: usize = std::mem::size_of::<Value<'static>>();

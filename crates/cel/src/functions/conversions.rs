@@ -74,7 +74,7 @@ fn to_int<'a>(value: &Value<'a>) -> Outcome<'a> {
     match value {
         Value::Int(_) => Ok(value.clone()),
         Value::Uint(number) => i64::try_from(*number).map(Value::Int).map_err(|_| overflow()),
-        // Both ends are excluded: near them a double no longer tells neighbouring integers apart.
+        // Both ends are excluded: near them a double cannot represent neighbouring integers.
         Value::Double(number) if number.abs() < 9_223_372_036_854_775_808.0 => Ok(Value::Int(*number as i64)),
         Value::Double(_) => Err(overflow()),
         Value::String(text) => text.parse().map(Value::Int).map_err(|_| number_error("ParseInt", text)),
@@ -120,7 +120,7 @@ pub fn time_field<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[V
     let number = match args {
         [Value::Timestamp(time)] => times::field(&call.name, *time, None)?,
         [Value::Timestamp(time), Value::String(zone)] => times::field(&call.name, *time, Some(zone))?,
-        // Of a duration, milliseconds are the part below a second.
+        // For a duration, milliseconds are the part below a second.
         [Value::Duration(nanos)] if &*call.name == "getMilliseconds" => {
             times::duration_field(&call.name, nanos % 1_000_000_000)?
         }

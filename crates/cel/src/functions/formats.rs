@@ -49,7 +49,7 @@ pub fn named<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<
     }
 }
 
-/// None when the text is fine, otherwise what is wrong with it.
+/// Returns none for a valid text, otherwise the errors.
 pub fn validate<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     let [Value::Opaque(format), Value::String(text)] = args else { return Err(EvalError::NoSuchOverload) };
     let Opaque::Format(name) = **format else { return Err(EvalError::NoSuchOverload) };
@@ -77,7 +77,7 @@ pub fn validate<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<
     Ok(Value::some(Value::list(errors.into_iter().map(Value::string).collect())))
 }
 
-/// Five groups of hexadecimal digits; the hyphens may be missing.
+/// Five groups of hexadecimal digits; the hyphens are optional.
 fn is_uuid(text: &str) -> bool {
     let digits: Vec<&str> = text.split('-').collect();
     let lengths: Vec<usize> = digits.iter().map(|group| group.len()).collect();

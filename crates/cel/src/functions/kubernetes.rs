@@ -23,7 +23,7 @@ fn opaque<'v>(value: &'v Value<'_>) -> Option<&'v Opaque> {
     }
 }
 
-/// Charges for reading a text, and hands it out.
+/// Charges for reading a text, and returns it.
 fn read<'v>(on: &mut Evaluation<'_, '_>, args: &'v [Value<'_>]) -> Result<Option<&'v str>, EvalError> {
     match args.first() {
         Some(Value::String(text)) => {
@@ -92,7 +92,7 @@ pub fn quantity<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Val
         },
         None => None,
     };
-    // Exact when the rounded whole is the amount itself.
+    // Exact if the rounded integer equals the amount.
     let whole = Some(quantity.value()).filter(|whole| Quantity::new(*whole, Format::DecimalSi) == *quantity);
     Ok(match (&*call.name, other) {
         ("sign", None) => Value::Int(match quantity.cmp(&Quantity::default()) {

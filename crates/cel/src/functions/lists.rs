@@ -1,4 +1,4 @@
-//! Functions of lists, and lists taken as sets.
+//! Functions of lists, and of lists as sets.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use crate::eval::Evaluation;
 use crate::node::CallNode;
 use crate::value::{ELEMENT, List, Value};
 
-/// Items of a flattened list are looked for at most so deep.
+/// The maximum depth of `flatten`.
 const MAX_FLATTEN: i64 = 100;
 
 fn items<'a>(on: &mut Evaluation<'a, '_>, list: &List<'a>) -> Result<Vec<Value<'a>>, EvalError> {
@@ -142,7 +142,7 @@ pub fn sort<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]
     let mut items = items(on, list)?;
     let mut failure = None;
     items.sort_by(|a, b| {
-        // Once failed, the order no longer matters.
+        // After an error the order no longer matters.
         if failure.is_some() {
             return Ordering::Equal;
         }

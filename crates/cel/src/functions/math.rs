@@ -75,7 +75,7 @@ pub fn bits<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'
             let name = name.trim_start_matches("math.");
             return Err(EvalError::failed(format!("math.{name}() negative offset: {by}")));
         }
-        // Shifting by the width or more leaves nothing; to the right, ints are shifted as their bits.
+        // Shifting by the width or more gives zero; right shifts of ints are logical.
         ("math.bitShiftLeft", [Value::Int(a), Value::Int(by)]) => {
             Value::Int(shift(a.cast_unsigned(), *by, true).cast_signed())
         }

@@ -1,5 +1,5 @@
-//! The functions behind the declarations. Each looks at what its arguments are at run time, since what was declared
-//! `dyn` is only known then, and charges for what it passes over.
+//! The implementations of the declared functions. Each checks the types of its arguments at run time, because `dyn`
+//! arguments are unknown before, and charges for what it traverses.
 
 mod conversions;
 mod formats;
@@ -18,13 +18,13 @@ use crate::value::Value;
 
 pub type Outcome<'a> = Result<Value<'a>, EvalError>;
 
-/// A function: the call as written, and its evaluated arguments.
+/// A function: the call, and its evaluated arguments.
 pub type Function = for<'a> fn(&mut Evaluation<'a, '_>, &'a CallNode, &[Value<'a>]) -> Outcome<'a>;
 
-/// The implementation of a function, by its name.
+/// The implementation of a function.
 pub fn find(name: &str) -> Option<Function> {
     Some(match name {
-        // Evaluated by the tree walk itself; the checker only wants to know that they exist.
+        // Evaluated by the tree walk itself; the checker needs only their existence.
         "_&&_" | "_||_" | "_?_:_" => unreachable_call,
         "!_" => operators::not,
         "_==_" => operators::equals,

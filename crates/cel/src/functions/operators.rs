@@ -52,7 +52,7 @@ pub fn within<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a
     on.meter.charge(1)?;
     match args {
         [value, Value::List(list)] => {
-            // As upstream: an item costs one, not a tenth.
+            // As upstream: an item costs one unit, not a tenth.
             on.meter.charge(list.len() as u64)?;
             contains(list, value, on.meter).map(Value::Bool)
         }
@@ -116,7 +116,7 @@ fn shift<'a>(time: jiff::Timestamp, nanos: i64) -> Outcome<'a> {
     times::in_range(moved).map(Value::Timestamp)
 }
 
-/// Lists append; sets and keyed lists take in what they have not, keyed lists replacing items of the same key.
+/// Appends lists; sets and keyed lists add missing items, and keyed lists replace items of the same key.
 fn add_lists<'a>(on: &mut Evaluation<'a, '_>, a: &List<'a>, b: &List<'a>) -> Outcome<'a> {
     on.meter.charge(1)?;
     on.meter.allocate((a.len() + b.len()) * ELEMENT)?;
@@ -221,7 +221,7 @@ fn missing(from: &Value<'_>, key: &Value<'_>) -> EvalError {
     }
 }
 
-/// The element, or `None` where there is none.
+/// The element, or `None` if there is none.
 fn find<'a>(from: &Value<'a>, key: &Value<'a>) -> Result<Option<Value<'a>>, EvalError> {
     match (from, key) {
         (Value::List(list), key) => {
@@ -242,8 +242,7 @@ fn find<'a>(from: &Value<'a>, key: &Value<'a>) -> Result<Option<Value<'a>>, Eval
 pub fn size<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     on.meter.charge(1)?;
     let size = match args {
-        // Counting characters is a traversal which upstream takes for free; it is fast enough for that, but not for
-        // being done on megabytes a million times.
+        // Counting characters is free upstream. It is fast, but must not be repeated on megabytes a million times.
         [Value::String(text)] => {
             on.meter.traverse(text.len() / 16)?;
             text.chars().count()

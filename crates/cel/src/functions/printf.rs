@@ -9,7 +9,7 @@ use crate::eval::Evaluation;
 use crate::node::CallNode;
 use crate::value::Value;
 
-/// Digits after the point that may be asked for.
+/// The maximum precision.
 const MAX_PRECISION: usize = 1_000;
 
 pub fn format<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
@@ -135,7 +135,7 @@ fn hex(data: &[u8], clause: char, out: &mut String, meter: &mut Meter) -> Result
     Ok(())
 }
 
-/// Any value, lists and maps with their elements. Recursion is bounded by the depth of documents and expressions.
+/// Any value, including the elements of lists and maps. Recursion is bounded by the depth of documents and expressions.
 fn any(value: &Value<'_>, out: &mut String, meter: &mut Meter, outermost: bool) -> Result<(), EvalError> {
     meter.traverse(1)?;
     match value {

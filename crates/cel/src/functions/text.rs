@@ -1,4 +1,4 @@
-//! Functions of strings. Positions are counted in characters.
+//! String functions. Positions are counted in characters.
 
 use std::rc::Rc;
 
@@ -68,7 +68,7 @@ fn out_of_range<'a>(index: i64) -> Outcome<'a> {
     Err(EvalError::failed(format!("index out of range: {index}")))
 }
 
-/// The byte where a character begins; the end for the number of characters.
+/// The byte offset of a character; the end for the number of characters.
 fn byte_at(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(index)
@@ -86,7 +86,7 @@ pub fn test<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'
             text.ends_with(&**part)
         }
         _ => {
-            // As upstream: the product, though the search here is linear.
+            // As upstream: the product, although the search here is linear.
             let cost = (text.len() as u64).div_ceil(10).saturating_mul((part.len() as u64).div_ceil(10));
             on.meter.charge(cost.max(1))?;
             text.contains(&**part)
@@ -103,7 +103,7 @@ pub fn regex<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<
     let cost = (text.len() as u64 + 1).div_ceil(10).saturating_mul((pattern.len() as u64).div_ceil(4).max(1));
     on.meter.charge(cost)?;
     let regex = on.pattern(call, pattern)?;
-    // In the worst case each byte meets each state, and patterns that say so are short.
+    // In the worst case each byte visits each state; patterns of this kind are short.
     on.meter.work(text.len().saturating_mul(regex.states()) / 16)?;
     match &*call.name {
         "matches" => Ok(Value::Bool(regex.is_match(text))),
@@ -133,7 +133,7 @@ pub fn char_at<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'
     }
 }
 
-/// Of a part in a string, or of an item in a list.
+/// The position of a substring, or of an item in a list.
 pub fn index_of<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Value<'a>]) -> Outcome<'a> {
     let last = &*call.name == "lastIndexOf";
     let (text, part, from) = match args {
@@ -152,7 +152,7 @@ pub fn index_of<'a>(on: &mut Evaluation<'a, '_>, call: &'a CallNode, args: &[Val
         },
     };
     let found = if last {
-        // The match may begin at `start` and reach beyond it.
+        // The match may start at `start` and extend beyond it.
         let end = text.len().min(start + part.len());
         let end = (end..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         text[..end].rfind(&**part)
@@ -235,7 +235,7 @@ pub fn replace<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'
     };
     on.meter.text(text.len())?;
     let limit = if limit < 0 { usize::MAX } else { at_most(limit) };
-    // An empty part is found before every character and at the end.
+    // An empty substring occurs before every character and at the end.
     let found = if old.is_empty() { text.chars().count() + 1 } else { text.matches(&**old).count() };
     let count = found.min(limit);
     let size = text.len().saturating_add(count.saturating_mul(new.len()));
@@ -259,7 +259,7 @@ pub fn split<'a>(on: &mut Evaluation<'a, '_>, _: &'a CallNode, args: &[Value<'a>
         Ok::<(), EvalError>(())
     };
     if separator.is_empty() {
-        // One piece for each character, the last taking the rest.
+        // One piece for each character; the last one takes the rest.
         let mut rest: &str = text;
         for taken in 1..=limit {
             let Some(c) = rest.chars().next() else { break };

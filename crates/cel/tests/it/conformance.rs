@@ -1,4 +1,4 @@
-//! One expression a line, and after the arrow what it gives.
+//! Tables: one expression per line, and its result after the arrow.
 
 use crate::printing::outcome;
 
@@ -20,7 +20,7 @@ fn literals_and_operators() {
 }
 
 #[test]
-fn what_does_not_compile() {
+fn compile_errors() {
     check(include_str!("tables/refused.txt"));
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::printing::{leaf, list};
 
-/// Generous, since debug builds and loaded machines are slow: what is unbounded takes minutes.
+/// Generous, because debug builds and loaded machines are slow: an unbounded evaluation takes minutes.
 const SOON: Duration = Duration::from_secs(20);
 
 fn eval(source: &str, document: &serde_json::Value) -> (Result<String, EvalError>, u64) {
@@ -21,7 +21,7 @@ fn eval(source: &str, document: &serde_json::Value) -> (Result<String, EvalError
     (value, meter.cost())
 }
 
-/// Runs on a thread with the stack of a runtime's worker, and gives up waiting when it takes too long.
+/// Runs on a thread with the stack size of a runtime's worker, and stops waiting after [`SOON`].
 fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new().stack_size(2 << 20);
@@ -32,7 +32,7 @@ fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
 #[test]
 fn bombs_end_soon() {
     let numbers: Vec<i64> = (0..100_000).collect();
-    // The same numbers, which are not equal as they are written.
+    // The same numbers, written differently.
     let floats: Vec<f64> = (0..100_000).map(f64::from).collect();
     let map: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("k{number}"), json!(number))).collect();
     let mut other = map.clone();
@@ -126,7 +126,7 @@ fn depth_and_size_are_bounded() {
         let text = soon(move || env.compile(&source).expect_err("too much").to_string());
         assert!(text.contains("exceeded") || text.contains("exceeds"), "{start}: {text}");
     }
-    // What is just within works on a worker's stack, in debug builds too.
+    // The deepest accepted expressions fit a worker's stack, in debug builds too.
     let deep = "1".to_owned() + &" + 1".repeat(240) + " == 241";
     assert_eq!(soon(move || eval(&deep, &json!({}))).0, Ok("true".to_owned()));
     let nested = format!("{}1{}.size() == 1", "[".repeat(120), "]".repeat(120));

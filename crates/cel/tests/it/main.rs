@@ -1,4 +1,4 @@
-//! The language from outside: expressions in tables, with what they give.
+//! Expressions in tables, with their results.
 
 mod conformance;
 mod limits;

@@ -1,4 +1,4 @@
-//! Values as texts, for tables, and a document to try expressions on.
+//! Prints values for tables, and declares the document that expressions use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub fn document() -> serde_json::Value {
         "a-b.c/d__e": 7, "namespace": "ns", "bad": "soon"})
 }
 
-/// What an expression gives: a value, `error: …`, or `compile: …` with the messages alone.
+/// The result of an expression: a value, `error: …`, or `compile: …` with the messages only.
 pub fn outcome(source: &str) -> String {
     let shape = shape();
     let env = Env::new().with_document("self", &shape, false).with("x", Type::Dyn).with("n", Type::Int);
