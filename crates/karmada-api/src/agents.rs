@@ -1,8 +1,8 @@
-//! Agents of clusters in pull mode as users of the control plane: their names, and the rights that `karmadactl register`
-//! grants them.
+//! Agents of clusters in pull mode as users of the control plane: their names, and the rights that `karmadactl
+//! register` grants them.
 //!
-//! The rights are upstream's, so that an agent of either program works with them, and two more: to read the list of
-//! incarnations for safe resume, and to open the tunnel of its own cluster.
+//! The rights are upstream's, so that agents of both programs work, and two more: to read the list of incarnations for
+//! safe resume, and to open the tunnel of the own cluster.
 
 use apimachinery::ApiResource;
 use serde_json::{Value, json};
@@ -13,15 +13,15 @@ use crate::names::execution_namespace;
 
 /// The organization in an agent's certificate.
 pub const GROUP: &str = "system:karmada:agents";
-/// Followed by the name of the cluster: the common name in an agent's certificate.
+/// The prefix of the common name in an agent's certificate; the cluster's name follows.
 pub const USER_PREFIX: &str = "system:karmada:agent:";
 /// The user that grants an agent its rights during `karmadactl register`.
 pub const RBAC_GENERATOR: &str = "system:karmada:agent:rbac-generator";
-/// Begins the names of the requests of [`RBAC_GENERATOR`].
+/// The name prefix of the certificate requests of [`RBAC_GENERATOR`].
 pub const RBAC_GENERATOR_REQUEST: &str = "agent-rbac-generator-";
 /// The group of bootstrap tokens that register clusters.
 pub const BOOTSTRAPPERS: &str = "system:bootstrappers:karmada:default-cluster-token";
-/// The ConfigMap with the starts of the control plane.
+/// The ConfigMap with the incarnations of the control plane.
 pub const INCARNATIONS: &str = "karmada-incarnations";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -31,12 +31,13 @@ pub fn user(cluster: &str) -> String {
     format!("{USER_PREFIX}{cluster}")
 }
 
-/// The cluster whose agent the user is; `None` for other users, and for [`RBAC_GENERATOR`].
+/// The cluster of an agent's user name; `None` for other users, and for [`RBAC_GENERATOR`].
 pub fn cluster_of(user: &str) -> Option<&str> {
     user.strip_prefix(USER_PREFIX).filter(|cluster| !cluster.is_empty() && user != RBAC_GENERATOR)
 }
 
-/// Why no agent may have this name of a cluster, if none may: it would be another user's, or reach another cluster's Secret.
+/// Why a cluster of this name cannot have an agent: the user name would be another user's, or match another cluster's
+/// Secret.
 pub fn name_complaint(cluster: &str) -> Option<&'static str> {
     if user(cluster) == RBAC_GENERATOR {
         return Some("the name is reserved for the user that grants agents their rights");
@@ -44,14 +45,17 @@ pub fn name_complaint(cluster: &str) -> Option<&'static str> {
     cluster.ends_with("-impersonator").then_some("names of Secrets of other clusters end with -impersonator")
 }
 
-/// One object that `register` creates in the control plane.
+/// An object that `register` creates in the control plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grant {
+    /// The resource.
     pub resource: ApiResource,
+    /// The object.
     pub object: Value,
 }
 
-/// The Roles of an agent with their bindings, in the order of creation. `namespace` is that of the clusters' Secrets.
+/// The Roles of an agent with their bindings, in the order of creation. `namespace` is the namespace of the clusters'
+/// Secrets.
 pub fn grants(cluster: &str, namespace: &str) -> Vec<Grant> {
     let name = |part: &str| format!("system:karmada:{cluster}:agent{part}");
     let work = execution_namespace(cluster);
@@ -104,7 +108,7 @@ fn cluster_rules(cluster: &str) -> Value {
         named(rule(group, &["clusters"], &["get", "delete"]), &[cluster]),
         rule(group, &["clusters"], &["create", "list", "watch"]),
         named(rule(group, &["clusters/status"], &["update"]), &[cluster]),
-        // Not upstream's, whose agents open no tunnel.
+        // Not in upstream, whose agents open no tunnels.
         named(rule(group, &[&format!("clusters/{TUNNEL}")], &["create"]), &[cluster]),
         rule("config.karmada.io", &interpreters, &["get", "list", "watch"]),
         rule("", &["namespaces"], &["get"]),
@@ -130,25 +134,28 @@ fn work_rules() -> Value {
     ])
 }
 
-/// Not upstream's: what a member has is compared with the starts of the control plane.
+/// Not in upstream: needed for comparing a member's state with the incarnations of the control plane.
 fn resume_rules() -> Value {
     json!([named(rule("", &["configmaps"], &["get", "list", "watch"]), &[INCARNATIONS])])
 }
 
-/// A write to the control plane, as far as the rules about agents look at it.
+/// The properties of a write to the control plane that the rules for agents use.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
+    /// The API group.
     pub group: &'a str,
+    /// The plural name of the resource.
     pub plural: &'a str,
     /// Empty for cluster-scoped objects.
     pub namespace: &'a str,
+    /// The object's name.
     pub name: &'a str,
     /// The object after the write; `None` for a deletion.
     pub object: Option<&'a Value>,
 }
 
-/// Why the agent of `cluster` may not write this, if it may not. Some of an agent's rights cannot name their object (those
-/// to create), and upstream's name no Lease and no event; an agent writes those of its own cluster only.
+/// Why the agent of `cluster` may not make this write, if it may not. RBAC cannot restrict creates to names, and
+/// upstream's rules do not restrict Leases and events; an agent may write those of its own cluster only.
 pub fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
     let allowed = match (write.group, write.plural) {
         ("cluster.karmada.io", "clusters") => write.name == cluster,
@@ -163,7 +170,7 @@ pub fn refusal(cluster: &str, write: &Write<'_>) -> Option<String> {
     (!allowed).then(|| format!("the agent of cluster {cluster} may write objects of its own cluster only"))
 }
 
-/// Of a Work, of the Cluster, or of the agent's Lease.
+/// An event of a Work, of the Cluster, or of the agent's Lease.
 fn is_own_event(cluster: &str, write: &Write<'_>) -> bool {
     let Some(object) = write.object else { return false };
     let about = if write.group.is_empty() { &object["involvedObject"] } else { &object["regarding"] };
@@ -175,7 +182,7 @@ fn is_own_event(cluster: &str, write: &Write<'_>) -> bool {
     }
 }
 
-/// The cluster and the part (empty, `-secret`, `-work`, `-resume`) that the name of an agent's Role names.
+/// The cluster and the part (empty, `-secret`, `-work`, `-resume`) in the name of an agent's Role.
 pub fn cluster_of_role(name: &str) -> Option<&str> {
     let (cluster, part) = name.strip_prefix("system:karmada:")?.rsplit_once(":agent")?;
     let is_part = matches!(part, "" | "-secret" | "-work" | "-resume");
@@ -212,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_write_what_is_theirs() {
+    fn agents_write_objects_of_their_own_cluster() {
         let event = |kind: &str, name: &str| json!({"involvedObject": {"kind": kind, "name": name}, "regarding": {}});
         let (of_m1, of_m2, of_work) = (event("Cluster", "m1"), event("Cluster", "m2"), event("Work", "w"));
         for (group, plural, namespace, name, object, allowed) in [

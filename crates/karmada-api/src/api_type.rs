@@ -1,27 +1,47 @@
-//! What every typed object of this crate knows of its kind.
+//! The API properties of typed objects.
 
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::ObjectMeta;
 use apimachinery::{GroupVersionKind, ObjectKey};
 
 /// A typed top-level object.
+///
+/// ```
+/// use apimachinery::ObjectKey;
+/// use karmada_api::ApiType;
+/// use karmada_api::policy::v1alpha1::PropagationPolicy;
+///
+/// let policy = PropagationPolicy::named(&ObjectKey::namespaced("default", "nginx"));
+/// assert_eq!(policy.kind, "PropagationPolicy");
+/// assert_eq!(PropagationPolicy::api_resource().object_path(&policy.key()),
+///     "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies/nginx");
+/// ```
 pub trait ApiType: Default {
+    /// The API group.
     const GROUP: &'static str;
+    /// The API version.
     const VERSION: &'static str;
+    /// The kind.
     const KIND: &'static str;
+    /// The plural name of the resource.
     const PLURAL: &'static str;
+    /// Whether objects have a namespace.
     const NAMESPACED: bool;
 
+    /// The object's metadata.
     fn metadata(&self) -> &ObjectMeta;
+    /// The object's metadata, to change.
     fn metadata_mut(&mut self) -> &mut ObjectMeta;
 
-    /// An empty object with `apiVersion`, `kind`, namespace and name filled in.
+    /// An empty object with `apiVersion`, `kind`, namespace and name.
     fn named(key: &ObjectKey) -> Self;
 
+    /// Namespace and name of the object.
     fn key(&self) -> ObjectKey {
         ObjectKey::namespaced(self.metadata().namespace.as_str(), self.metadata().name.as_str())
     }
 
+    /// The resource that serves the kind.
     fn api_resource() -> ApiResource {
         ApiResource {
             group: Self::GROUP.into(),
@@ -32,6 +52,7 @@ pub trait ApiType: Default {
         }
     }
 
+    /// Group, version and kind.
     fn gvk() -> GroupVersionKind {
         GroupVersionKind::new(Self::GROUP, Self::VERSION, Self::KIND)
     }
@@ -57,7 +78,7 @@ macro_rules! api_type {
                 &mut self.metadata
             }
 
-            #[allow(clippy::needless_update, reason = "some kinds have nothing else")]
+            #[allow(clippy::needless_update, reason = "some kinds have no other fields")]
             fn named(key: &apimachinery::ObjectKey) -> Self {
                 Self {
                     api_version: concat!($group, "/", $version).to_owned(),

@@ -1,113 +1,166 @@
-//! Labels, annotations, finalizers, namespaces, condition types and reasons. They are a contract with every client and
-//! with everything already stored, so they never change.
+//! Labels, annotations, finalizers, namespaces, condition types and reasons. Clients and stored objects depend on them,
+//! so they never change. The values are upstream's unless noted.
 
 /// Label keys.
 pub mod labels {
+    /// The permanent id of a PropagationPolicy, on the policy, its templates and bindings.
     pub const POLICY_ID: &str = "propagationpolicy.karmada.io/permanent-id";
+    /// The permanent id of a ClusterPropagationPolicy, on the policy, its templates and bindings.
     pub const CLUSTER_POLICY_ID: &str = "clusterpropagationpolicy.karmada.io/permanent-id";
+    /// The permanent id of a ResourceBinding, on the binding and its Works.
     pub const BINDING_ID: &str = "resourcebinding.karmada.io/permanent-id";
+    /// The permanent id of a ClusterResourceBinding, on the binding and its Works.
     pub const CLUSTER_BINDING_ID: &str = "clusterresourcebinding.karmada.io/permanent-id";
+    /// The permanent id of a Work, on the Work and its manifests.
     pub const WORK_ID: &str = "work.karmada.io/permanent-id";
+    /// The permanent id of a MultiClusterService, on its Works and bindings.
     pub const MULTI_CLUSTER_SERVICE_ID: &str = "multiclusterservice.karmada.io/permanent-id";
 
-    /// `true` on objects in member clusters that are ours.
+    /// `true` on objects in member clusters that the system manages.
     pub const MANAGED: &str = "karmada.io/managed";
-    /// `true` on objects the system made for itself.
+    /// `true` on objects that the system creates for its own use.
     pub const SYSTEM: &str = "karmada.io/system";
-    /// On the ConfigMaps of the failover history. An addition of ours.
+    /// On the ConfigMaps of the failover history. Not in upstream.
     pub const FAILOVER_HISTORY: &str = "failover.karmada.io/history";
+    /// The controller that manages a binding instead of the policy.
     pub const BINDING_MANAGED_BY: &str = "binding.karmada.io/managed-by";
-    /// Not empty: the detector leaves the template alone.
+    /// The controller that claims a template: with a value, policies do not apply to it.
     pub const CLAIMED_BY: &str = "resourcetemplate.karmada.io/claimed-by";
+    /// `true` on templates whose replicas the member cluster controls.
     pub const RETAIN_REPLICAS: &str = "resourcetemplate.karmada.io/retain-replicas";
+    /// Protects the object from deletion if the value is [`DELETION_PROTECTED_ALWAYS`].
     pub const DELETION_PROTECTED: &str = "resourcetemplate.karmada.io/deletion-protected";
     /// The value of [`DELETION_PROTECTED`] that protects.
     pub const DELETION_PROTECTED_ALWAYS: &str = "Always";
+    /// `true` on namespaces that are not propagated to member clusters.
     pub const SKIP_AUTO_PROPAGATION: &str = "namespace.karmada.io/skip-auto-propagation";
-    /// Followed by a binding's reference key.
+    /// A prefix; the binding's reference key follows.
     pub const DEPENDED_BY_PREFIX: &str = "resourcebinding.karmada.io/depended-by-";
+    /// The namespace of an EndpointSlice, on its Work.
     pub const ENDPOINT_SLICE_NAMESPACE: &str = "endpointslice.karmada.io/namespace";
+    /// The name of an EndpointSlice, on its Work.
     pub const ENDPOINT_SLICE_NAME: &str = "endpointslice.karmada.io/name";
+    /// The controllers that manage an EndpointSlice's Work.
     pub const ENDPOINT_SLICE_MANAGED_BY: &str = "endpointslice.karmada.io/managed-by";
+    /// The namespace of a FederatedResourceQuota, on its Works.
     pub const QUOTA_NAMESPACE: &str = "federatedresourcequota.karmada.io/namespace";
+    /// The name of a FederatedResourceQuota, on its Works.
     pub const QUOTA_NAME: &str = "federatedresourcequota.karmada.io/name";
     /// A value of [`BINDING_MANAGED_BY`] and of [`CLAIMED_BY`].
     pub const BY_MULTI_CLUSTER_SERVICE: &str = "MultiClusterService";
     /// A value of [`ENDPOINT_SLICE_MANAGED_BY`]; several are joined with `.`, in any order.
     pub const BY_SERVICE_EXPORT: &str = "ServiceExport";
-    /// On Works of a MultiClusterService; elsewhere the same texts are annotations.
+    /// On Works of a MultiClusterService; on other objects the same keys are annotations.
     pub const MULTI_CLUSTER_SERVICE_NAMESPACE: &str = "multiclusterservice.karmada.io/namespace";
+    /// See [`MULTI_CLUSTER_SERVICE_NAMESPACE`].
     pub const MULTI_CLUSTER_SERVICE_NAME: &str = "multiclusterservice.karmada.io/name";
-    /// Kubernetes' label on EndpointSlices; slices with a value of ours are not collected again.
+    /// Kubernetes' label on EndpointSlices; slices with one of our values are not collected again.
     pub const KUBERNETES_SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
+    /// The value on slices that are dispatched for a MultiClusterService.
     pub const SLICE_MANAGED_BY_DISPATCH: &str = "endpointslice-dispatch-controller.karmada.io";
+    /// The value on slices that are imported for a ServiceImport.
     pub const SLICE_MANAGED_BY_IMPORT: &str = "endpointslice-controller.karmada.io";
+    /// Kubernetes' label with the Service of an EndpointSlice.
     pub const KUBERNETES_SERVICE_NAME: &str = "kubernetes.io/service-name";
-    /// On objects an installer made in the host cluster.
+    /// On objects that an installer creates in the host cluster.
     pub const BOOTSTRAPPING: &str = "karmada.io/bootstrapping";
-    /// On nodes of the host cluster that hold etcd.
+    /// On nodes of the host cluster that run etcd.
     pub const ETCD: &str = "karmada.io/etcd";
 }
 
 /// Annotation keys.
 pub mod annotations {
+    /// The namespace of the PropagationPolicy that claims a template.
     pub const POLICY_NAMESPACE: &str = "propagationpolicy.karmada.io/namespace";
+    /// The name of the PropagationPolicy that claims a template.
     pub const POLICY_NAME: &str = "propagationpolicy.karmada.io/name";
+    /// The name of the ClusterPropagationPolicy that claims a template.
     pub const CLUSTER_POLICY_NAME: &str = "clusterpropagationpolicy.karmada.io/name";
+    /// The placement of the last scheduling decision, on the binding.
     pub const APPLIED_PLACEMENT: &str = "policy.karmada.io/applied-placement";
+    /// The dependencies of a template, on its binding.
     pub const DEPENDENCIES: &str = "resourcebinding.karmada.io/dependencies";
+    /// The namespace of the ResourceBinding of a Work.
     pub const BINDING_NAMESPACE: &str = "resourcebinding.karmada.io/namespace";
+    /// The name of the ResourceBinding of a Work.
     pub const BINDING_NAME: &str = "resourcebinding.karmada.io/name";
+    /// The name of the ClusterResourceBinding of a Work.
     pub const CLUSTER_BINDING_NAME: &str = "clusterresourcebinding.karmada.io/name";
+    /// The conflict resolution of a template: `overwrite` or `abort`.
     pub const CONFLICT_RESOLUTION: &str = "work.karmada.io/conflict-resolution";
+    /// The OverridePolicies that apply to a Work.
     pub const APPLIED_OVERRIDES: &str = "policy.karmada.io/applied-overrides";
+    /// The ClusterOverridePolicies that apply to a Work.
     pub const APPLIED_CLUSTER_OVERRIDES: &str = "policy.karmada.io/applied-cluster-overrides";
+    /// The namespace of the Work of an object in a member cluster.
     pub const WORK_NAMESPACE: &str = "work.karmada.io/namespace";
+    /// The name of the Work of an object in a member cluster.
     pub const WORK_NAME: &str = "work.karmada.io/name";
+    /// The UID of the template of an object in a member cluster.
     pub const TEMPLATE_UID: &str = "resourcetemplate.karmada.io/uid";
+    /// The generation of the template of an object in a member cluster.
     pub const TEMPLATE_GENERATION: &str = "resourcetemplate.karmada.io/generation";
+    /// The annotations that the template owns in a member cluster.
     pub const MANAGED_ANNOTATIONS: &str = "resourcetemplate.karmada.io/managed-annotations";
+    /// The labels that the template owns in a member cluster.
     pub const MANAGED_LABELS: &str = "resourcetemplate.karmada.io/managed-labels";
+    /// The name of the MultiClusterService of an object.
     pub const MULTI_CLUSTER_SERVICE_NAME: &str = "multiclusterservice.karmada.io/name";
+    /// The namespace of the MultiClusterService of an object.
     pub const MULTI_CLUSTER_SERVICE_NAMESPACE: &str = "multiclusterservice.karmada.io/namespace";
+    /// The cluster that provides an EndpointSlice.
     pub const PROVISION_CLUSTER: &str = "endpointslice.karmada.io/provision-cluster";
+    /// The cluster of an object that is read from the cache.
     pub const CACHED_FROM_CLUSTER: &str = "resource.karmada.io/cached-from-cluster";
+    /// The cluster of an object that is read through the proxy.
     pub const QUERY_FROM_CLUSTER: &str = "resource.karmada.io/query-from-cluster";
-    /// On the Secret of a cluster: where its token may be sent when no certificate is verified.
+    /// On the Secret of a cluster: the destination of its token if no certificate is verified. Not in upstream.
     pub const CREDENTIAL_ENDPOINT: &str = "cluster.karmada.io/credential-endpoint";
-    /// On objects in members: which start of the control plane wrote them last, and from which revision of the Work. An
-    /// addition of ours.
+    /// On objects in members: the incarnation of the control plane that wrote them last, and the revision of the Work.
+    /// Not in upstream.
     pub const MARK: &str = "resume.karmada.io/mark";
-    /// On a Cluster: the `lastTransitionTime` of the condition `ResumePending` that a person confirms. An addition of ours.
+    /// On a Cluster: the `lastTransitionTime` of the condition `ResumePending` that a user confirms. Not in upstream.
     pub const RESUME_CONFIRMED: &str = "resume.karmada.io/confirmed";
-    /// The time of the condition `EvictionsPaused` whose pause a person ended for a Cluster.
+    /// The time of the condition `EvictionsPaused` whose pause a user ended for a Cluster. Not in upstream.
     pub const EVICTIONS_RELEASED: &str = "failover.karmada.io/evictions-released";
 }
 
 /// Finalizers.
 pub mod finalizers {
+    /// On Clusters, until their execution namespace is removed.
     pub const CLUSTER: &str = "karmada.io/cluster-controller";
+    /// On Works, until their objects are removed from the member cluster.
     pub const EXECUTION: &str = "karmada.io/execution-controller";
+    /// On ResourceBindings, until their Works are removed.
     pub const BINDING: &str = "karmada.io/binding-controller";
+    /// On ClusterResourceBindings, until their Works are removed.
     pub const CLUSTER_BINDING: &str = "karmada.io/cluster-resource-binding-controller";
+    /// On bindings with dependencies, until these are released.
     pub const DEPENDENCIES: &str = "karmada.io/binding-dependencies-distributor";
+    /// On PropagationPolicies, until their claims are removed.
     pub const POLICY: &str = "karmada.io/propagation-policy-controller";
+    /// On ClusterPropagationPolicies, until their claims are removed.
     pub const CLUSTER_POLICY: &str = "karmada.io/cluster-propagation-policy-controller";
+    /// On Works of collected EndpointSlices.
     pub const ENDPOINT_SLICE: &str = "karmada.io/endpointslice-controller";
+    /// On Works of dispatched EndpointSlices.
     pub const MCS_ENDPOINT_SLICE_DISPATCH: &str = "karmada.io/mcs-endpointslice-dispatch-controller";
+    /// On MultiClusterServices, until their Works are removed.
     pub const MULTI_CLUSTER_SERVICE: &str = "karmada.io/multiclusterservice-controller";
-    /// Named by upstream, and put on nothing.
+    /// Defined by upstream and not used.
     pub const MCS_ENDPOINT_SLICE_COLLECT: &str = "karmada.io/mcs-endpointslice-collect-controller";
 }
 
 /// Namespaces.
 pub mod namespaces {
+    /// The system's own namespace.
     pub const SYSTEM: &str = "karmada-system";
+    /// The namespace of the clusters' Secrets.
     pub const CLUSTER: &str = "karmada-cluster";
-    /// Followed by a cluster's name: where its Works are.
+    /// A prefix; the cluster's name follows. The namespace of the cluster's Works.
     pub const EXECUTION_PREFIX: &str = "karmada-es-";
 
-    /// Nothing in a reserved namespace is propagated.
+    /// Whether a namespace is reserved: its objects are not propagated.
     pub fn is_reserved(namespace: &str) -> bool {
         namespace == SYSTEM || namespace == CLUSTER || namespace.starts_with(EXECUTION_PREFIX)
     }
@@ -115,45 +168,64 @@ pub mod namespaces {
 
 /// Taint keys set by the system.
 pub mod taints {
+    /// The condition Ready is False.
     pub const NOT_READY: &str = "cluster.karmada.io/not-ready";
+    /// The condition Ready is Unknown.
     pub const UNREACHABLE: &str = "cluster.karmada.io/unreachable";
+    /// The cluster is cordoned.
     pub const UNSCHEDULABLE: &str = "cluster.karmada.io/unschedulable";
+    /// New workloads without a toleration are rejected.
     pub const NO_SCHEDULE: &str = "NoSchedule";
+    /// Workloads without a toleration are evicted.
     pub const NO_EXECUTE: &str = "NoExecute";
 }
 
 /// Condition types.
 pub mod conditions {
+    /// Of a Cluster: its API server is healthy.
     pub const READY: &str = "Ready";
+    /// Of a Cluster: discovery of its APIs is complete.
     pub const COMPLETE_API_ENABLEMENTS: &str = "CompleteAPIEnablements";
-    /// Of a Cluster: nothing it had is changed until a person confirms. An addition of ours.
+    /// Of a Cluster: nothing from before the resume is changed until a user confirms. Not in upstream.
     pub const RESUME_PENDING: &str = "ResumePending";
-    /// On Clusters: too much of the fleet is unhealthy for evictions from this one.
+    /// Of a Cluster: evictions are paused because too many clusters are unhealthy. Not in upstream.
     pub const EVICTIONS_PAUSED: &str = "EvictionsPaused";
+    /// Of a Cluster: Services of other clusters can be resolved.
     pub const SERVICE_DOMAIN_NAME_RESOLUTION_READY: &str = "ServiceDomainNameResolutionReady";
+    /// Of a binding: it is scheduled.
     pub const SCHEDULED: &str = "Scheduled";
+    /// Of a binding: all its Works are applied.
     pub const FULLY_APPLIED: &str = "FullyApplied";
+    /// Of a Work: its manifests are applied.
     pub const APPLIED: &str = "Applied";
+    /// Of a Work: it is dispatched to the member cluster.
     pub const DISPATCHING: &str = "Dispatching";
-    /// Of a Work; defined, never set.
+    /// Of a Work; defined by upstream and not used.
     pub const PROGRESSING: &str = "Progressing";
+    /// Of a Work; defined by upstream and not used.
     pub const AVAILABLE: &str = "Available";
+    /// Of a Work; defined by upstream and not used.
     pub const DEGRADED: &str = "Degraded";
     /// Of a MultiClusterService.
     pub const SERVICE_APPLIED: &str = "ServiceApplied";
+    /// Of a MultiClusterService: its EndpointSlices are dispatched.
     pub const ENDPOINT_SLICE_DISPATCHED: &str = "EndpointSliceDispatched";
     /// Of a FederatedHPA.
     pub const ABLE_TO_SCALE: &str = "AbleToScale";
+    /// Of a FederatedHPA.
     pub const SCALING_ACTIVE: &str = "ScalingActive";
+    /// Of a FederatedHPA.
     pub const SCALING_LIMITED: &str = "ScalingLimited";
     /// Of a CertificateSigningRequest.
     pub const APPROVED: &str = "Approved";
-    /// Of a ServiceExport; defined, never set.
+    /// Of a ServiceExport; defined by upstream and not used.
     pub const VALID: &str = "Valid";
+    /// Of a ServiceExport; defined by upstream and not used.
     pub const CONFLICT: &str = "Conflict";
 }
 
 /// Condition reasons.
+#[allow(missing_docs, reason = "upstream's names describe themselves")]
 pub mod reasons {
     /// Of a Cluster's condition `ResumePending`.
     pub const STORE_OLDER_THAN_MEMBER: &str = "StoreOlderThanMember";
@@ -167,11 +239,11 @@ pub mod reasons {
     pub const CLUSTER_READY: &str = "ClusterReady";
     pub const CLUSTER_NOT_REACHABLE: &str = "ClusterNotReachable";
     pub const CLUSTER_NOT_READY: &str = "ClusterNotReady";
-    /// The endpoint of a Cluster leads back to the control plane.
+    /// The endpoint of a Cluster is the control plane itself.
     pub const CLUSTER_IS_CONTROL_PLANE: &str = "ClusterIsControlPlane";
-    /// The endpoint of a Cluster leads to a cluster that is joined under another name.
+    /// The endpoint of a Cluster is a cluster that is joined under another name.
     pub const CLUSTER_JOINED_TWICE: &str = "ClusterJoinedTwice";
-    /// Another cluster than the recorded one answers at the endpoint.
+    /// The endpoint of a Cluster is another cluster than the recorded one.
     pub const CLUSTER_REPLACED: &str = "ClusterReplaced";
     pub const STATUS_COLLECTION_FAILED: &str = "StatusCollectionFailed";
     pub const CLUSTER_STATUS_UNKNOWN: &str = "ClusterStatusUnknown";
@@ -228,7 +300,8 @@ pub mod reasons {
     }
 }
 
-/// Event reasons come in pairs; the pair is named by what was tried.
+/// Event reasons. They form pairs, one for success and one for failure of an operation.
+#[allow(missing_docs, reason = "upstream's names describe themselves")]
 pub mod events {
     pub const APPLY_POLICY_SUCCEED: &str = "ApplyPolicySucceed";
     pub const APPLY_POLICY_FAILED: &str = "ApplyPolicyFailed";
@@ -298,7 +371,8 @@ pub mod events {
     pub const UPDATE_CRON_FEDERATED_HPA_FAILED: &str = "UpdateCronFederatedHPAFailed";
 }
 
-/// Messages of conditions, as they are read by programs too.
+/// Messages of conditions, which programs read too.
+#[allow(missing_docs, reason = "the message describes itself")]
 pub mod messages {
     pub const CLUSTER_READY: &str = "cluster is healthy and ready to accept workloads";
     pub const CLUSTER_NOT_REACHABLE: &str = "cluster is not reachable";
@@ -311,30 +385,39 @@ pub mod messages {
     pub const SUSPENDED: &str = "Work dispatching is in a suspended state.";
 }
 
-/// Why a workload leaves a cluster, and who said so.
+/// Reasons and producers of evictions.
 pub mod evictions {
+    /// The workload does not tolerate a taint.
     pub const TAINT_UNTOLERATED: &str = "TaintUntolerated";
+    /// The application is unhealthy.
     pub const APPLICATION_FAILURE: &str = "ApplicationFailure";
+    /// The producer of taint-based evictions.
     pub const BY_TAINT_MANAGER: &str = "TaintManager";
+    /// The producer of application failovers of ResourceBindings.
     pub const BY_BINDING_FAILOVER: &str = "resource-binding-application-failover-controller";
+    /// The producer of application failovers of ClusterResourceBindings.
     pub const BY_CLUSTER_BINDING_FAILOVER: &str = "cluster-resource-binding-application-failover-controller";
 }
 
-/// Secrets with the credentials of a cluster.
+/// Keys of the Secrets with a cluster's credentials, and names for agents.
 pub mod secrets {
+    /// The key of the bearer token.
     pub const TOKEN: &str = "token";
+    /// The key of the CA bundle.
     pub const CA_BUNDLE: &str = "caBundle";
-    /// The Secret an agent's certificate is kept in.
+    /// The Secret with an agent's certificate.
     pub const AGENT_KUBECONFIG: &str = "karmada-kubeconfig";
-    /// How an agent's certificate request names it.
+    /// The organization in an agent's certificate request.
     pub const AGENT_ORGANIZATION: &str = "system:karmada:agents";
+    /// The prefix of the common name in an agent's certificate request.
     pub const AGENT_USER_PREFIX: &str = "system:karmada:agent:";
+    /// The signer of an agent's certificate request.
     pub const AGENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 }
 
-/// Which objects are never templates.
+/// Kinds and namespaces that are never propagated.
 pub mod templates {
-    /// Every kind of these groups.
+    /// Groups whose kinds are never propagated.
     pub const SKIPPED_GROUPS: &[&str] = &[
         "cluster.karmada.io",
         "policy.karmada.io",
@@ -346,11 +429,11 @@ pub mod templates {
         "apps.karmada.io",
         "events.k8s.io",
     ];
-    /// `--skipped-propagating-namespaces`.
+    /// The default of `--skipped-propagating-namespaces`.
     pub const SKIPPED_NAMESPACES: &str = "kube-.*";
 
-    /// Whether objects of a kind are never propagated, whatever the flags say. ServiceExport and ServiceImport are
-    /// templates on purpose.
+    /// Whether objects of a kind are never propagated, whatever the flags. ServiceExport and ServiceImport can be
+    /// propagated.
     pub fn is_skipped(group: &str, version: &str, kind: &str) -> bool {
         SKIPPED_GROUPS.contains(&group)
             || (group, version, kind) == ("", "v1", "Event")
@@ -358,12 +441,15 @@ pub mod templates {
     }
 }
 
-/// Leases of components.
+/// Names of the components' Leases.
 pub mod leases {
+    /// The controller manager's Lease.
     pub const CONTROLLER_MANAGER: &str = "karmada-controller-manager";
+    /// The scheduler's Lease.
     pub const SCHEDULER: &str = "karmada-scheduler";
+    /// The descheduler's Lease.
     pub const DESCHEDULER: &str = "karmada-descheduler";
-    /// Followed by a cluster's name.
+    /// A prefix; the cluster's name follows.
     pub const AGENT_PREFIX: &str = "karmada-agent-";
 }
 
@@ -372,7 +458,7 @@ mod tests {
     use super::templates::is_skipped;
 
     #[test]
-    fn what_is_never_a_template() {
+    fn skipped_kinds() {
         for (group, version, kind, skipped) in [
             ("", "v1", "Event", true),
             ("", "v1", "ConfigMap", false),

@@ -1,15 +1,18 @@
-//! Feature gates: upstream's names, stages and defaults, and how `--feature-gates` is read.
+//! Feature gates: upstream's names, stages and defaults, and the parser of `--feature-gates`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How settled a feature is.
+/// The maturity of a feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Disabled by default; may change.
     Alpha,
+    /// Complete; may be enabled by default.
     Beta,
 }
 
 impl Stage {
+    /// The stage in `--help`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Alpha => "ALPHA",
@@ -26,14 +29,18 @@ impl Stage {
     }
 }
 
-/// One feature gate.
+/// A feature gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
+    /// Upstream's name.
     pub name: &'static str,
+    /// Its stage.
     pub stage: Stage,
+    /// Whether it is enabled by default.
     pub default: bool,
-    /// Upstream's version, and the stage it had then if another; empty where it is older than the records.
+    /// Upstream's version that introduced it, with the stage then if another; empty if unknown.
     pub since: &'static str,
+    /// What it enables.
     pub effect: &'static str,
 }
 
@@ -43,25 +50,42 @@ const fn gate(name: &'static str, stage: Stage, default: bool, since: &'static s
 
 use Stage::{Alpha, Beta};
 
+/// The gate `ContextualLogging`; see [`GATES`].
 pub const CONTEXTUAL_LOGGING: &str = "ContextualLogging";
+/// The gate `ControllerPriorityQueue`; see [`GATES`].
 pub const CONTROLLER_PRIORITY_QUEUE: &str = "ControllerPriorityQueue";
+/// The gate `CustomizedClusterResourceModeling`; see [`GATES`].
 pub const CUSTOMIZED_CLUSTER_RESOURCE_MODELING: &str = "CustomizedClusterResourceModeling";
+/// The gate `Failover`; see [`GATES`].
 pub const FAILOVER: &str = "Failover";
+/// The gate `FederatedQuotaEnforcement`; see [`GATES`].
 pub const FEDERATED_QUOTA_ENFORCEMENT: &str = "FederatedQuotaEnforcement";
+/// The gate `GracefulEviction`; see [`GATES`].
 pub const GRACEFUL_EVICTION: &str = "GracefulEviction";
+/// The gate `LoggingAlphaOptions`; see [`GATES`].
 pub const LOGGING_ALPHA_OPTIONS: &str = "LoggingAlphaOptions";
+/// The gate `LoggingBetaOptions`; see [`GATES`].
 pub const LOGGING_BETA_OPTIONS: &str = "LoggingBetaOptions";
+/// The gate `MultiClusterService`; see [`GATES`].
 pub const MULTI_CLUSTER_SERVICE: &str = "MultiClusterService";
+/// The gate `MultiplePodTemplatesScheduling`; see [`GATES`].
 pub const MULTIPLE_POD_TEMPLATES_SCHEDULING: &str = "MultiplePodTemplatesScheduling";
+/// The gate `PriorityBasedScheduling`; see [`GATES`].
 pub const PRIORITY_BASED_SCHEDULING: &str = "PriorityBasedScheduling";
+/// The gate `PropagateDeps`; see [`GATES`].
 pub const PROPAGATE_DEPS: &str = "PropagateDeps";
+/// The gate `PropagationPolicyPreemption`; see [`GATES`].
 pub const PROPAGATION_POLICY_PREEMPTION: &str = "PropagationPolicyPreemption";
+/// The gate `ResourceQuotaEstimate`; see [`GATES`].
 pub const RESOURCE_QUOTA_ESTIMATE: &str = "ResourceQuotaEstimate";
+/// The gate `SchedulingOvercommitProtection`; see [`GATES`].
 pub const SCHEDULING_OVERCOMMIT_PROTECTION: &str = "SchedulingOvercommitProtection";
+/// The gate `StatefulFailoverInjection`; see [`GATES`].
 pub const STATEFUL_FAILOVER_INJECTION: &str = "StatefulFailoverInjection";
+/// The gate `WorkloadAffinity`; see [`GATES`].
 pub const WORKLOAD_AFFINITY: &str = "WorkloadAffinity";
 
-/// All of them, by name.
+/// All gates, by name.
 pub const GATES: &[Gate] = &[
     gate(CONTEXTUAL_LOGGING, Beta, true, "1.15", "log lines carry the context of the request they belong to"),
     gate(
@@ -84,7 +108,7 @@ pub const GATES: &[Gate] = &[
         Alpha,
         false,
         "1.14",
-        "bindings that exceed a FederatedResourceQuota are refused",
+        "bindings that exceed a FederatedResourceQuota are rejected",
     ),
     gate(
         GRACEFUL_EVICTION,
@@ -95,7 +119,7 @@ pub const GATES: &[Gate] = &[
     ),
     gate(LOGGING_ALPHA_OPTIONS, Alpha, false, "1.15", "buffers and separate streams for logs"),
     gate(LOGGING_BETA_OPTIONS, Beta, true, "1.15", "logs as JSON"),
-    gate(MULTI_CLUSTER_SERVICE, Alpha, false, "", "MultiClusterServices are carried out"),
+    gate(MULTI_CLUSTER_SERVICE, Alpha, false, "", "MultiClusterServices are reconciled"),
     gate(
         MULTIPLE_POD_TEMPLATES_SCHEDULING,
         Alpha,
@@ -110,7 +134,7 @@ pub const GATES: &[Gate] = &[
         "1.13 (alpha), 1.19",
         "bindings of higher priority are scheduled first",
     ),
-    gate(PROPAGATE_DEPS, Beta, true, "", "what a workload depends on is propagated with it"),
+    gate(PROPAGATE_DEPS, Beta, true, "", "dependencies of a workload are propagated with it"),
     gate(
         PROPAGATION_POLICY_PREEMPTION,
         Alpha,
@@ -124,33 +148,51 @@ pub const GATES: &[Gate] = &[
         Alpha,
         false,
         "1.18",
-        "what was just scheduled takes room before members report it",
+        "scheduled workloads use capacity before members report them",
     ),
     gate(STATEFUL_FAILOVER_INJECTION, Alpha, false, "1.12", "state is carried over when a workload moves"),
-    gate(WORKLOAD_AFFINITY, Alpha, false, "1.17", "workloads keep together or apart by the labels of their templates"),
+    gate(WORKLOAD_AFFINITY, Alpha, false, "1.17", "workloads share or avoid clusters by the labels of their templates"),
 ];
 
-/// Which gates are open.
+/// The state of the feature gates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gates {
     said: BTreeMap<&'static str, bool>,
-    /// Those for which `AllAlpha` or `AllBeta` spoke.
+    /// Gates that `AllAlpha` or `AllBeta` set.
     by_stage: BTreeSet<&'static str>,
 }
 
-/// Why a `--feature-gates` is refused, in the words of Kubernetes' components.
+/// Why `--feature-gates` is invalid; the messages are those of Kubernetes' components.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
+    /// The gate has no value.
     #[error("missing bool value for {0}")]
     NoValue(String),
+    /// The value is not a boolean.
     #[error("invalid value of {name}={value}, err: strconv.ParseBool: parsing {value:?}: invalid syntax")]
-    NotBool { name: String, value: String },
+    NotBool {
+        /// The gate.
+        name: String,
+        /// Its value.
+        value: String,
+    },
+    /// The gate does not exist.
     #[error("unrecognized feature gate: {0}")]
     Unknown(String),
 }
 
 impl Gates {
-    /// Reads `Name=bool,...`. `AllAlpha` and `AllBeta` speak for every gate of the stage that is not named itself.
+    /// Parses `Name=bool,...`. `AllAlpha` and `AllBeta` set every gate of the stage that is not set itself.
+    ///
+    /// # Errors
+    /// An entry without a value, a value that is not a boolean, or an unknown gate.
+    ///
+    /// ```
+    /// use karmada_api::gates::{FAILOVER, Gates};
+    ///
+    /// let gates = Gates::parse("Failover=true").expect("a known gate");
+    /// assert!(gates.is_open(FAILOVER));
+    /// ```
     pub fn parse(text: &str) -> Result<Self, GateError> {
         let mut gates = Self::default();
         let mut stages = Vec::new();
@@ -180,17 +222,17 @@ impl Gates {
         Ok(gates)
     }
 
-    /// Whether a gate is open. A name that is no gate is closed.
+    /// Whether a gate is enabled. An unknown gate is disabled.
     pub fn is_open(&self, name: &str) -> bool {
         self.said.get(name).copied().unwrap_or_else(|| GATES.iter().any(|gate| gate.name == name && gate.default))
     }
 
-    /// Whether nobody named the gate: its state is that of all of its stage.
+    /// Whether the gate has the state of its stage, because it is not set itself.
     pub fn is_of_stage(&self, name: &str) -> bool {
         self.by_stage.contains(name)
     }
 
-    /// Those that are not as by default.
+    /// The gates that differ from their default.
     pub fn changed(&self) -> impl Iterator<Item = (&'static Gate, bool)> + '_ {
         GATES.iter().filter_map(|gate| {
             let open = self.is_open(gate.name);
@@ -199,7 +241,7 @@ impl Gates {
     }
 }
 
-/// What Go's `strconv.ParseBool` accepts.
+/// The values that Go's `strconv.ParseBool` accepts.
 fn parse_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
@@ -208,7 +250,7 @@ fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The text of `--help`: one line for each gate, as Kubernetes' components print them.
+/// The text of `--help`: one line per gate, as Kubernetes' components print it.
 pub fn help() -> String {
     let mut lines = vec![
         "AllAlpha=true|false (ALPHA - default=false)".to_owned(),
@@ -248,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_counts_before_the_stage() {
+    fn explicit_values_precede_the_stage() {
         let gates = Gates::parse("Failover=true, AllAlpha=T,MultiClusterService=0,GracefulEviction=false").unwrap();
         for (name, open) in [
             (FAILOVER, true),
@@ -267,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_those_of_kubernetes() {
+    fn errors_are_those_of_kubernetes() {
         for (text, error) in [
             ("Foo=true", "unrecognized feature gate: Foo"),
             ("Failover", "missing bool value for Failover"),

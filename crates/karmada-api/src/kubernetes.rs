@@ -1,5 +1,5 @@
-//! Kubernetes' own types inside ours: tolerations, node selectors, taints, quantities. Label selectors, conditions and
-//! metadata are `apimachinery`'s.
+//! Kubernetes' types in ours: tolerations, node selectors, taints, quantities. Label selectors, conditions and metadata
+//! are in `apimachinery`.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::crd::schema;
 
-/// Amounts by resource name.
+/// Quantities by resource name.
 pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// An amount as it is written, e.g. `500m` or `4Gi`. Arithmetic is `apimachinery::quantity`'s.
+/// A quantity as written, e.g. `500m` or `4Gi`. `apimachinery::quantity` has the arithmetic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Quantity(pub String);
 
 impl Quantity {
+    /// The quantity as written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -71,7 +72,7 @@ pub struct Toleration {
     /// Equal (also when empty) or Exists.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub operator: String,
-    /// How long a NoExecute taint is tolerated; absent is forever.
+    /// Seconds for which a NoExecute taint is tolerated. Absent: forever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
     /// The taint's value, with operator Equal.
@@ -80,7 +81,7 @@ pub struct Toleration {
 }
 
 impl Toleration {
-    /// Whether this tolerates `taint`, as Kubernetes' `ToleratesTaint` decides.
+    /// Whether this tolerates `taint`, by the rules of Kubernetes' `ToleratesTaint`.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if !self.effect.is_empty() && self.effect != taint.effect {
             return false;
@@ -119,7 +120,7 @@ pub struct Taint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorRequirement {
-    /// The key that is looked at.
+    /// The key that the requirement applies to.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub key: String,
@@ -148,12 +149,12 @@ pub struct NodeSelectorTerm {
     pub match_fields: Vec<NodeSelectorRequirement>,
 }
 
-/// `core/v1.NodeSelector`: any term is enough.
+/// `core/v1.NodeSelector`: one matching term suffices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct NodeSelector {
-    /// The terms; any one is enough.
+    /// The terms; one matching term suffices.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "atomic"))]
     pub node_selector_terms: Vec<NodeSelectorTerm>,

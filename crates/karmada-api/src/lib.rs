@@ -1,5 +1,7 @@
-//! The `*.karmada.io` API groups: Rust types, CustomResourceDefinitions generated from them, names and constants, and
-//! the rules of admission as pure functions.
+//! The `*.karmada.io` API groups: Rust types, the CustomResourceDefinitions generated from them, names and constants,
+//! and the rules of admission as pure functions.
+
+#![warn(missing_docs)]
 
 pub mod admission;
 pub mod agents;
@@ -29,14 +31,14 @@ pub use api_type::ApiType;
 pub use crd::crds;
 pub use scope::Scope;
 
-/// Every resource that is served natively. `object_meta` is the type of `metadata`, so that apply knows its lists.
+/// The natively served resources. `object_meta` is the type of `metadata`, which server-side apply needs for its lists.
 pub fn resources(object_meta: Option<&apimachinery::schema::TypeOf>) -> Vec<apimachinery::resource::Resource> {
     let mut resources = cluster::resources(object_meta);
     resources.extend(search::resources(object_meta));
     resources
 }
 
-/// Serde: leaves out what has the type's default value.
+/// For serde: omits default values.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,7 +1,8 @@
-//! From a template to the manifest in a Work: what is dropped, and the record of what is ours.
+//! Converts a template to the manifest in a Work: drops fields, and records which labels and annotations the template
+//! owns.
 //!
-//! Controllers and the admission of Works run the same functions, so what a controller writes is what is stored, byte
-//! for byte, and nothing is written twice.
+//! Controllers and the admission of Works run the same functions, so a controller's output is stored byte for byte, and
+//! no second write follows.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::constants::{annotations, labels};
 
-/// Fields of metadata that belong to one API server.
+/// Metadata that belongs to one API server.
 const METADATA: &[&str] = &[
     "creationTimestamp",
     "deletionTimestamp",
@@ -23,10 +24,10 @@ const METADATA: &[&str] = &[
     "finalizers",
 ];
 
-/// The node a claim waits for; an empty one says that it waits for none.
+/// The node that a claim waits for; empty for none.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Drops what must not travel between clusters. Special rules go by kind alone, whatever the group.
+/// Drops fields that must not be propagated between clusters. Special rules apply by kind, whatever the group.
 pub fn prune(object: &mut Value) {
     if let Some(map) = object.as_object_mut() {
         map.remove("status");
@@ -55,7 +56,7 @@ pub fn prune(object: &mut Value) {
     }
 }
 
-/// A Job in a Work does not clean itself up: its status would be lost.
+/// Drops the TTL of a Job in a Work: the member would delete the Job, and its status would be lost.
 pub fn prune_for_work(object: &mut Value) {
     prune(object);
     if object["kind"] == "Job" {
@@ -74,7 +75,7 @@ fn prune_job(object: &mut Value) {
     remove(object, &labels, &["job-name", "batch.kubernetes.io/job-name"]);
 }
 
-/// Tokens made in the control plane are of no use elsewhere.
+/// Tokens of the control plane are invalid in member clusters.
 fn prune_service_account(object: &mut Value) {
     let prefix = format!("{}-token-", object["metadata"]["name"].as_str().unwrap_or_default());
     if let Some(secrets) = object.get_mut("secrets").and_then(Value::as_array_mut) {
@@ -91,7 +92,7 @@ fn remove(object: &mut Value, path: &[&str], keys: &[&str]) {
     }
 }
 
-/// The labels or annotations of an object, made if absent.
+/// The labels or annotations of an object, added if absent.
 pub fn metadata_map<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let child = child(child_or_self(object, "metadata"), field);
     child.as_object_mut().expect("made an object by child()")
@@ -112,8 +113,8 @@ fn child<'a>(object: &'a mut Value, key: &str) -> &'a mut Value {
     value
 }
 
-/// Records which annotations and labels of the manifest are ours, so that those removed later are removed in the member
-/// too. `work_id` is the Work's permanent id, empty before it has one; its label counts as ours.
+/// Records which annotations and labels of the manifest the template owns, so that a removed one is removed in the
+/// member too. `work_id` is the Work's permanent id, empty before it has one; its label counts as owned.
 pub fn record_managed(object: &mut Value, work_id: &str) {
     let recorded = [annotations::MANAGED_ANNOTATIONS, annotations::MANAGED_LABELS];
     let map = metadata_map(object, "annotations");
@@ -131,7 +132,7 @@ fn joined(keys: BTreeSet<String>) -> String {
     keys.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// All the admission of a Work does to a manifest.
+/// Applies all of admission's changes to a Work's manifest.
 pub fn prepare(object: &mut Value, work_id: &str) {
     prune_for_work(object);
     record_managed(object, work_id);
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_names_every_key_and_settles() {
+    fn the_record_has_every_key_and_is_stable() {
         let mut object = json!({"kind": "ConfigMap", "metadata": {"annotations": {"a": "1"}}});
         prepare(&mut object, "id-1");
         let annotations = &object["metadata"]["annotations"];

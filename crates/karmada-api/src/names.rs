@@ -5,7 +5,7 @@ use apimachinery::hash::{fnv1a32, safe_encode};
 use crate::constants::labels::DEPENDED_BY_PREFIX;
 use crate::constants::namespaces::EXECUTION_PREFIX;
 
-/// The name of a Work (or part of a binding's) is made of an object's name without the colons RBAC allows.
+/// An object's name without the colons that RBAC allows, as part of the name of a Work.
 fn dotted(name: &str) -> String {
     name.replace(':', ".")
 }
@@ -15,17 +15,17 @@ pub fn execution_namespace(cluster: &str) -> String {
     format!("{EXECUTION_PREFIX}{cluster}")
 }
 
-/// The cluster an execution namespace belongs to.
+/// The cluster of an execution namespace.
 pub fn cluster_of_namespace(namespace: &str) -> Option<&str> {
     namespace.strip_prefix(EXECUTION_PREFIX).filter(|cluster| !cluster.is_empty())
 }
 
-/// The binding of a template.
+/// The name of a template's binding.
 pub fn binding_name(kind: &str, name: &str) -> String {
     format!("{}-{kind}", dotted(name)).to_lowercase()
 }
 
-/// The Work of an object; `namespace` is empty for cluster-scoped objects. The group is not part of the name.
+/// The name of an object's Work; `namespace` is empty for cluster-scoped objects. The group is not part of the name.
 pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     let name = dotted(name).to_lowercase();
     let key = if namespace.is_empty() { format!("{name}-{kind}") } else { format!("{namespace}-{name}-{kind}") };
@@ -33,13 +33,13 @@ pub fn work_name(kind: &str, name: &str, namespace: &str) -> String {
     format!("{name}-{hash}")
 }
 
-/// Stands for a binding in `depended-by` labels; `namespace` is empty for a ClusterResourceBinding.
+/// The key of a binding in `depended-by` labels; `namespace` is empty for a ClusterResourceBinding.
 pub fn binding_reference_key(namespace: &str, name: &str) -> String {
     let key = if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") };
     safe_encode(fnv1a32(key.as_bytes()))
 }
 
-/// The policy made for an object by `karmadactl apply` and `promote`; `gvk` is `apps/v1, Kind=Deployment`.
+/// The name of the policy that `karmadactl apply` and `promote` create; `gvk` is `apps/v1, Kind=Deployment`.
 pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
     let hash = safe_encode(fnv1a32(format!("{namespace}{gvk}").as_bytes()));
     format!("{}-{hash}", dotted(name)).to_lowercase()
@@ -47,55 +47,55 @@ pub fn policy_name(namespace: &str, name: &str, gvk: &str) -> String {
 
 const FAILOVER_HISTORY: &str = "karmada-failover-history-";
 
-/// The ConfigMap of a segment of the failover history.
+/// The name of the ConfigMap for a segment of the failover history.
 pub fn failover_history(segment: usize) -> String {
     format!("{FAILOVER_HISTORY}{segment:02}")
 }
 
-/// The segment that a ConfigMap of the failover history holds.
+/// The segment of a ConfigMap of the failover history.
 pub fn segment_of_failover_history(name: &str) -> Option<usize> {
     name.strip_prefix(FAILOVER_HISTORY)?.parse().ok()
 }
 
-/// An EndpointSlice of a member, as the control plane holds it for a ServiceImport.
+/// The name of a member's EndpointSlice in the control plane, for a ServiceImport.
 pub fn imported_slice(cluster: &str, slice: &str) -> String {
     format!("imported-{cluster}-{slice}")
 }
 
-/// An EndpointSlice of a provider, as it is handed to the consumers of a MultiClusterService.
+/// The name of a provider's EndpointSlice in the consumers of a MultiClusterService.
 pub fn dispatched_slice(provider: &str, slice: &str) -> String {
     format!("{provider}-{slice}")
 }
 
-/// The Service that stands for a ServiceImport.
+/// The name of the Service for a ServiceImport.
 pub fn derived_service(service: &str) -> String {
     format!("derived-{service}")
 }
 
-/// The impersonation ServiceAccount, ClusterRole and ClusterRoleBinding of a member.
+/// The name of a member's impersonation ServiceAccount, ClusterRole and ClusterRoleBinding.
 pub const IMPERSONATOR: &str = "karmada-impersonator";
 
-/// The ServiceAccount the control plane uses in a member.
+/// The name of the control plane's ServiceAccount in a member.
 pub fn member_account(cluster: &str) -> String {
     format!("karmada-{cluster}")
 }
 
-/// The ClusterRole and ClusterRoleBinding of such an account.
+/// The name of the ClusterRole and ClusterRoleBinding of such an account.
 pub fn member_role(account: &str) -> String {
     format!("karmada-controller-manager:{account}")
 }
 
-/// The Secret with a member's impersonation token; the credential Secret has the cluster's own name.
+/// The name of the Secret with a member's impersonation token; the credential Secret has the cluster's own name.
 pub fn impersonator_secret(cluster: &str) -> String {
     format!("{cluster}-impersonator")
 }
 
-/// The Service of a cluster's estimator; `prefix` is `--scheduler-estimator-service-prefix`.
+/// The name of the Service of a cluster's estimator; `prefix` is `--scheduler-estimator-service-prefix`.
 pub fn estimator_service(prefix: &str, cluster: &str) -> String {
     format!("{prefix}-{cluster}")
 }
 
-/// The label that says which binding needs this one, by [`binding_reference_key`].
+/// The label key for a dependent binding, by its [`binding_reference_key`].
 pub fn depended_by_label(key: &str) -> String {
     format!("{DEPENDED_BY_PREFIX}{key}")
 }

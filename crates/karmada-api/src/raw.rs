@@ -1,4 +1,4 @@
-//! JSON that is carried but not looked into: kept as the text it arrived in.
+//! Opaque JSON that is kept as text.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// An embedded document. Decoding one copies its text and builds no tree; cloning shares it. Equality is equality of
-/// the documents, so spelling (white space, order of keys) does not matter.
+/// An embedded document. Decoding copies its text and builds no tree; clones share it. Documents are compared by
+/// content, not by white space or order of keys.
 #[derive(Clone)]
 pub struct RawJson(Arc<RawValue>);
 
@@ -18,17 +18,24 @@ impl RawJson {
         self.0.get()
     }
 
+    /// Encodes a tree.
     pub fn from_value(value: &Value) -> Self {
         let raw = serde_json::value::to_raw_value(value).expect("a tree always has an encoding");
         Self(Arc::from(raw))
     }
 
-    /// Builds the tree. Errors only if the document is nested deeper than the decoder's limit (128).
+    /// Builds the tree.
+    ///
+    /// # Errors
+    /// When the document exceeds the decoder's limit of depth (128).
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
         serde_json::from_str(self.get())
     }
 
-    /// Decodes a part of the document into a typed value.
+    /// Decodes the document, or a part of it, into a typed value.
+    ///
+    /// # Errors
+    /// When the document does not match the type.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.get())
     }

@@ -1,5 +1,5 @@
-//! The wire has pairs of kinds that differ in scope only; the program has one type of each with a [`Scope`]. What
-//! differs between the two is listed here and nowhere else.
+//! The API has pairs of kinds that differ in scope only; the program has one type for each pair, with a [`Scope`]. All
+//! differences between the two kinds are in this file.
 
 use apimachinery::gvk::ApiResource;
 use apimachinery::meta::ObjectMeta;
@@ -13,14 +13,17 @@ use crate::policy::v1alpha1::{
 };
 use crate::work::v1alpha2::{ClusterResourceBinding, ResourceBinding, ResourceBindingSpec, ResourceBindingStatus};
 
-/// Which of a pair of kinds.
+/// The scope of a kind of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
+    /// The kind with a namespace, such as ResourceBinding.
     Namespaced,
+    /// The kind without a namespace, such as ClusterResourceBinding.
     Cluster,
 }
 
 impl Scope {
+    /// Both scopes.
     pub const ALL: [Self; 2] = [Self::Namespaced, Self::Cluster];
 
     /// The scope of an object by its key.
@@ -40,56 +43,61 @@ impl Scope {
         self.pick(labels::BINDING_ID, labels::CLUSTER_BINDING_ID)
     }
 
+    /// The finalizer of a binding.
     pub fn binding_finalizer(self) -> &'static str {
         self.pick(finalizers::BINDING, finalizers::CLUSTER_BINDING)
     }
 
-    /// The annotation that names a binding on its Works.
+    /// The annotation with a binding's name, on its Works.
     pub fn binding_name_annotation(self) -> &'static str {
         self.pick(annotations::BINDING_NAME, annotations::CLUSTER_BINDING_NAME)
     }
 
-    /// The annotation with a binding's namespace; cluster-scoped bindings have none.
+    /// The annotation with a binding's namespace; `None` for cluster-scoped bindings.
     pub fn binding_namespace_annotation(self) -> Option<&'static str> {
         self.pick(Some(annotations::BINDING_NAMESPACE), None)
     }
 
-    /// The label with a policy's permanent id, on the policy and on what it claimed.
+    /// The label with a policy's permanent id, on the policy and on the templates it claims.
     pub fn policy_id_label(self) -> &'static str {
         self.pick(labels::POLICY_ID, labels::CLUSTER_POLICY_ID)
     }
 
+    /// The finalizer of a policy.
     pub fn policy_finalizer(self) -> &'static str {
         self.pick(finalizers::POLICY, finalizers::CLUSTER_POLICY)
     }
 
-    /// The annotation that names the policy on what it claimed.
+    /// The annotation with the policy's name, on the templates it claims.
     pub fn policy_name_annotation(self) -> &'static str {
         self.pick(annotations::POLICY_NAME, annotations::CLUSTER_POLICY_NAME)
     }
 
-    /// The annotation with the policy's namespace; cluster-scoped policies have none.
+    /// The annotation with the policy's namespace; `None` for cluster-scoped policies.
     pub fn policy_namespace_annotation(self) -> Option<&'static str> {
         self.pick(Some(annotations::POLICY_NAMESPACE), None)
     }
 
-    /// The annotation of a Work that records overrides.
+    /// The annotation of a Work that records applied overrides.
     pub fn applied_overrides_annotation(self) -> &'static str {
         self.pick(annotations::APPLIED_OVERRIDES, annotations::APPLIED_CLUSTER_OVERRIDES)
     }
 
-    /// `name` or `namespace/name`, with the kind's words before it, as events say it.
+    /// The kind in words, as events name it before `name` or `namespace/name`.
     pub fn policy_words(self) -> &'static str {
         self.pick("policy", "cluster policy")
     }
 }
 
-/// A text that is not an object of the pair.
+/// An object that cannot be decoded as a kind of the pair.
 #[derive(Debug, thiserror::Error)]
 #[error("decoding {kind} {key}: {source}")]
 pub struct DecodeError {
+    /// The kind.
     pub kind: String,
+    /// Namespace and name of the object.
     pub key: ObjectKey,
+    /// The decoder's error.
     pub source: serde_json::Error,
 }
 
@@ -97,19 +105,21 @@ fn is_default_ref<T: Default + PartialEq>(value: &&T) -> bool {
     **value == T::default()
 }
 
-/// Defines a type for a pair of kinds: how it is read from and written to either.
+/// Defines a type for a pair of kinds, with decoding from and encoding to both.
 macro_rules! pair {
     ($(#[$doc:meta])* $name:ident { $namespaced:ident, $cluster:ident } { $($(#[$field_doc:meta])* $field:ident: $type:ty),* }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name {
+            /// The scope, which determines the kind.
             pub scope: Scope,
+            /// The object's metadata.
             pub metadata: ObjectMeta,
             $($(#[$field_doc])* pub $field: $type,)*
         }
 
         impl $name {
-            /// An empty object; the key says the scope.
+            /// An empty object; the key determines the scope.
             pub fn named(key: &ObjectKey) -> Self {
                 Self {
                     scope: Scope::of(key),
@@ -130,15 +140,17 @@ macro_rules! pair {
                 }
             }
 
+            /// The kind of a scope.
             pub fn kind(scope: Scope) -> &'static str {
                 scope.pick($namespaced::KIND, $cluster::KIND)
             }
 
+            /// Namespace and name of the object.
             pub fn key(&self) -> ObjectKey {
                 ObjectKey::namespaced(self.metadata.namespace.as_str(), self.metadata.name.as_str())
             }
 
-            /// Decodes either kind; the object's `kind` says which, and its namespace where the kind is absent.
+            /// Decodes either kind, by the object's `kind`, or by its namespace if the kind is absent.
             pub fn decode(object: &Object) -> Result<Self, DecodeError> {
                 let scope = match object.kind() {
                     kind if kind == $cluster::KIND => Scope::Cluster,
@@ -159,6 +171,7 @@ macro_rules! pair {
                 Ok(Self { scope, metadata: wire.metadata, $($field: wire.$field,)* })
             }
 
+            /// Encodes the object as the kind of its scope.
             pub fn encode(&self) -> Result<Object, serde_json::Error> {
                 Object::encode(self)
             }
@@ -188,33 +201,44 @@ macro_rules! pair {
 
 pair!(
     /// A ResourceBinding or a ClusterResourceBinding.
-    Binding { ResourceBinding, ClusterResourceBinding } { spec: ResourceBindingSpec, status: ResourceBindingStatus }
+    Binding { ResourceBinding, ClusterResourceBinding } {
+        /// The desired state.
+        spec: ResourceBindingSpec,
+        /// The observed state.
+        status: ResourceBindingStatus
+    }
 );
 
 pair!(
     /// A PropagationPolicy or a ClusterPropagationPolicy.
-    Policy { PropagationPolicy, ClusterPropagationPolicy } { spec: PropagationSpec }
+    Policy { PropagationPolicy, ClusterPropagationPolicy } {
+        /// The desired state.
+        spec: PropagationSpec
+    }
 );
 
 pair!(
     /// An OverridePolicy or a ClusterOverridePolicy.
-    Override { OverridePolicy, ClusterOverridePolicy } { spec: OverrideSpec }
+    Override { OverridePolicy, ClusterOverridePolicy } {
+        /// The desired state.
+        spec: OverrideSpec
+    }
 );
 
 impl Binding {
-    /// The binding's permanent id; empty before admission gave it one.
+    /// The binding's permanent id; empty before admission sets it.
     pub fn permanent_id(&self) -> &str {
         self.metadata.labels.get(self.scope.binding_id_label()).map_or("", String::as_str)
     }
 
-    /// Whether the template has replicas at all.
+    /// Whether the template has replicas.
     pub fn is_workload(&self) -> bool {
         self.spec.replicas > 0 || self.spec.replica_requirements.is_some() || !self.spec.components.is_empty()
     }
 }
 
 impl Policy {
-    /// The policy's permanent id; empty before admission gave it one.
+    /// The policy's permanent id; empty before admission sets it.
     pub fn permanent_id(&self) -> &str {
         self.metadata.labels.get(self.scope.policy_id_label()).map_or("", String::as_str)
     }

@@ -1,21 +1,21 @@
-//! URLs in fields: taken apart as far as rules look at them.
+//! Parses URLs in fields, as far as the rules need it.
 
 use apimachinery::field::go_quoted;
 
-/// The parts of a URL, as far as they are checked.
+/// The parts of a URL that rules check.
 pub(crate) struct Url<'a> {
     pub scheme: &'a str,
-    /// Name and port; empty without `//`.
+    /// Host and port; empty without `//`.
     pub host: &'a str,
-    /// What stands before `@`, if there is an `@`.
+    /// The part before `@`, if there is an `@`.
     pub user: Option<&'a str>,
-    /// Without `?`; empty if there is none.
+    /// Without `?`; empty if absent.
     pub query: &'a str,
-    /// Without `#`; empty if there is none.
+    /// Without `#`; empty if absent.
     pub fragment: &'a str,
 }
 
-/// Takes a URL apart. The complaint is the one of Go's `net/url`.
+/// Parses a URL. The errors are those of Go's `net/url`.
 pub(crate) fn parse(text: &str) -> Result<Url<'_>, String> {
     let fail = |why: &str| Err(format!("parse {}: {why}", go_quoted(text)));
     if text.chars().any(|c| c.is_ascii_control()) {

@@ -54,7 +54,7 @@ impl Admission for KarmadaAdmission {
 
     /// No rule is about finalizers, and what is stored has been through those about the rest.
     fn concerns_metadata(&self, group: &str, plural: &str, fields: &[&str]) -> bool {
-        fields != ["finalizers"] && admission::webhooks::judges_updates(group, plural)
+        fields != ["finalizers"] && admission::webhooks::handles_updates(group, plural)
     }
 
     fn mutate<'a>(&'a self, request: &'a mut AdmissionRequest<'_>) -> BoxFuture<'a, Result<(), Status>> {

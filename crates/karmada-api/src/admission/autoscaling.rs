@@ -1,5 +1,5 @@
-//! FederatedHPA: what is filled in and what it must hold to. The rules are those of Kubernetes' HorizontalPodAutoscaler
-//! (autoscaling/v2) without metrics of type External and without scaling to zero.
+//! Defaults and validates FederatedHPAs. The rules are those of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2)
+//! without metrics of type External and without scaling to zero.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names::{is_dns1123_label, is_path_segment, is_qualified_name, subdomain_rule, validate_object_meta};
@@ -13,10 +13,10 @@ const MAX_STABILIZATION: i64 = 3600;
 const MAX_PERIOD: i64 = 1800;
 
 const METRIC_TYPES: &[&str] = &["ContainerResource", "Object", "Pods", "Resource"];
-/// A source of type External is not looked at, whatever it says.
+/// A source of type External is ignored.
 const SOURCES: &[&str] = &["object", "pods", "resource", "containerResource"];
 
-/// Fills in replicas, the metric and the missing members of a behavior.
+/// Sets the defaults of replicas, metrics and behavior.
 pub(super) fn mutate(object: &mut Value) {
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
     fill(spec, "minReplicas", json!(1));
@@ -38,7 +38,7 @@ pub(super) fn mutate(object: &mut Value) {
     }
 }
 
-/// Present, and neither null nor a list: left for the schema to refuse.
+/// Present, and neither null nor a list: the schema rejects it.
 fn is_wrong(value: Option<&Value>) -> bool {
     value.is_some_and(|value| !value.is_null() && !value.is_array())
 }
@@ -203,7 +203,7 @@ fn resource(of_container: bool, source: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// A resource a container may ask for: a standard one, or one with a domain that is not Kubernetes' own.
+/// A resource that a container may request: a standard one, or one with a domain outside Kubernetes.
 fn container_resource(name: &str, path: &Path) -> ErrorList {
     let mut errors: ErrorList =
         is_qualified_name(name).into_iter().map(|detail| Error::invalid(path, name, detail)).collect();
@@ -218,7 +218,7 @@ fn container_resource(name: &str, path: &Path) -> ErrorList {
     errors
 }
 
-/// Whether a name is an extended resource's: qualified, outside `kubernetes.io/`, not a quota name.
+/// Whether a name is an extended resource: qualified, outside `kubernetes.io/`, not a quota name.
 pub(super) fn is_extended(name: &str) -> bool {
     name.contains('/')
         && !name.contains("kubernetes.io/")
@@ -253,7 +253,7 @@ fn metric_target(target: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// An amount as it may be written: a text or a number.
+/// A quantity as a string or a number.
 pub(super) fn quantity(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => text.parse().ok(),

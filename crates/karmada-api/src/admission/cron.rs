@@ -1,4 +1,4 @@
-//! What a CronFederatedHPA must hold to.
+//! Validates CronFederatedHPAs.
 
 use std::collections::BTreeSet;
 
@@ -50,8 +50,8 @@ fn spec(spec: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// The database is the program's own: what is accepted does not depend on the machine. Names are compared letter by
-/// letter, and never lead out of a database that is a directory.
+/// The time zone database is bundled, so that validation does not depend on the machine. Names are case-sensitive, and
+/// never resolve to paths outside a database that is a directory.
 fn wrong_time_zone(name: &str) -> Option<String> {
     if matches!(name, "" | "UTC" | "Local") {
         return None;

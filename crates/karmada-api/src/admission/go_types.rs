@@ -1,8 +1,8 @@
-//! The names of upstream's Go types, as its decoder mentions them when a value is of another type.
+//! The names of upstream's Go types, which its decoder prints when a value has the wrong type.
 
 use serde_json::Value;
 
-/// The type of the objects (or of the items of a list) that a member holds; the package stands before the point.
+/// The type of the objects (or of the items of a list) in a field; the package precedes the dot.
 const STRUCTS: &[(&str, &str)] = &[
     ("affinity", "v1alpha1.WorkloadAffinityTerm"),
     ("annotationsOverrider", "v1alpha1.LabelAnnotationOverrider"),
@@ -74,7 +74,7 @@ const STRUCTS: &[(&str, &str)] = &[
     ("yaml", "v1alpha1.YAMLPatchOperation"),
 ];
 
-/// Texts that have a type of their own.
+/// String types with a name of their own.
 const TEXTS: &[(&str, &str)] = &[
     ("activationPreference", "v1alpha1.ActivationPreference"),
     ("component", "v1alpha1.ImageComponent"),
@@ -95,7 +95,7 @@ fn find(table: &'static [(&str, &str)], name: &str) -> Option<&'static str> {
     table.iter().find(|(known, _)| *known == name).map(|(_, type_)| *type_)
 }
 
-/// The type of what a member holds.
+/// The type of a field's value.
 fn structure(path: &[&str]) -> Option<&'static str> {
     let (name, parent) = match path {
         [.., parent, name] => (*name, *parent),
@@ -113,7 +113,7 @@ fn structure(path: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// The name of the struct that has the member at the end of `path`, which begins with `spec`.
+/// The name of the struct that contains the field at the end of `path`, which starts with `spec`.
 pub(super) fn holder(kind: &str, path: &[&str]) -> String {
     let above = path.split_last().map_or(&[][..], |(_, above)| above);
     match above {
@@ -138,7 +138,7 @@ fn spec(kind: &str) -> &'static str {
     }
 }
 
-/// The type of the member at the end of `path`, or of an item of it.
+/// The type of the field at the end of `path`, or of an item in it.
 pub(super) fn of(kind: &str, path: &[&str], schema: &Value, is_item: bool) -> String {
     match schema["type"].as_str() {
         Some("array") if !is_item => format!("[]{}", of(kind, path, &schema["items"], true)),

@@ -1,4 +1,4 @@
-//! What the configurations of the resource interpreter must hold to: webhooks and customizations.
+//! Validates the configurations of the resource interpreter: webhooks and customizations.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::autoscaling::{list, text};
 use super::{Denied, Request};
 use crate::url;
 
-/// Those a rule may name, `*` first.
+/// The operations that a rule may name, `*` first.
 const OPERATIONS: &[&str] = &[
     "*",
     "AggregateStatus",
@@ -73,7 +73,7 @@ fn rule(rule: &Value, path: &Path) -> ErrorList {
     errors
 }
 
-/// A list with at least one item, in which `*` stands alone.
+/// A list with at least one item, in which `*` must be the only one.
 fn alone(rule: &Value, path: &Path, field: &str, words: &str, may_be_empty_text: bool) -> ErrorList {
     let (items, path) = (list(&rule[field]), path.child(field));
     let mut errors = ErrorList::new();
@@ -192,7 +192,7 @@ fn versions(versions: &[Value], path: &Path) -> ErrorList {
     errors
 }
 
-/// Operations and where their scripts are, in the order they are looked at.
+/// Operations and the fields of their scripts, in the order of validation.
 const SCRIPTS: &[(&str, &str)] = &[
     ("Retain", "retention"),
     ("InterpretReplica", "replicaResource"),
@@ -208,7 +208,8 @@ fn script<'a>(object: &'a Value, field: &str) -> &'a str {
     object["spec"]["customizations"][field]["luaScript"].as_str().unwrap_or_default()
 }
 
-/// A kind has one script for an operation, over all customizations; only dependencies add up. Scripts must compile.
+/// A kind has at most one script per operation over all customizations, except for dependencies, which are merged.
+/// Scripts must compile.
 pub(super) fn customization(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     let name = &object["metadata"]["name"];
     for other in request.customizations.iter().filter(|it| it["metadata"]["name"] != *name) {

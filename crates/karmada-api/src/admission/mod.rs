@@ -1,6 +1,6 @@
-//! The rules of admission, as functions of the request: what is filled in, what is refused.
+//! The rules of admission as functions of the request: defaults and validation.
 //!
-//! Nothing here draws a UUID or reads another object; what a rule needs comes in the [`Request`].
+//! The rules draw no UUIDs and read no other objects; the [`Request`] contains their input.
 
 mod autoscaling;
 mod cron;
@@ -32,15 +32,19 @@ pub use typed::{decodes, encoded};
 pub use warnings::{Place, Row, WARNINGS, Written, changes_intent, warnings};
 pub use webhooks::webhook;
 
+/// The operation of an admission request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
+    /// An object is created.
     Create,
+    /// An object is replaced or patched.
     Update,
+    /// An object is deleted.
     Delete,
 }
 
 impl Operation {
-    /// As an AdmissionReview spells it.
+    /// The value in an AdmissionReview.
     pub fn wire(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -49,33 +53,37 @@ impl Operation {
         }
     }
 
-    /// Reads the spelling of an AdmissionReview.
+    /// Parses the value in an AdmissionReview.
     pub fn from_wire(text: &str) -> Option<Self> {
         [Self::Create, Self::Update, Self::Delete].into_iter().find(|it| it.wire() == text)
     }
 }
 
-/// What a rule may look at besides the object.
+/// The input of a rule besides the object.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
+    /// The operation.
     pub operation: Operation,
+    /// The API group of the kind; empty for the core group.
     pub group: &'a str,
+    /// The kind.
     pub kind: &'a str,
     /// Empty for cluster-scoped kinds.
     pub namespace: &'a str,
     /// The stored object, on update and delete.
     pub old: Option<&'a Value>,
-    /// A fresh UUID (version 4), used where an object gets a permanent id.
+    /// A new UUID (version 4), used for an object's permanent id.
     pub uuid: &'a str,
-    /// Every stored ResourceInterpreterCustomization, when one is validated.
+    /// All stored ResourceInterpreterCustomizations, when one is validated.
     pub customizations: &'a [Value],
+    /// The capabilities that the administrator enabled.
     pub options: Options,
 }
 
-/// Answers with the complaint of a compiler.
+/// Returns the compiler's error.
 pub type CompileScript = fn(&str) -> Result<(), String>;
 
-/// Capabilities an administrator switches on.
+/// Capabilities that the administrator enables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// `--allow-no-execute-taint-policy`.
@@ -90,37 +98,40 @@ pub struct Options {
     pub workload_affinity: bool,
     /// Feature gate Failover.
     pub failover: bool,
-    /// NoExecute taints evict, as far as this process knows: of the flags of the controller manager only `karmada up` does.
+    /// Whether NoExecute taints evict, as far as this process knows: only `karmada up` knows the controller manager's
+    /// flags.
     pub no_execute_eviction: bool,
     /// Feature gate StatefulFailoverInjection.
     pub stateful_failover: bool,
-    /// `--allow-http-member-endpoints`: Clusters whose endpoint is `http://`.
+    /// `--allow-http-member-endpoints`: allows Clusters with an `http://` endpoint.
     pub allow_http_endpoints: bool,
-    /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every text.
+    /// Compiles a script of a customization without running it; the error is the compiler's. `None` accepts every
+    /// script.
     pub compile_script: Option<CompileScript>,
 }
 
-/// Why a request is refused.
+/// Why a request is denied.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Denied {
-    /// A rule that is about no field.
+    /// A rule that concerns no single field.
     #[error("{0}")]
     Rule(String),
+    /// Field errors.
     #[error("{}", text(.0))]
     Fields(ErrorList),
-    /// The object cannot be read as its kind.
+    /// The object cannot be decoded as its kind.
     #[error("{0}")]
     Undecodable(String),
-    /// A quota of the namespace does not allow it.
+    /// A quota of the namespace would be exceeded.
     #[error("{0}")]
     QuotaExceeded(String),
-    /// A rule could not be carried out.
+    /// A rule could not be evaluated.
     #[error("{0}")]
     Failed(String),
 }
 
 impl Denied {
-    /// The code, reason and message a webhook answers with. Only verdicts have a reason.
+    /// The code, reason and message of a webhook's response. Only denials by a rule have a reason.
     pub fn answer(&self) -> (u16, &'static str, String) {
         let (code, reason) = match self {
             Self::Undecodable(_) => (400, ""),
@@ -131,7 +142,7 @@ impl Denied {
         (code, reason, self.to_string())
     }
 
-    /// The answer to the client; `webhook` is the name clients know the rules by.
+    /// The Status for the client; `webhook` is the name of the webhook with these rules upstream.
     pub fn to_status(&self, webhook: &str) -> Status {
         let (code, reason, message) = self.answer();
         let message = format!("admission webhook \"{webhook}\" denied the request: {message}");
@@ -141,13 +152,13 @@ impl Denied {
         status
     }
 
-    /// `Ok` if no field is wrong.
+    /// `Ok` without errors.
     fn unless_empty(errors: ErrorList) -> Result<(), Self> {
         if errors.is_empty() { Ok(()) } else { Err(Self::Fields(errors)) }
     }
 }
 
-/// Several errors are listed, each text once.
+/// Several errors are listed, each message once.
 fn text(errors: &ErrorList) -> String {
     let mut texts: Vec<String> = Vec::new();
     for error in errors {
@@ -162,7 +173,10 @@ fn text(errors: &ErrorList) -> String {
     }
 }
 
-/// Checks an object after it was mutated and validated against its schema. On delete, `object` is the stored one.
+/// Validates an object after mutation and schema validation. On delete, `object` is the stored one.
+///
+/// # Errors
+/// Why the request is denied.
 pub fn validate(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     if request.operation == Operation::Delete {
         return deletion::validate(object);
@@ -212,7 +226,7 @@ fn bindings(request: &Request<'_>, object: &Value) -> Result<(), Denied> {
     Denied::unless_empty(errors)
 }
 
-/// Reads an object as its type; the schema was checked before, so this fails for callers without schemas only.
+/// Decodes an object as its type. The schema is validated before, so this fails only for callers without schemas.
 fn decode<'a, T: serde::Deserialize<'a>>(object: &'a Value) -> Result<T, Denied> {
     T::deserialize(object).map_err(|error| Denied::Undecodable(error.to_string()))
 }

@@ -1,4 +1,5 @@
-//! What admission fills in. It works on the tree, before the schema is checked, so any shape must be borne.
+//! The mutating rules of admission. They change the tree before the schema is validated, so the input may have any
+//! shape.
 
 use serde_json::{Value, json};
 
@@ -7,10 +8,13 @@ use crate::Scope;
 use crate::constants::labels;
 use crate::manifest::{self, metadata_map};
 
-/// Seconds a gracefully purged copy may stay when nothing is said.
+/// The default grace period of a graceful purge, in seconds.
 const GRACE_PERIOD: i64 = 600;
 
-/// Changes an object on its way in. Kinds without rules pass untouched.
+/// Sets defaults and permanent ids. Kinds without rules are unchanged.
+///
+/// # Errors
+/// Why the request is denied.
 pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
     if request.operation == Operation::Delete || !object.is_object() {
         return Ok(());
@@ -53,7 +57,7 @@ pub fn mutate(request: &Request<'_>, object: &mut Value) -> Result<(), Denied> {
     }
 }
 
-/// A namespaced policy selects in its own namespace.
+/// A namespaced policy selects templates of its own namespace.
 fn own_namespace(namespace: &str, object: &mut Value) {
     let selectors = object.pointer_mut("/spec/resourceSelectors").and_then(Value::as_array_mut);
     for selector in selectors.into_iter().flatten().filter_map(Value::as_object_mut) {
@@ -83,7 +87,7 @@ fn policy(object: &mut Value) {
         }
     }
     if let Some(strategy) = placement.get_mut("replicaScheduling").and_then(Value::as_object_mut) {
-        // The schema's defaults are there already, unless somebody sent a review by himself.
+        // The schema has set its defaults already, except for a review that did not come from an API server.
         let divided = strategy.get("replicaSchedulingType").is_some_and(|it| it == "Divided");
         if divided && strategy.get("replicaDivisionPreference").and_then(Value::as_str).is_none_or(str::is_empty) {
             strategy.insert("replicaDivisionPreference".to_owned(), json!("Weighted"));
@@ -98,7 +102,7 @@ fn policy(object: &mut Value) {
     }
 }
 
-/// A new policy gets an id nobody chose, and the finalizer by which its claims are cleaned.
+/// Gives a new policy a permanent id, and the finalizer that cleans up its claims.
 fn claim(scope: Scope, uuid: &str, object: &mut Value) {
     metadata_map(object, "labels").insert(scope.policy_id_label().to_owned(), json!(uuid));
     let finalizer = scope.policy_finalizer();
@@ -113,7 +117,7 @@ fn claim(scope: Scope, uuid: &str, object: &mut Value) {
     }
 }
 
-/// Gives the object an id if it has none.
+/// Gives the object a permanent id if it has none.
 fn identify(label: &str, uuid: &str, object: &mut Value) {
     if object["metadata"]["labels"][label].as_str().is_none_or(str::is_empty) {
         metadata_map(object, "labels").insert(label.to_owned(), json!(uuid));
@@ -212,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_of_no_kind_are_borne() {
+    fn malformed_objects_are_accepted() {
         for kind in ["PropagationPolicy", "OverridePolicy"] {
             for object in [
                 json!(null),

@@ -1,4 +1,4 @@
-//! What a MultiClusterIngress and a MultiClusterService must hold to.
+//! Validates MultiClusterIngresses and MultiClusterServices.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::autoscaling::{list, text};
 use super::{Denied, Operation, Request};
 use crate::cluster::name_complaints;
 
-/// Kubernetes' text for a name that is not `*.` and a DNS name.
+/// Kubernetes' message for a name that is not `*.` and a DNS name.
 const WILDCARD: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which \
     must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. \
     '*.example.com', regex used for validation is \
@@ -34,7 +34,7 @@ fn metadata_update(object: &Value, old: &Value) -> ErrorList {
     validate_object_meta_update(&object["metadata"], &old["metadata"], &Path::new("metadata"))
 }
 
-/// What both kinds check of their status when an object is there already.
+/// Both kinds validate the status on updates.
 fn load_balancer(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = Path::new("status").child("loadBalancer").child("ingress");
@@ -55,7 +55,7 @@ fn load_balancer(object: &Value) -> ErrorList {
     errors
 }
 
-/// As Go reads addresses: octets may have leading zeroes.
+/// As Go parses addresses: octets may have leading zeros.
 fn is_address(text: &str) -> bool {
     let octet = |it: &str| (1..=3).contains(&it.len()) && it.bytes().all(|c| c.is_ascii_digit());
     let octets: Vec<&str> = text.split('.').collect();
@@ -200,7 +200,7 @@ fn service_backend(service: &Value, backend: &Path) -> ErrorList {
     errors
 }
 
-/// What is wrong with an IANA service name.
+/// The errors in an IANA service name.
 fn port_name(name: &str) -> impl Iterator<Item = &'static str> {
     let word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let rules = [
@@ -214,7 +214,7 @@ fn port_name(name: &str) -> impl Iterator<Item = &'static str> {
 }
 
 fn resource_backend(resource: &Value, path: &Path) -> ErrorList {
-    // An empty group is one that was given.
+    // An empty group counts as set.
     let group = resource["apiGroup"].as_str();
     let complaints = group.map(is_dns1123_subdomain).unwrap_or_default().into_iter();
     let path_of_group = path.child("apiGroup");
@@ -277,7 +277,7 @@ fn service_spec(spec: &Value, path: &Path) -> ErrorList {
     }
     for list_name in ["providerClusters", "consumerClusters"] {
         for (index, cluster) in list(&spec[list_name]).iter().enumerate() {
-            // The path goes through a field the list is no longer in: clients have always been told so.
+            // The path contains a field that the list is not in; upstream's errors have it too.
             let path = path.child("range").child(list_name).index(index);
             let name = text(cluster, "name");
             let complaints = name_complaints(name);

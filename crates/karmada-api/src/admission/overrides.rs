@@ -1,4 +1,4 @@
-//! What an override policy must hold to.
+//! Validates OverridePolicies and ClusterOverridePolicies.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::names::{validate_annotations, validate_labels};
@@ -13,7 +13,7 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
     let spec = &policy.spec;
     let path = Path::new("spec");
     let mut errors = ErrorList::new();
-    // An empty list counts as given.
+    // An empty list counts as set.
     let has_rules = object["spec"]["overrideRules"].is_array();
     if let Some(affinity) = &spec.target_cluster {
         errors.extend(fields(affinity.field_selector.as_ref(), &path.child("targetCluster")));
@@ -46,7 +46,7 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
     Denied::unless_empty(errors)
 }
 
-/// The operations of upstream's typed overriders have a value even where there is none.
+/// Adds a value where upstream's typed overriders have one even if it is absent.
 pub(super) fn show_values(overriders: &mut Value) {
     for list in ["plaintext", "fieldOverrider"] {
         let items = overriders.get_mut(list).and_then(Value::as_array_mut);
@@ -119,7 +119,7 @@ fn patch(operation: &FieldPatchOperation, path: &Path) -> ErrorList {
     let path = path.child("value");
     match operation.operator {
         OverriderOperator::Remove if present => {
-            // A text is shown as JSON too: upstream carries the value as its bytes.
+            // A string is printed as JSON: upstream stores the value as encoded bytes.
             errors.push(shown::invalid(&path, &operation.value, "value is not allowed for remove operation"));
         }
         OverriderOperator::Add | OverriderOperator::Replace if !present => {

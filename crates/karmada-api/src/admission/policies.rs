@@ -1,4 +1,4 @@
-//! What a propagation policy must hold to.
+//! Validates PropagationPolicies and ClusterPropagationPolicies.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ pub(super) fn validate(request: &Request<'_>, object: &Value) -> Result<(), Deni
     Denied::unless_empty(spec(&policy.spec, both, namespace))
 }
 
-/// `terms_given` is whether there is a list of affinity terms at all: an empty one counts.
+/// `terms_given`: whether the list of affinity terms is present; an empty list counts.
 fn spec(spec: &PropagationSpec, terms_given: bool, namespace: Option<&str>) -> ErrorList {
     let path = Path::new("spec");
     let mut errors = placement(&spec.placement, terms_given, &path.child("placement"));
@@ -64,7 +64,7 @@ fn spec(spec: &PropagationSpec, terms_given: bool, namespace: Option<&str>) -> E
         let some = suspension.dispatching_on_clusters.as_ref().is_some_and(|it| !it.cluster_names.is_empty());
         if suspension.dispatching == Some(true) && some {
             let detail = "suspension dispatching cannot co-exist with dispatchingOnClusters.clusterNames";
-            // The doubled name is what clients have always been told.
+            // The repeated field name is part of upstream's errors.
             errors.push(invalid(&path.child("suspension").child("suspension"), suspension, detail));
         }
     }
@@ -135,7 +135,7 @@ fn placement(placement: &Placement, terms_given: bool, path: &Path) -> ErrorList
     errors
 }
 
-/// The rules of a ClusterAffinity's field selector; only the first that is broken is named.
+/// Validates the field selector of a ClusterAffinity; returns only the first error.
 pub(crate) fn fields(selector: Option<&FieldSelector>, affinity: &Path) -> Option<Error> {
     let selector = selector?;
     let detail = selector.match_expressions.iter().find_map(|it| {
@@ -211,7 +211,7 @@ fn spread(constraints: &[SpreadConstraint], path: &Path) -> ErrorList {
         }
         let Some(field) = constraint.spread_by_field else { continue };
         seen.push(field);
-        // Said once, at the second of them.
+        // Reported once, at the second constraint.
         if seen.iter().filter(|it| **it == field).count() == 2 {
             let name = serde_json::to_value(field).unwrap_or_default();
             let detail = format!("multiple {} spread constraints are not allowed", name.as_str().unwrap_or_default());
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_change() {
+    fn immutable_fields() {
         let policy = |scheduler: &str, id: &str| json!({"metadata": {"labels": {"clusterpropagationpolicy.karmada.io/permanent-id": id}}, "spec": {"schedulerName": scheduler}});
         let old = policy("a", "1");
         for (new, expected) in [

@@ -1,9 +1,9 @@
 //! The usage of bindings, and whether the FederatedResourceQuotas of their namespace allow it (feature gate
 //! FederatedQuotaEnforcement).
 //!
-//! Our API server writes a quota in the transaction of the binding ([`balance`]), so that `status.overallUsed` is the sum
-//! over the stored bindings at every revision. A webhook cannot: it charges growth before the binding is stored
-//! ([`charge`]), and a controller gives back what was freed or never stored.
+//! Our API server writes a quota in the transaction of the binding ([`balance`]), so that `status.overallUsed` equals
+//! the sum over the stored bindings at every revision. A webhook cannot: it charges growth before the binding is stored
+//! ([`charge`]), and a controller releases usage that was freed or never stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,17 @@ use serde_json::{Map, Value, json};
 use super::autoscaling::{is_extended, list, quantity, text};
 use super::{Denied, Request};
 
+/// Quantities by resource name.
 pub type Amounts = BTreeMap<String, Quantity>;
 
 /// A quota's new `status.overallUsed`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charge {
+    /// The quota's namespace.
     pub namespace: String,
+    /// The quota's name.
     pub name: String,
+    /// The new `status.overallUsed`.
     pub overall_used: Value,
 }
 
@@ -44,18 +48,18 @@ pub fn overall_used(quota: &Value, total: &Amounts) -> Value {
     Value::Object(entries.collect())
 }
 
-/// The parts of a binding that usage is computed from; its status may be large.
+/// The fields of a binding that usage is computed from; its status may be large.
 ///
 /// # Errors
-/// If its specification is not JSON.
+/// When the specification cannot be decoded.
 pub fn outline(binding: &Object) -> Result<Value, serde_json::Error> {
     let spec = binding.member("spec").map(|spec| serde_json::from_slice::<Value>(&spec)).transpose()?;
     let metadata = json!({"namespace": binding.namespace(), "name": binding.name()});
     Ok(json!({"metadata": metadata, "spec": spec}))
 }
 
-/// The `status.overallUsed` of a quota after a count of all bindings. Without `may_lower` no resource becomes less than it is:
-/// a webhook may have charged for a binding that is about to be stored.
+/// The `status.overallUsed` of a quota after a count of all bindings. Without `may_lower` no quantity decreases: a
+/// webhook may have charged for a binding that is not stored yet.
 pub fn recounted(quota: &Value, total: &Amounts, may_lower: bool) -> Value {
     let mut counted = total.clone();
     if !may_lower {
@@ -79,19 +83,20 @@ pub fn charged_at(quota: &Value) -> Option<Time> {
         .max_by_key(|time: &Time| time.timestamp())
 }
 
-/// Whether the usage of every limited resource has been counted: `status.overall` lists the limits that `overallUsed`
+/// Whether the usage of every limited resource has been counted: `status.overall` has the limits that `overallUsed`
 /// belongs to.
 pub fn is_counted_fully(quota: &Value) -> bool {
     let known = amounts(&quota["status"]["overall"]);
     amounts(&quota["spec"]["overall"]).keys().all(|name| !is_counted(name) || known.contains_key(name))
 }
 
-/// A quota after a binding of its namespace changed from `old` to `new` (`None`: no binding); `None` if it stays as it is.
-/// `all` is the usage of all bindings before the change; it is read for a quota that has not been counted.
+/// Returns a quota after a binding of its namespace changed from `old` to `new` (`None`: no binding); `None` if the
+/// quota is unchanged. `all` returns the usage of all bindings before the change; it is called for a quota that has not
+/// been counted.
 ///
 /// # Errors
-/// [`Denied::QuotaExceeded`] if the binding uses more of a resource than before, and more than is left;
-/// [`Denied::Failed`] for a binding that would use less than nothing; the error of `all`.
+/// [`Denied::QuotaExceeded`] if the binding uses more of a resource than before, and more than is available;
+/// [`Denied::Failed`] for a binding with negative usage; the error of `all`.
 pub fn balance(
     quota: &Value,
     old: Option<&Value>,
@@ -124,7 +129,7 @@ pub fn balance(
     Ok(Some(quota))
 }
 
-/// The first resource of which more is used than before, and more than the limit.
+/// The first resource whose usage increases beyond the limit.
 fn check(quota: &Value, overall: &Amounts, delta: &Amounts, used: &Amounts) -> Result<(), Denied> {
     let (namespace, name) = (text(&quota["metadata"], "namespace"), text(&quota["metadata"], "name"));
     for (resource, _) in delta.iter().filter(|(name, amount)| **amount > Quantity::ZERO && is_counted(name)) {
@@ -140,10 +145,10 @@ fn check(quota: &Value, overall: &Amounts, delta: &Amounts, used: &Amounts) -> R
     Ok(())
 }
 
-/// Why no quota has to be read for a request, in upstream's words; `None` if it changes what the binding uses.
+/// Why a request does not affect quotas, as upstream's message; `None` if it changes the binding's usage.
 ///
 /// # Errors
-/// [`Denied::Failed`] for a binding that would use less than nothing.
+/// [`Denied::Failed`] for a binding with negative usage.
 pub fn unaffected(request: &Request<'_>, binding: &Value) -> Result<Option<&'static str>, Denied> {
     match request.old {
         None if list(&binding["spec"]["clusters"]).is_empty() => {
@@ -159,7 +164,7 @@ pub fn unaffected(request: &Request<'_>, binding: &Value) -> Result<Option<&'sta
     Ok(delta(request.old, binding).is_empty().then_some(none))
 }
 
-/// What of a binding is less than nothing.
+/// The error of a binding with negative usage.
 fn negative(binding: &Value) -> Option<String> {
     let metadata = &binding["metadata"];
     let name = format!("{}/{}", text(metadata, "namespace"), text(metadata, "name"));
@@ -178,7 +183,7 @@ fn negative(binding: &Value) -> Option<String> {
     Some(format!("resource request for {resource} in RB {name} has a negative value: {amount}"))
 }
 
-/// What is said of a binding that the quotas of its namespace allow, in upstream's words.
+/// The message for a binding that the quotas of its namespace allow, which is upstream's.
 pub fn allowed(namespace: &str, name: &str, charges: &[Charge]) -> String {
     let passed = |charge: &Charge| format!("Quota check passed for FRQ {}/{}.", charge.namespace, charge.name);
     let mut parts =
@@ -191,8 +196,11 @@ pub fn allowed(namespace: &str, name: &str, charges: &[Charge]) -> String {
     parts.join(" ")
 }
 
-/// The charges for the growth of a binding, one for each quota of the namespace that limits it, in their order; or the first
-/// limit that would be exceeded. What the binding frees is given back once its new state is stored, by the controller.
+/// The charges for the growth of a binding, one for each quota of the namespace that limits it, in their order. The
+/// controller releases freed usage once the new state is stored.
+///
+/// # Errors
+/// [`Denied::QuotaExceeded`] for the first limit that would be exceeded.
 pub fn charge(request: &Request<'_>, binding: &Value, quotas: &[Value]) -> Result<Vec<Charge>, Denied> {
     let growth: Amounts =
         delta(request.old, binding).into_iter().filter(|(_, amount)| *amount > Quantity::ZERO).collect();
@@ -221,7 +229,7 @@ pub fn charge(request: &Request<'_>, binding: &Value, quotas: &[Value]) -> Resul
     Ok(charges)
 }
 
-/// Names arithmetic is done with; a quota on another name is never charged.
+/// The resources that usage is computed for; a quota for another resource is never charged.
 fn is_counted(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage" | "pods")
         || name.starts_with("hugepages-")
@@ -239,7 +247,7 @@ fn add(sum: &mut Amounts, name: &str, amount: Quantity) {
     *slot = *slot + amount;
 }
 
-/// What the new state uses more than the old one; nothing is zero.
+/// The difference in usage between the new and the old state, without zeros.
 fn delta(old: Option<&Value>, new: &Value) -> Amounts {
     match old {
         None if list(&new["spec"]["clusters"]).is_empty() => return Amounts::new(),
@@ -254,7 +262,7 @@ fn delta(old: Option<&Value>, new: &Value) -> Amounts {
     delta
 }
 
-/// Whether an update touches what usage is computed from.
+/// Whether an update changes a field that usage is computed from.
 fn is_affected(old: &Value, new: &Value) -> bool {
     let names = |binding: &Value| -> BTreeSet<String> {
         list(&binding["spec"]["clusters"]).iter().map(|it| text(it, "name").to_owned()).collect()
@@ -284,7 +292,7 @@ fn replicas(binding: &Value) -> i64 {
     each.fold(0, i64::saturating_add)
 }
 
-/// A binding that would use less than nothing, which only a server without the gate stores, counts as one without a result.
+/// A binding with negative usage, which only a server without the gate stores, counts as one without a result.
 fn usage(binding: &Value) -> Amounts {
     let mut sum = Amounts::new();
     if negative(binding).is_some() {
@@ -339,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_quota() {
+    fn unaffected_requests() {
         let named = |mut binding: Value| {
             binding["metadata"] = json!({"namespace": "ns", "name": "b"});
             binding

@@ -1,4 +1,4 @@
-//! What a FederatedResourceQuota must hold to.
+//! Validates FederatedResourceQuotas.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Denied;
 use super::autoscaling::{is_extended, list, quantity, text};
 use crate::cluster::name_complaints;
 
-/// What a quota may speak of; the first nine are counted in whole objects.
+/// The resources that a quota may limit; the first nine are counted in whole objects.
 const STANDARD: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -76,7 +76,7 @@ fn entries(list: &Value) -> impl Iterator<Item = (&String, &Value)> {
     list.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// Names and amounts of one list.
+/// Names and quantities of one list.
 fn resources(amounts: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     for (name, amount) in entries(amounts) {
@@ -114,7 +114,7 @@ fn resource_name(name: &str, path: &Path) -> ErrorList {
     errors
 }
 
-/// What is assigned to clusters must fit in the whole.
+/// The assignments to clusters must not exceed the total.
 fn sums(spec: &Value, path: &Path) -> ErrorList {
     let mut errors = ErrorList::new();
     let mut assigned: BTreeMap<&str, Quantity> = BTreeMap::new();
@@ -124,7 +124,7 @@ fn sums(spec: &Value, path: &Path) -> ErrorList {
     }
     for (name, limit) in entries(&spec["overall"]) {
         let limit = quantity(limit).unwrap_or(Quantity::ZERO);
-        // What nobody was assigned any of sums up to nothing.
+        // A resource without assignments has the sum zero.
         if limit < assigned.get(name.as_str()).copied().unwrap_or(Quantity::ZERO) {
             let path = path.child("overall").key(name);
             errors.push(Error::invalid(&path, limit.to_string(), "overall is less than assignments"));

@@ -1,7 +1,7 @@
-//! Which schedules of a CronFederatedHPA are accepted: five fields, six (seconds first, or a year last), seven, or a tag.
-//! When a schedule is due is not decided here.
+//! Validates schedules of a CronFederatedHPA: five fields, six (seconds first, or a year last), seven, or a tag. Due
+//! times are not computed here.
 
-/// Tags that stand for a whole schedule.
+/// Tags for a whole schedule.
 const TAGS: &[&str] = &[
     "@yearly",
     "@annually",
@@ -20,7 +20,7 @@ const TAGS: &[&str] = &[
 const MONTHS: &[&str] = &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
 const DAYS: &[&str] = &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 
-/// Lowest and highest value, names of values, and what else may stand in the field.
+/// The range of values, names of values, and special values.
 struct Field {
     low: u32,
     high: u32,
@@ -44,7 +44,7 @@ const FIELDS: [Field; 7] = [
     plain(0, 9999),
 ];
 
-/// Whether a schedule can be read.
+/// Whether a schedule is valid.
 pub(super) fn is_valid(schedule: &str) -> bool {
     if schedule.starts_with('@') {
         return TAGS.contains(&schedule.to_ascii_lowercase().as_str());

@@ -1,20 +1,21 @@
-//! Secrets that a policy copies to clusters. Its author needs no right to read them, as in upstream; a warning reports it where
-//! the right is missing.
+//! Secrets that a policy copies to clusters. As upstream, the author needs no right to read them; a warning reports a
+//! missing right.
 
 use serde_json::Value;
 
-/// How a policy reaches Secrets.
+/// How a policy selects Secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretUse {
     /// A resource selector selects them.
     Selected,
-    /// `propagateDeps` copies those that selected workloads refer to.
+    /// `propagateDeps` copies the Secrets that selected workloads refer to.
     Dependencies,
 }
 
 /// Secrets that a policy may copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copied {
+    /// How the policy selects them.
     pub by: SecretUse,
     /// Empty for all namespaces.
     pub namespace: String,
@@ -22,8 +23,8 @@ pub struct Copied {
     pub name: String,
 }
 
-/// The Secrets that a PropagationPolicy or ClusterPropagationPolicy may copy, each once; none for other kinds. `namespace` is
-/// that of the policy.
+/// The Secrets that a PropagationPolicy or ClusterPropagationPolicy may copy, without duplicates; empty for other
+/// kinds. `namespace` is the policy's.
 pub fn copied(group: &str, kind: &str, namespace: &str, policy: &Value) -> Vec<Copied> {
     let mut found = Vec::new();
     if group != "policy.karmada.io" || !matches!(kind, "PropagationPolicy" | "ClusterPropagationPolicy") {
@@ -55,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_policies_copy() {
+    fn secrets_that_policies_copy() {
         let secret = json!({"apiVersion": "v1", "kind": "Secret"});
         let named = json!({"apiVersion": "v1", "kind": "Secret", "name": "s", "namespace": "a"});
         let labelled = json!({"apiVersion": "v1", "kind": "Secret", "labelSelector": {"matchLabels": {"a": "b"}}});

@@ -1,11 +1,11 @@
-//! How errors show a whole value: as the JSON that upstream's typed objects have, members in the order their types
-//! declare them and empty ones left out.
+//! Prints a whole value in an error: the JSON of upstream's typed objects, with fields in the order of their
+//! declaration and without empty ones.
 
 use apimachinery::field::{Error, Path, json_of_go};
 use serde::Serialize;
 use serde_json::Value;
 
-/// Members of the types that errors show, so that each type's own come in its order. No two types disagree.
+/// The fields of the printed types, so that each type's fields are in its order. No two types conflict.
 const ORDER: &[&str] = &[
     "clusterAffinity",
     "clusterAffinities",
@@ -56,7 +56,7 @@ const ORDER: &[&str] = &[
     "timeAdded",
 ];
 
-/// Whose members are not a type's: they are sorted.
+/// Maps, whose keys are sorted.
 const MAPS: &[&str] = &["matchLabels", "value"];
 
 /// An error about a whole value.

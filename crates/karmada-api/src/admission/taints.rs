@@ -1,4 +1,4 @@
-//! What a ClusterTaintPolicy must hold to.
+//! Validates ClusterTaintPolicies.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use serde_json::Value;

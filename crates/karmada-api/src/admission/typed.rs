@@ -1,8 +1,8 @@
-//! What a mutating webhook of upstream does to a document besides its rules: it decodes the document into a typed object
-//! and encodes that again. Empty optional members go, required members that are missing come as the type's zero, amounts
-//! get their canonical spelling; a value of another type is refused in the decoder's words.
+//! Normalizes a document as upstream's mutating webhooks do besides their rules: they decode it into a typed object and
+//! encode that again. Empty optional fields are dropped, missing required fields get the type's zero value, quantities
+//! get their canonical form; a value of another type is rejected with the decoder's message.
 //!
-//! It works on the tree, along the schema of the kind, and leaves metadata and status alone.
+//! It changes the tree along the schema of the kind, and leaves metadata and status alone.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Denied, go_types};
 
-/// Optional scalars of which upstream's types tell "absent" from "zero".
+/// Optional scalars for which upstream's types distinguish "absent" from "zero".
 const POINTERS: &[&str] = &[
     "averageUtilization",
     "dispatching",
@@ -63,14 +63,14 @@ enum Type {
     Any,
 }
 
-/// A node of a schema with what every write asks of it at hand.
+/// A node of a schema with the properties that every write needs.
 struct Node {
     schema: Value,
     type_: Type,
     is_open: bool,
     is_quantity: bool,
     members: Vec<Member>,
-    /// Of a map's values, or of a list's items.
+    /// For a map's values, or a list's items.
     each: Option<Box<Self>>,
 }
 
@@ -83,7 +83,7 @@ struct Member {
 }
 
 impl Node {
-    /// The schemas are this program's own, and as deep as they are written.
+    /// Recursion is bounded: the schemas are part of this program.
     fn of(kind: &str, schema: &Value) -> Self {
         let type_ = match schema["type"].as_str() {
             Some("object") => Type::Object,
@@ -117,10 +117,10 @@ impl Node {
     }
 }
 
-/// Spells the `spec` of an object as its typed object would.
+/// Normalizes the `spec` of an object as its typed object would.
 ///
 /// # Errors
-/// The text of Go's decoder, about the first value (keys in their order) that is of another type.
+/// The message of Go's decoder for the first value (keys in their order) of another type.
 pub(super) fn respell(group: &str, kind: &str, object: &mut Value) -> Result<(), String> {
     let Some(node) = SPECS.get(group).and_then(|kinds| kinds.get(kind)) else { return Ok(()) };
     let Some(map) = object.as_object_mut() else { return Ok(()) };
@@ -132,7 +132,8 @@ pub(super) fn respell(group: &str, kind: &str, object: &mut Value) -> Result<(),
     Ok(())
 }
 
-/// What an encoded typed object has besides: members that an API server drops again, but that stand in a webhook's patch.
+/// Adds the fields that an encoded typed object has besides: an API server drops them, but a webhook's patch contains
+/// them.
 pub fn encoded(kind: &str, object: &mut Value) {
     let Some(map) = object.as_object_mut() else { return };
     let status = match kind {
@@ -158,22 +159,22 @@ pub fn encoded(kind: &str, object: &mut Value) {
     }
 }
 
-/// Whether an object can be read as its kind; for callers that did not check it against a schema.
+/// Checks that an object can be decoded as its kind; for callers that did not validate it against a schema.
 ///
 /// # Errors
-/// [`Denied::Undecodable`], with the text of Go's decoder.
+/// [`Denied::Undecodable`], with the message of Go's decoder.
 pub fn decodes(group: &str, kind: &str, object: &Value) -> Result<(), Denied> {
     respell(group, kind, &mut object.clone()).map_err(Denied::Undecodable)
 }
 
-/// Where a value is: the names of the members that lead to it.
+/// The path of a value: the names of the fields that lead to it.
 struct Place<'a> {
     kind: &'a str,
     path: Vec<&'a str>,
 }
 
 impl Place<'_> {
-    /// The decoder's complaint about a value here.
+    /// The decoder's error for a value at this path.
     fn mismatch(&self, value: &Value, schema: &Value, is_item: bool) -> String {
         let found = match value {
             // Only numbers that do not fit are quoted.
@@ -247,7 +248,7 @@ fn spell<'a>(value: &mut Value, node: &'a Node, place: &mut Place<'a>, is_item: 
 
 fn fits_integer(value: &Value, schema: &Value) -> bool {
     let whole = value.as_i64().or_else(|| {
-        // The API server writes 1.0 as 1 before a webhook sees it.
+        // The API server writes 1.0 as 1 before a webhook receives it.
         let number = value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 9.0e15)?;
         format!("{number:.0}").parse().ok()
     });
@@ -259,7 +260,7 @@ fn members<'a>(map: &mut Map<String, Value>, node: &'a Node, place: &mut Place<'
         match map.get_mut(name) {
             Some(value) => {
                 place.path.push(name);
-                // A refusal has named the place by the time it is left.
+                // After an error the path is not needed any more.
                 let spelled = spell(value, child, place, false);
                 place.path.pop();
                 spelled?;
@@ -283,14 +284,14 @@ fn members<'a>(map: &mut Map<String, Value>, node: &'a Node, place: &mut Place<'
     Ok(())
 }
 
-/// Whether an optional member is empty, and of a type that does not say so.
+/// Whether an optional field is empty, and its type cannot represent that.
 fn is_left_out(name: &str, value: &Value, place: &Place<'_>) -> bool {
     let counted =
         POINTERS.contains(&name) || (name == "replicas" && place.path.last() == Some(&"gracefulEvictionTasks"));
     match value {
         Value::Null => true,
         Value::Array(items) => items.is_empty(),
-        // Objects of a type are pointed to; maps are not.
+        // Typed objects are pointers; maps are not.
         Value::Object(map) => {
             map.is_empty() && matches!(name, "matchLabels" | "nodeSelector" | "resourceRequest" | "preservedLabelState")
         }
@@ -300,7 +301,7 @@ fn is_left_out(name: &str, value: &Value, place: &Place<'_>) -> bool {
     }
 }
 
-/// What a member of a typed object is when nothing set it.
+/// The value of a required field that is absent.
 fn zero(kind: &str, schema: &Value) -> Value {
     if is_quantity(schema) {
         return json!("0");
@@ -325,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passes_is_spelled_as_its_type_is() {
+    fn accepted_values_are_normalized() {
         let policy = ("policy.karmada.io", "PropagationPolicy");
         let selectors = json!([{"apiVersion": "v1", "kind": "Secret"}]);
         for ((group, kind), before, after) in [
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn another_type_is_refused_in_the_decoders_words() {
+    fn wrong_types_get_the_decoders_message() {
         let policy = "PropagationPolicy";
         for (kind, spec, expected) in [
             (policy, json!(1), "number into Go struct field PropagationPolicy.spec of type v1alpha1.PropagationSpec"),

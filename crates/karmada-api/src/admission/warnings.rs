@@ -1,5 +1,6 @@
-//! Kinds and fields that are accepted and have no effect in this version, or more effect than their author may expect, as one
-//! table. A write of one is answered with the text of its row in a `Warning` header. A row goes when its feature comes.
+//! Kinds and fields that are accepted and have no effect in this version, or more effect than their author may expect,
+//! as one table. A write gets the text of the row as a `Warning` header. A row is removed when its feature is
+//! implemented.
 
 use serde_json::Value;
 
@@ -7,28 +8,31 @@ use super::Options;
 use super::secrets::SecretUse;
 use crate::gates;
 
-/// Where something has no effect.
+/// Where a kind or field has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Wherever Karmada's components run.
+    /// With every API server.
     Everywhere,
-    /// Where our API server is used; kube-apiserver itself acts on it.
+    /// With our API server; kube-apiserver itself implements it.
     OurServer,
 }
 
-/// One warning.
+/// A kind or field with a warning.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
+    /// The API group.
     pub group: &'static str,
+    /// The kinds.
     pub kinds: &'static [&'static str],
     /// The field; empty for the whole kind.
     pub field: &'static str,
+    /// Where it has no effect.
     pub place: Place,
     /// The feature gate that gives it an effect.
     pub gate: Option<&'static str>,
-    /// Only for authors who may not read the Secrets that are copied this way.
+    /// Set for a warning to authors who may not read the Secrets that are copied this way.
     pub copies: Option<SecretUse>,
-    /// What does not happen, and what to do instead. Follows the kind or the field.
+    /// The missing effect and the alternative. Follows the kind or the field.
     pub text: &'static str,
     applies: fn(&Value, &Options) -> bool,
 }
@@ -63,7 +67,7 @@ const fn of_our_server(row: Row) -> Row {
     Row { place: Place::OurServer, ..row }
 }
 
-/// All of them, by group.
+/// All warnings, by group.
 pub static WARNINGS: &[Row] = &[
     whole(
         "autoscaling.karmada.io",
@@ -99,7 +103,7 @@ pub static WARNINGS: &[Row] = &[
     whole(
         "remedy.karmada.io",
         &["Remedy"],
-        "its actions are written to the status of clusters, but this version does not carry them out",
+        "its actions are written to the status of clusters, but this version does not execute them",
     ),
     gated(
         field(
@@ -254,11 +258,14 @@ fn evicts(taints: &Value) -> bool {
     taints.as_array().into_iter().flatten().any(|taint| taint["effect"] == crate::constants::taints::NO_EXECUTE)
 }
 
-/// The object of a write, and the server that takes it.
+/// The object of a write, and the server that receives it.
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
+    /// The API group.
     pub group: &'a str,
+    /// The kind.
     pub kind: &'a str,
+    /// The object after the write.
     pub object: &'a Value,
     /// The stored object, on update.
     pub old: Option<&'a Value>,
@@ -268,8 +275,8 @@ pub struct Written<'a> {
     pub unreadable: &'a [SecretUse],
 }
 
-/// The warnings for an object that is created or updated; none for an update of metadata or status alone. Kinds without
-/// rows cost the comparison of a few names.
+/// The warnings for an object that is created or updated; none for an update of metadata or status only. For kinds
+/// without rows this compares only a few names.
 pub fn warnings(written: &Written<'_>, options: &Options) -> Vec<String> {
     let Written { group, kind, object, old, is_ours, unreadable } = *written;
     let rows = WARNINGS.iter().filter(|row| row.group == group && row.kinds.contains(&kind));
@@ -311,9 +318,9 @@ mod tests {
         compile_script: None,
     };
 
-    /// An object, what it is warned of with the gates closed, and with them open: the fields, or the kind.
+    /// An object, and the fields (or the kind) with warnings with the gates disabled and enabled.
     #[test]
-    fn what_has_no_effect() {
+    fn kinds_and_fields_without_effect() {
         let closed = Options::default();
         let evicting = json!({"taints": [{"key": "k", "effect": "NoExecute"}]});
         let mild = json!({"taints": [{"key": "k", "effect": "NoSchedule"}]});
@@ -433,7 +440,7 @@ mod tests {
         }
     }
 
-    /// kube-apiserver cuts texts off after 256 bytes, and drops those after 4 KiB of them.
+    /// kube-apiserver truncates texts after 256 bytes, and drops all after 4 KiB.
     #[test]
     fn texts_are_short_and_plain() {
         for row in WARNINGS {

@@ -1,27 +1,33 @@
-//! Upstream's admission webhooks as a table: which rules a kind has, under which name refusals mention them, where a
-//! webhook server answers for them, and the configurations by which an API server calls it.
+//! Upstream's admission webhooks as a table: the rules of each kind, the webhook name in denials, the path on the
+//! webhook server, and the webhook configurations.
 
 use serde_json::{Value, json};
 
 use super::Operation;
 use crate::constants::labels::DELETION_PROTECTED;
 
-/// One webhook. Names are upstream's, including those that do not follow the kind.
+/// A webhook. Names are upstream's, including those that do not follow the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Webhook {
+    /// Whether it mutates; otherwise it validates.
     pub mutating: bool,
-    /// As it stands in refusals: `admission webhook "<name>" denied the request`.
+    /// The name in denials: `admission webhook "<name>" denied the request`.
     pub name: &'static str,
+    /// The operations that it handles.
     pub operations: &'static [Operation],
     /// `*` for all.
     pub group: &'static str,
     /// `*` for all.
     pub plural: &'static str,
+    /// The kind; `*` for all.
     pub kind: &'static str,
     /// `Namespaced`, `Cluster` or `*`.
     pub scope: &'static str,
+    /// The path on the webhook server.
     pub path: &'static str,
+    /// The time-out in seconds.
     pub timeout_seconds: u32,
+    /// `sideEffects` in the configuration.
     pub side_effects: &'static str,
 }
 
@@ -66,7 +72,7 @@ const INTERPRETER_WEBHOOK: Served = (
 );
 const EVERYTHING: Served = ("*", "*", "*", "*");
 
-/// All of them, mutating ones first.
+/// All webhooks, mutating ones first.
 pub const WEBHOOKS: &[Webhook] = &[
     row(true, "propagationpolicy.karmada.io", WRITES, POLICY, "/mutate-propagationpolicy"),
     row(true, "clusterpropagationpolicy.karmada.io", WRITES, CLUSTER_POLICY, "/mutate-clusterpropagationpolicy"),
@@ -98,14 +104,14 @@ pub const WEBHOOKS: &[Webhook] = &[
     row(false, "multiclusterservice.karmada.io", WRITES, SERVICE, "/validate-multiclusterservice"),
     row(false, "resourcedeletionprotection.karmada.io", DELETE, EVERYTHING, "/validate-resourcedeletionprotection"),
     Webhook {
-        // Usage of a quota is written down, except on a dry run.
+        // The usage of a quota is written, except on a dry run.
         side_effects: "NoneOnDryRun",
         ..row(false, "resourcebinding.karmada.io", WRITES, BINDING, "/validate-resourcebinding")
     },
     row(false, "clustertaintpolicy.karmada.io", WRITES, TAINT_POLICY, "/validate-clustertaintpolicy"),
 ];
 
-/// The webhook that holds the rules of a request; `None` where a kind has none.
+/// The webhook with the rules for a request; `None` for kinds without rules.
 pub fn webhook(mutating: bool, operation: Operation, group: &str, kind: &str) -> Option<&'static Webhook> {
     WEBHOOKS.iter().find(|it| {
         it.mutating == mutating
@@ -114,18 +120,18 @@ pub fn webhook(mutating: bool, operation: Operation, group: &str, kind: &str) ->
     })
 }
 
-/// Whether any webhook is asked about changes of a resource.
-pub fn judges_updates(group: &str, plural: &str) -> bool {
+/// Whether any webhook handles updates of a resource.
+pub fn handles_updates(group: &str, plural: &str) -> bool {
     let is_asked = |it: &Webhook| it.group == "*" || (it.group == group && it.plural == plural);
     WEBHOOKS.iter().any(|it| it.operations.contains(&Operation::Update) && is_asked(it))
 }
 
-/// The webhook that is served at a path.
+/// The webhook at a path.
 pub fn served_at(path: &str) -> Option<&'static Webhook> {
     WEBHOOKS.iter().find(|it| it.path == path)
 }
 
-/// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for a server reached at `base`, e.g.
+/// The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for a server at `base`, e.g.
 /// `https://karmada-webhook.karmada-system.svc:443`. `ca_bundle` is base64 of PEM.
 pub fn configurations(base: &str, ca_bundle: &str) -> [Value; 2] {
     [
@@ -165,7 +171,7 @@ fn configuration(webhook: &Webhook, base: &str, ca_bundle: &str) -> Value {
     out
 }
 
-/// What is put into the two CustomResourceDefinitions of bindings when an API server that is not ours converts them.
+/// The conversion strategy of the bindings' CustomResourceDefinitions for an API server that is not ours.
 pub fn conversion(base: &str, ca_bundle: &str) -> Value {
     json!({
         "strategy": "Webhook",

@@ -9,7 +9,7 @@ use crate::is_default;
 
 crate::api_type!(WorkloadRebalancer, "apps.karmada.io", "v1alpha1", "workloadrebalancers", false);
 
-/// Has the listed workloads scheduled afresh, once.
+/// Requests one new scheduling decision for each of the listed workloads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRebalancer {
@@ -20,19 +20,19 @@ pub struct WorkloadRebalancer {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The workloads that are scheduled afresh.
+    /// The workloads to reschedule.
     #[schemars(extend("x-required" = true))]
     pub spec: WorkloadRebalancerSpec,
-    /// How far it got.
+    /// The progress.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: WorkloadRebalancerStatus,
 }
 
-/// The workloads.
+/// The workloads to reschedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRebalancerSpec {
-    /// Seconds after which the finished object is deleted; 0 is at once. Absent: it stays.
+    /// Seconds after which the finished object is deleted; 0 deletes it immediately. Absent: it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds_after_finished: Option<i32>,
     /// The workloads. At least one.
@@ -45,7 +45,7 @@ pub struct WorkloadRebalancerSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadReference {
-    /// API version (used only as identity: the binding name is derived from kind and name).
+    /// API version of the workload. Informational: the binding is found by kind and name.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_version: String,
@@ -62,30 +62,30 @@ pub struct WorkloadReference {
     pub namespace: String,
 }
 
-/// How far it got.
+/// The progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRebalancerStatus {
-    /// When every workload had its outcome.
+    /// When all workloads had a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub finish_time: Option<Time>,
-    /// The generation this status belongs to.
+    /// The generation that this status describes.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub observed_generation: i64,
-    /// The outcome of each workload, sorted. One that was taken out of the spec stays here if it was successful.
+    /// The result of each workload, sorted. A successful workload that is removed from the spec stays listed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub observed_workloads: Vec<ObservedWorkload>,
 }
 
-/// The outcome for one workload.
+/// The result of one workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObservedWorkload {
-    /// Why it failed: `ReferencedBindingNotFound`, if nothing propagates the workload. Other errors are tried again.
+    /// Reason of a failure: `ReferencedBindingNotFound` if no policy propagates the workload. Other errors are retried.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub reason: String,
-    /// `Successful` or `Failed`; empty while it is being tried.
+    /// `Successful` or `Failed`; empty while the workload is retried.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub result: String,
     /// The workload.

@@ -9,7 +9,7 @@ use crate::is_default;
 
 crate::api_type!(CronFederatedHPA, "autoscaling.karmada.io", "v1alpha1", "cronfederatedhpas", true);
 
-/// Scales a workload or a FederatedHPA by the clock.
+/// Scales a workload or a FederatedHPA on a schedule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPA {
@@ -23,7 +23,7 @@ pub struct CronFederatedHPA {
     /// The target and the rules.
     #[schemars(extend("x-required" = true))]
     pub spec: CronFederatedHPASpec,
-    /// What has been done.
+    /// The past and next runs.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: CronFederatedHPAStatus,
 }
@@ -32,56 +32,57 @@ pub struct CronFederatedHPA {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPASpec {
-    /// When to scale to what.
+    /// The schedules with the replicas they set.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub rules: Vec<CronFederatedHPARule>,
-    /// What is scaled, in the same namespace: a workload with the subresource scale, or a FederatedHPA, whose bounds
+    /// What is scaled, in the same namespace: a workload with the scale subresource, or a FederatedHPA, whose bounds
     /// are set.
     #[schemars(extend("x-required" = true))]
     pub scale_target_ref: CrossVersionObjectReference,
 }
 
-/// What to scale to, and when.
+/// A schedule with the replicas it sets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPARule {
-    /// How many failed runs are kept in the status, 0 to 32. Default: 3.
+    /// How many failed runs the status keeps, 0 to 32. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0, "maximum" = 32, "x-default" = 3))]
     pub failed_history_limit: Option<i32>,
-    /// Name of the rule; no two may have the same.
+    /// Name of the rule, unique within the object.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32))]
     pub name: String,
-    /// When, as a cron expression: minute, hour, day of month, month, day of week; such as `30 8 * * 1-5`, or @daily.
+    /// The schedule as a cron expression: minute, hour, day of month, month, day of week; such as `30 8 * * 1-5`, or
+    /// @daily.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub schedule: String,
-    /// How many successful runs are kept in the status, 1 to 32. Default: 3.
+    /// How many successful runs the status keeps, 1 to 32. Default: 3.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 1, "maximum" = 32, "x-default" = 3))]
     pub successful_history_limit: Option<i32>,
-    /// True: the rule is not carried out. Default: false.
+    /// True: the rule does not run. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = false))]
     pub suspend: Option<bool>,
-    /// The maxReplicas a FederatedHPA gets. Absent: it is left. At least one of the two bounds is required.
+    /// The maxReplicas to set on a FederatedHPA. Absent: unchanged. At least one of the two bounds is required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_max_replicas: Option<i32>,
-    /// The minReplicas a FederatedHPA gets, more than 0. Absent: it is left. At least one of the two bounds is
+    /// The minReplicas to set on a FederatedHPA, more than 0. Absent: unchanged. At least one of the two bounds is
     /// required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_min_replicas: Option<i32>,
-    /// The replicas a workload gets, 0 or more. Required unless the target is a FederatedHPA.
+    /// The replicas to set on a workload, 0 or more. Required unless the target is a FederatedHPA.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_replicas: Option<i32>,
-    /// Time zone of the schedule, such as Europe/Berlin. Absent: that of the controller.
+    /// Time zone of the schedule, such as Europe/Berlin. Absent: the controller's time zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<String>,
 }
 
-/// The object that is scaled.
+/// The object to scale.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CrossVersionObjectReference {
@@ -98,23 +99,23 @@ pub struct CrossVersionObjectReference {
     pub name: String,
 }
 
-/// What has been done.
+/// The past and next runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CronFederatedHPAStatus {
-    /// The past and the next run of each rule.
+    /// The past and next runs of each rule.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub execution_histories: Vec<ExecutionHistory>,
 }
 
-/// The past and the next run of one rule.
+/// The past and next runs of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExecutionHistory {
-    /// Runs that failed, the newest first.
+    /// Failed runs, the most recent first.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub failed_executions: Vec<FailedExecution>,
-    /// When the rule is carried out next; absent while it is suspended.
+    /// When the rule runs next; absent while it is suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub next_execution_time: Option<Time>,
@@ -122,20 +123,20 @@ pub struct ExecutionHistory {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub rule_name: String,
-    /// Runs that succeeded, the newest first.
+    /// Successful runs, the most recent first.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub successful_executions: Vec<SuccessfulExecution>,
 }
 
-/// A run that failed.
+/// A failed run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailedExecution {
-    /// When it was carried out.
+    /// When it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time", extend("x-required" = true))]
     pub execution_time: Option<Time>,
-    /// What went wrong.
+    /// The error.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub message: String,
@@ -145,20 +146,20 @@ pub struct FailedExecution {
     pub schedule_time: Option<Time>,
 }
 
-/// A run that succeeded.
+/// A successful run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuccessfulExecution {
-    /// The maxReplicas that was set.
+    /// The maxReplicas that it set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_max_replicas: Option<i32>,
-    /// The minReplicas that was set.
+    /// The minReplicas that it set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_min_replicas: Option<i32>,
-    /// The replicas that were set.
+    /// The replicas that it set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied_replicas: Option<i32>,
-    /// When it was carried out.
+    /// When it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time", extend("x-required" = true))]
     pub execution_time: Option<Time>,

@@ -25,7 +25,7 @@ pub struct FederatedHPA {
     /// The target, the bounds and the metrics.
     #[schemars(extend("x-required" = true))]
     pub spec: FederatedHPASpec,
-    /// What the autoscaler saw and wants.
+    /// The current and the desired scale.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: FederatedHPAStatus,
 }
@@ -34,28 +34,28 @@ pub struct FederatedHPA {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedHPASpec {
-    /// How fast it scales up and down, as in a HorizontalPodAutoscaler of autoscaling/v2. Parts that are not given
-    /// get Kubernetes' defaults.
+    /// How fast the workload is scaled up and down, as in a HorizontalPodAutoscaler of autoscaling/v2. Absent fields
+    /// have Kubernetes' defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::HpaBehavior")]
     pub behavior: Option<Value>,
-    /// The most replicas over all clusters; not less than minReplicas.
+    /// The maximum number of replicas over all clusters; not less than minReplicas.
     #[schemars(extend("x-required" = true))]
     pub max_replicas: i32,
-    /// What is measured, as in a HorizontalPodAutoscaler of autoscaling/v2: Resource, ContainerResource, Pods or
+    /// The metrics to scale by, as in a HorizontalPodAutoscaler of autoscaling/v2: Resource, ContainerResource, Pods or
     /// Object, not External. Default: 80 percent of the requested cpu.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::MetricSpecs")]
     pub metrics: Option<Value>,
-    /// The fewest replicas over all clusters, at least 1. Default: 1.
+    /// The minimum number of replicas over all clusters, at least 1. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_replicas: Option<i32>,
-    /// What is scaled: a workload of the same namespace with the subresource scale.
+    /// What is scaled: a workload of the same namespace with the scale subresource.
     #[schemars(extend("x-required" = true))]
     pub scale_target_ref: CrossVersionObjectReference,
 }
 
-/// What the autoscaler saw and wants.
+/// The current and the desired scale.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedHPAStatus {
@@ -63,21 +63,21 @@ pub struct FederatedHPAStatus {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<HorizontalPodAutoscalerCondition>,
-    /// The last state of the metrics.
+    /// The last observed metrics.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::MetricStatuses")]
     pub current_metrics: Option<Value>,
-    /// The replicas the workload asked for when it was looked at last.
+    /// The last observed replicas of the workload.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub current_replicas: i32,
-    /// The replicas that were computed last.
+    /// The last computed replicas.
     #[schemars(extend("x-required" = true))]
     pub desired_replicas: i32,
     /// When the scale last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub last_scale_time: Option<Time>,
-    /// The generation this status belongs to.
+    /// The generation that this status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 }
@@ -90,7 +90,7 @@ pub struct HorizontalPodAutoscalerCondition {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub last_transition_time: Option<Time>,
-    /// Details for a human.
+    /// Details for humans.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub message: String,
     /// Why the condition has this status, as one word.
@@ -100,7 +100,7 @@ pub struct HorizontalPodAutoscalerCondition {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub status: String,
-    /// What the condition is about.
+    /// Type of the condition.
     #[serde(rename = "type", deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub type_: String,

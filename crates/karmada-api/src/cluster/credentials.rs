@@ -1,7 +1,7 @@
-//! Where the token of a cluster is sent, and which rights a change of that needs.
+//! Decides where the token of a cluster is sent, and which rights a change of the destination needs.
 //!
-//! A Cluster names an endpoint and the Secrets whose tokens are sent there. The right to write Clusters must not include the
-//! right to receive these tokens, so a change of the destination needs the right to read them.
+//! A Cluster names an endpoint and the Secrets whose tokens are sent there. The right to write Clusters must not
+//! include the right to receive these tokens, so a change of the destination requires the right to read them.
 
 use apimachinery::addresses::forbidden_host;
 use apimachinery::field::{Error, ErrorList, Path};
@@ -10,16 +10,18 @@ use serde_json::Value;
 use super::types::ClusterSpec;
 use crate::url::parse;
 
-/// The fields that decide where a token is sent, or which one.
+/// The fields that determine the destination or the token.
 const FIELDS: [&str; 6] =
     ["apiEndpoint", "insecureSkipTLSVerification", "secretRef", "impersonatorSecretRef", "proxyURL", "proxyHeader"];
 
 /// A Secret that the author of a change must be allowed to `get`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretRead {
+    /// The Secret's namespace.
     pub namespace: String,
+    /// The Secret's name.
     pub name: String,
-    /// The changed fields of the spec that need it.
+    /// The changed fields of the spec that require it.
     pub fields: Vec<&'static str>,
 }
 
@@ -37,8 +39,8 @@ impl SecretRead {
     }
 }
 
-/// The Secrets that a write of a Cluster needs the right to read; none if no token goes elsewhere. `old` is the stored
-/// object, `None` on create.
+/// The Secrets that the author of a Cluster's write must be allowed to read; empty if no token gets a new destination.
+/// `old` is the stored object, `None` on create.
 pub fn reads(old: Option<&Value>, new: &Value) -> Vec<SecretRead> {
     let mut reads = Vec::new();
     for field in FIELDS {
@@ -48,11 +50,11 @@ pub fn reads(old: Option<&Value>, new: &Value) -> Vec<SecretRead> {
         }
         let mut concerned = match field {
             "impersonatorSecretRef" => vec![before, after],
-            // Its CA bundle also decides which server gets the impersonator's token.
+            // Its CA bundle also determines which server receives the impersonator's token.
             "secretRef" => vec![before, after, set(new, "impersonatorSecretRef")],
             _ => vec![set(new, "secretRef"), set(new, "impersonatorSecretRef")],
         };
-        // An absent endpoint gets no token, and a reference without a name is invalid.
+        // Without an endpoint no token is sent, and a reference without a name is invalid.
         for reference in concerned.drain(..).flatten() {
             add(&mut reads, reference, field);
         }
@@ -85,8 +87,8 @@ fn set<'a>(cluster: &'a Value, field: &str) -> Option<&'a Value> {
     (!is_default).then_some(value)
 }
 
-/// The destinations of a Cluster that are refused for every user. Those that are stored already are refused when the
-/// control plane connects, so that old objects can still be changed and deleted.
+/// The destinations of a Cluster that are rejected for every user. Stored destinations are rejected when the control
+/// plane connects, so that old objects can still be changed and deleted.
 pub fn refused_destinations(old: Option<&Value>, new: &Value, allow_http: bool) -> ErrorList {
     let changed = |field: &str| {
         let text = new["spec"][field].as_str()?;
@@ -104,7 +106,7 @@ pub fn refused_destinations(old: Option<&Value>, new: &Value, allow_http: bool) 
     errors.collect()
 }
 
-/// As [`refused_destinations`], of a stored Cluster: the field, its value and the reason of the first one.
+/// As [`refused_destinations`], for a stored Cluster: the field, its value and the reason of the first error.
 pub fn refused_destination(spec: &ClusterSpec, allow_http: bool) -> Option<(&'static str, String, String)> {
     let endpoint = plain_http(&spec.api_endpoint, allow_http).or_else(|| forbidden(&spec.api_endpoint));
     let refused = |field, text: &str, why| Some((field, text.to_owned(), why));
@@ -131,7 +133,7 @@ fn forbidden(url: &str) -> Option<String> {
     forbidden_host(name).map(|what| format!("the host belongs to {what}, where no cluster is"))
 }
 
-/// The destination of a cluster's requests, as it is recorded with its Secrets: the endpoint, and the proxy without its
+/// The destination of a cluster's requests, as recorded on its Secrets: the endpoint, and the proxy without its
 /// credentials.
 pub fn destination(spec: &ClusterSpec) -> String {
     let endpoint = spec.api_endpoint.trim_end_matches('/');
@@ -145,15 +147,16 @@ pub fn destination(spec: &ClusterSpec) -> String {
 /// Whether a token may be sent to the destination of a Cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sending {
-    /// The certificate is verified with the CA bundle of the Secret, or the destination is the recorded one.
+    /// The CA bundle of the Secret verifies the server's certificate, or the destination is the recorded one.
     Allowed,
     /// The Secret has no record yet: the first destination is recorded.
     First,
-    /// It was stored for this other destination.
+    /// The token belongs to this other destination.
     For(String),
 }
 
-/// `recorded` is the value of the Secret's annotation [`CREDENTIAL_ENDPOINT`](crate::constants::annotations::CREDENTIAL_ENDPOINT).
+/// `recorded` is the value of the Secret's annotation
+/// [`CREDENTIAL_ENDPOINT`](crate::constants::annotations::CREDENTIAL_ENDPOINT).
 pub fn sending(spec: &ClusterSpec, recorded: Option<&str>) -> Sending {
     let is_verified = !spec.insecure_skip_tls_verification
         && parse(&spec.api_endpoint).is_ok_and(|url| url.scheme.eq_ignore_ascii_case("https"));
@@ -164,7 +167,7 @@ pub fn sending(spec: &ClusterSpec, recorded: Option<&str>) -> Sending {
     }
 }
 
-/// Whether requests may go on when the record cannot be written.
+/// Whether requests must wait for the record when it cannot be written.
 pub fn needs_record(spec: &ClusterSpec) -> bool {
     sending(spec, Some("-")) != Sending::Allowed
 }
@@ -186,7 +189,7 @@ mod tests {
         reads.collect::<Vec<_>>().join(" ")
     }
 
-    /// A change of the Cluster above, and the Secrets it needs, each with the fields.
+    /// A change of the Cluster above, and the Secrets that it requires, each with the fields.
     #[test]
     fn changes_and_their_rights() {
         let old = cluster();
@@ -280,7 +283,7 @@ mod tests {
         assert_eq!(refused_destinations(None, &plain, false).len(), 1);
     }
 
-    /// The Cluster, the record of its Secret, and whether the token is sent.
+    /// The Cluster, the record on its Secret, and whether the token is sent.
     #[test]
     fn tokens() {
         let of = |endpoint: &str, insecure: bool, proxy: &str| ClusterSpec {

@@ -1,47 +1,51 @@
-//! The IDs of clusters: each belongs to one Cluster, and none is that of the control plane.
+//! The IDs of clusters: each belongs to one Cluster, and none equals the control plane's.
 
 use std::collections::BTreeMap;
 
 use apimachinery::field::{Error, Path};
 use apimachinery::meta::Time;
 
-/// A write that was let through is stored or has ended by then: no request lasts longer than 60 s.
+/// Longer than any request (60 s): an admitted write is stored or has failed by then.
 const RESERVED_FOR: i64 = 60;
 
-/// The IDs in use, and those of writes in flight: of two Clusters that are created at once with the same ID, one is refused.
+/// The IDs in use and those of writes in flight: of two Clusters that are created at the same time with one ID, one is
+/// rejected.
 #[derive(Debug, Default)]
 pub struct ClusterIds {
     /// By the name of the Cluster.
     stored: BTreeMap<String, String>,
-    /// The name of the Cluster that is being written, and the ID; since when.
+    /// By name and ID of the Cluster that is being written; when it was reserved.
     reserved: BTreeMap<(String, String), Time>,
-    /// The UID of the control plane's own namespace kube-system, once it is known.
+    /// The UID of the control plane's own namespace kube-system, once known.
     own: Option<String>,
 }
 
 impl ClusterIds {
-    /// A Cluster was stored with this ID, which may be empty.
+    /// Records a stored Cluster with its ID, which may be empty.
     pub fn stored(&mut self, name: &str, id: &str) {
         self.release(name, id);
         self.stored.insert(name.to_owned(), id.to_owned());
     }
 
+    /// Removes a deleted Cluster.
     pub fn deleted(&mut self, name: &str) {
         self.stored.remove(name);
     }
 
+    /// Sets the control plane's own ID.
     pub fn set_own(&mut self, uid: &str) {
         self.own = Some(uid.to_owned());
     }
 
+    /// Whether the control plane's own ID is known.
     pub fn knows_own(&self) -> bool {
         self.own.is_some()
     }
 
-    /// Reserves an ID for a Cluster that is about to be written with it.
+    /// Reserves an ID for a Cluster that is about to be written.
     ///
     /// # Errors
-    /// What is wrong with `spec.id`, and what to do.
+    /// The error in `spec.id`, with the next step.
     pub fn reserve(&mut self, name: &str, id: &str, now: Time) -> Result<(), Error> {
         self.check(name, id, now)?;
         self.reserved.retain(|_, since| !is_over(*since, now));
@@ -52,7 +56,7 @@ impl ClusterIds {
     /// As [`ClusterIds::reserve`], for a write that will not be stored.
     ///
     /// # Errors
-    /// What is wrong with `spec.id`, and what to do.
+    /// The error in `spec.id`, with the next step.
     pub fn check(&self, name: &str, id: &str, now: Time) -> Result<(), Error> {
         let path = Path::new("spec").child("id");
         if self.own.as_deref() == Some(id) {
@@ -78,7 +82,7 @@ impl ClusterIds {
         }
     }
 
-    /// The write was not stored.
+    /// Releases the ID of a write that was not stored.
     pub fn release(&mut self, name: &str, id: &str) {
         self.reserved.remove(&(name.to_owned(), id.to_owned()));
     }
@@ -113,7 +117,7 @@ mod tests {
                       give m2 the endpoint and the ID of another cluster";
         assert_eq!(found(&ids, "m2", "own", 0), Err(itself.to_owned()));
 
-        // Two at once.
+        // Two Clusters at the same time.
         ids.reserve("m2", "b", at(0)).expect("it is free");
         assert!(found(&ids, "m3", "b", 1).is_err());
         assert_eq!(found(&ids, "m2", "b", 1), Ok(()));
@@ -124,12 +128,12 @@ mod tests {
         ids.deleted("m3");
         assert_eq!(found(&ids, "m2", "b", 3), Ok(()));
 
-        // Two writes of one Cluster at once.
+        // Two writes of one Cluster at the same time.
         ids.reserve("m6", "d", at(0)).expect("it is free");
         ids.reserve("m6", "e", at(0)).expect("it is free");
         assert!(found(&ids, "m7", "d", 1).is_err());
 
-        // A write that ended unheard.
+        // A write whose end was not reported.
         ids.reserve("m4", "c", at(0)).expect("it is free");
         assert!(found(&ids, "m5", "c", 60).is_err());
         assert_eq!(found(&ids, "m5", "c", 61), Ok(()));

@@ -23,17 +23,20 @@ pub use models::default_models;
 pub use strategy::ClusterStrategy;
 pub use validation::name_complaints;
 
+/// The version v1alpha1.
 pub mod v1alpha1 {
     pub use super::types::*;
 }
 
-/// The subresource of Clusters at which agents open tunnels. Discovery lists upstream's `status` and `proxy` only.
+/// The subresource of Clusters at which agents open tunnels. As upstream, discovery lists `status` and `proxy` only.
 pub const TUNNEL: &str = "tunnel";
 
-/// The API server of a member, as a tunnel to it reaches it. The certificate of every Kubernetes API server covers this name.
+/// The API server of a member as its tunnel reaches it. The certificate of every Kubernetes API server covers this
+/// name.
 pub const NEAR_ENDPOINT: &str = "https://kubernetes.default.svc:443";
 
-/// A Cluster as it is connected to: in Pull mode it needs no endpoint, because only its agent's tunnel leads there then.
+/// A Cluster with the endpoint to connect to: in Pull mode only the agent's tunnel leads there, so the endpoint is
+/// optional.
 pub fn in_reach(cluster: &types::Cluster) -> Cow<'_, types::Cluster> {
     if cluster.spec.sync_mode != types::SyncMode::Pull || !cluster.spec.api_endpoint.is_empty() {
         return Cow::Borrowed(cluster);
@@ -43,7 +46,7 @@ pub fn in_reach(cluster: &types::Cluster) -> Cow<'_, types::Cluster> {
     Cow::Owned(near)
 }
 
-/// The Cluster resource. `object_meta` is the type of `metadata`, so that apply knows its lists.
+/// The Cluster resource. `object_meta` is the type of `metadata`, which server-side apply needs for its lists.
 pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let info = ResourceInfo {

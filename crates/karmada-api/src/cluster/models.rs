@@ -1,4 +1,4 @@
-//! The grades by which a cluster's nodes are counted.
+//! Resource models: the grades of a cluster's nodes.
 
 use apimachinery::quantity::Quantity;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ pub fn is_empty(object: &Value) -> bool {
     object.pointer("/spec/resourceModels").and_then(Value::as_array).is_none_or(Vec::is_empty)
 }
 
-/// Sorts the grades, and opens the first downwards and the last upwards.
+/// Sorts the grades, and removes the lower bound of the first and the upper bound of the last.
 pub fn standardise(object: &mut Value) {
     let Some(models) = list(object) else { return };
     models.sort_by_key(|model| model["grade"].as_u64().unwrap_or_default());
@@ -45,7 +45,7 @@ fn bound(model: &mut Value, end: &str, value: &str) {
     }
 }
 
-/// What is wrong with the models; the first thing found.
+/// Validates the models; returns the first error.
 pub fn validate(models: &[ResourceModel]) -> Result<(), &'static str> {
     let mut sorted: Vec<&ResourceModel> = models.iter().collect();
     sorted.sort_by_key(|model| model.grade);

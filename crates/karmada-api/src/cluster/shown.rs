@@ -1,5 +1,5 @@
-//! How errors show a Cluster's spec and its models: upstream prints its internal types, whose members have Go's names, in
-//! the order of their declaration, the empty ones too.
+//! Prints a Cluster's spec and its models in errors: upstream prints its internal types, with Go's field names, in the
+//! order of their declaration, including empty ones.
 
 use apimachinery::field::json_of_go;
 use apimachinery::quantity::Quantity;
@@ -37,7 +37,7 @@ pub(super) fn spec(spec: &Value) -> String {
         ("Taints", list("taints")),
         ("ResourceModels", models(&spec["resourceModels"])),
     ];
-    // The one member with a name of its own.
+    // The only field with a different name.
     let id = spec["id"].as_str().filter(|id| !id.is_empty());
     let id = id.map(|id| format!("\"id\":{}", json_of_go(&json!(id))));
     let members = members.into_iter().map(|(name, value)| format!("\"{name}\":{value}"));
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_the_names_of_go() {
+    fn fields_have_gos_names() {
         let value = json!({"id": "i", "syncMode": "Push", "zone": "a", "zones": ["b"], "secretRef": {"namespace": "n", "name": "s"},
             "taints": [{"effect": "NoSchedule", "key": "k"}],
             "resourceModels": [{"grade": 1, "ranges": [{"name": "cpu", "min": "1000m", "max": "2"}]}]});

@@ -1,4 +1,4 @@
-//! What is special about Clusters when they are written and listed.
+//! The strategy of Clusters: defaults, validation and table columns.
 
 use apiextensions::age::human_duration;
 use apimachinery::field::ErrorList;
@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{models, validation};
 use crate::constants::{conditions, taints};
 
+/// The strategy of Clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterStrategy {
     /// Feature gate CustomizedClusterResourceModeling.
@@ -47,7 +48,7 @@ impl Strategy for ClusterStrategy {
         if context.subresource == "status" {
             return;
         }
-        // Models that were taken away are not put back.
+        // Removed models are not restored.
         if self.resource_models && !models::is_empty(object) {
             models::standardise(object);
         }
@@ -64,7 +65,7 @@ impl Strategy for ClusterStrategy {
         validation::spec(object)
     }
 
-    /// The superseded zone is moved after validation, which speaks of the field the client sent.
+    /// The deprecated zone is moved after validation, whose errors name the field that the client sent.
     fn to_stored(&self, object: &mut Value) -> Result<(), Status> {
         let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return Ok(()) };
         let zone = spec.get("zone").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -120,7 +121,7 @@ impl Strategy for ClusterStrategy {
     }
 }
 
-/// Optional members that say nothing are not kept, as in upstream's typed objects.
+/// Drops empty optional fields, as upstream's typed objects do.
 fn leave_out_empty(map: &mut Map<String, Value>, required: &[&str]) {
     map.retain(|name, value| {
         let says_nothing = match value {
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_says_nothing_is_not_kept() {
+    fn empty_optional_fields_are_dropped() {
         let strategy = ClusterStrategy { resource_models: true };
         let mut object = json!({"spec": {"syncMode": "Push", "proxyURL": "", "zones": [], "insecureSkipTLSVerification": false,
             "taints": [{"key": "k", "value": "", "effect": "NoSchedule", "timeAdded": null}], "proxyHeader": {}, "id": "i"}});
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn its_row() {
+    fn table_row() {
         let strategy = ClusterStrategy { resource_models: true };
         let object = json!({"metadata": {"name": "m1", "creationTimestamp": "2026-01-02T03:03:35Z"}, "spec": {"syncMode": "Push", "zones": ["a", "b"]},
             "status": {"kubernetesVersion": "v1.36.0", "conditions": [{"type": "Ready", "status": "True"}]}});

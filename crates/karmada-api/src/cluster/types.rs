@@ -1,4 +1,4 @@
-//! Cluster: a member and what is known of it.
+//! Cluster: the API type of a member cluster.
 
 use std::collections::BTreeMap;
 
@@ -23,19 +23,21 @@ pub struct Cluster {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// How the member is reached, where it is, and what keeps workloads away.
+    /// How the member is reached, its location, and its taints.
     #[schemars(extend("x-required" = true))]
     pub spec: ClusterSpec,
-    /// What is known of the member.
+    /// The observed state of the member.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ClusterStatus,
 }
 
 impl Cluster {
+    /// The condition of a type.
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|condition| condition.type_ == type_)
     }
 
+    /// Whether the condition Ready is True.
     pub fn is_ready(&self) -> bool {
         self.condition(crate::constants::conditions::READY).is_some_and(|condition| condition.status == "True")
     }
@@ -56,31 +58,35 @@ impl Cluster {
     }
 }
 
+/// Whether a cluster serves a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApiEnablementStatus {
+    /// It does.
     Enabled,
+    /// It does not.
     Disabled,
-    /// Not seen, but what was seen may not be all.
+    /// The kind was not discovered, but discovery may be incomplete.
     Unknown,
 }
 
-/// Who keeps the connection.
+/// Which side opens the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum SyncMode {
-    /// The control plane reaches the member.
+    /// The control plane connects to the member.
     #[default]
     Push,
-    /// An agent in the member reaches the control plane.
+    /// An agent in the member connects to the control plane.
     Pull,
 }
 
+/// How the member is reached, its location, and its taints.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterSpec {
-    /// What identifies the member: the UID of its namespace kube-system. Set when it joins.
+    /// Identity of the member: the UID of its namespace kube-system. Set when it joins.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub id: String,
-    /// Push: the control plane reaches the member. Pull: an agent in it reaches the control plane.
+    /// Push: the control plane connects to the member. Pull: an agent in the member connects to the control plane.
     #[schemars(extend("x-required" = true))]
     pub sync_mode: SyncMode,
     /// URL of the member's API server, such as https://10.0.0.1:6443.
@@ -89,8 +95,8 @@ pub struct ClusterSpec {
     /// Secret in the control plane with the credentials for the member: the keys token and caBundle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalSecretReference>,
-    /// Secret in the control plane with the token of an account of the member that may act as others; requests
-    /// through `clusters/NAME/proxy` use it.
+    /// Secret in the control plane with the token of a member's account that may impersonate users; requests through
+    /// `clusters/NAME/proxy` use it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub impersonator_secret_ref: Option<LocalSecretReference>,
     #[serde(
@@ -98,37 +104,37 @@ pub struct ClusterSpec {
         skip_serializing_if = "is_default",
         deserialize_with = "null_as_default"
     )]
-    /// True: the member's certificate is not verified, and whoever answers at its address is believed. Default:
-    /// false.
+    /// True: the member's certificate is not verified, so any server at its address is trusted. Default: false.
     pub insecure_skip_tls_verification: bool,
-    /// URL of a proxy on the way to the member: http, https or socks5.
+    /// URL of a proxy between the control plane and the member: http, https or socks5.
     #[serde(rename = "proxyURL", skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub proxy_url: String,
-    /// Headers for the CONNECT request to the proxy; a value may be several, separated by commas.
+    /// Headers of the CONNECT request to the proxy; a value may be several values, separated by commas.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub proxy_header: BTreeMap<String, String>,
-    /// The provider the member runs at; spread constraints and field selectors read it.
+    /// Provider of the member; used by spread constraints and field selectors.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub provider: String,
-    /// The region the member is in; spread constraints and field selectors read it.
+    /// Region of the member; used by spread constraints and field selectors.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub region: String,
-    /// Deprecated: use zones, where it is moved to when the Cluster is written.
+    /// Deprecated: use zones. The value is moved there when the Cluster is written.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub zone: String,
-    /// The zones the member's nodes are in; spread constraints and field selectors read them.
+    /// Zones of the member's nodes; used by spread constraints and field selectors.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub zones: Vec<String>,
-    /// What keeps workloads away that do not tolerate it: NoSchedule lets nothing new in, NoExecute makes workloads
-    /// leave.
+    /// Taints, which keep workloads without a toleration away: NoSchedule rejects new workloads, NoExecute evicts
+    /// workloads.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub taints: Vec<Taint>,
-    /// Grades by which the member's nodes are counted, so that the scheduler knows how large they are. Default: nine
-    /// grades over cpu and memory.
+    /// Grades by which the member's nodes are counted; the scheduler estimates capacity with them. Default: nine grades
+    /// over cpu and memory.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub resource_models: Vec<ResourceModel>,
 }
 
+/// A Secret of the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LocalSecretReference {
@@ -140,14 +146,14 @@ pub struct LocalSecretReference {
     pub name: String,
 }
 
-/// A grade by which nodes are counted.
+/// A grade of nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceModel {
     /// Number of the grade; the smallest nodes have the lowest.
     #[schemars(extend("x-required" = true))]
     pub grade: u64,
-    /// What a node of the grade has of each resource; the ranges of all grades adjoin, from 0 to the largest number.
+    /// The range of each resource of the grade's nodes. The ranges of all grades adjoin, from 0 to the maximum.
     #[schemars(extend("x-required" = true))]
     pub ranges: Vec<ResourceModelRange>,
 }
@@ -159,39 +165,40 @@ pub struct ResourceModelRange {
     /// The resource, such as cpu or memory.
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// The least amount, inclusive.
+    /// The lower bound, inclusive.
     #[schemars(extend("x-required" = true))]
     pub min: Quantity,
-    /// The amount from which on a node is of the next grade.
+    /// The upper bound, exclusive.
     #[schemars(extend("x-required" = true))]
     pub max: Quantity,
 }
 
+/// The observed state of the member.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterStatus {
     /// Version of the member's API server, such as v1.36.0.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub kubernetes_version: String,
-    /// The groups, versions and kinds the member serves.
+    /// The groups, versions and kinds that the member serves.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub api_enablements: Vec<ApiEnablement>,
     /// Conditions: Ready, CompleteAPIEnablements and others.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>")]
     pub conditions: Vec<Condition>,
-    /// How many nodes the member has.
+    /// The number of nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_summary: Option<NodeSummary>,
-    /// What the member's nodes have, and what pods ask for.
+    /// The resources of the member's nodes, and the requests of its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_summary: Option<ResourceSummary>,
-    /// Actions that Remedies ask for at present, such as TrafficControl.
+    /// Actions that Remedies currently request, such as TrafficControl.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub remedy_actions: Vec<String>,
 }
 
-/// What a member serves of one group version.
+/// The resources of one group version.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ApiEnablement {
@@ -203,6 +210,7 @@ pub struct ApiEnablement {
     pub resources: Vec<EnabledResource>,
 }
 
+/// A resource of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EnabledResource {
@@ -213,42 +221,44 @@ pub struct EnabledResource {
     pub kind: String,
 }
 
+/// The number of nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSummary {
-    /// Nodes in all, ready or not.
+    /// All nodes, ready or not.
     #[serde(skip_serializing_if = "is_default")]
     pub total_num: i32,
-    /// Nodes that are ready.
+    /// Ready nodes.
     #[serde(skip_serializing_if = "is_default")]
     pub ready_num: i32,
 }
 
+/// Allocatable, requested and allocated resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceSummary {
-    /// What pods may use, over all nodes.
+    /// The allocatable resources of all nodes.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub allocatable: ResourceList,
-    /// Asked for by pods that wait for a node.
+    /// Requests of pods that are not scheduled yet.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub allocating: ResourceList,
-    /// Asked for by pods that have one.
+    /// Requests of scheduled pods.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub allocated: ResourceList,
-    /// How many nodes are of each grade of spec.resourceModels, by what they have left.
+    /// The number of nodes of each grade of spec.resourceModels, by their free resources.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub allocatable_modelings: Vec<AllocatableModeling>,
 }
 
-/// Nodes of one grade.
+/// The nodes of one grade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllocatableModeling {
     /// Number of the grade; the smallest nodes have the lowest.
     #[schemars(extend("x-required" = true))]
     pub grade: u64,
-    /// How many nodes are of the grade.
+    /// The number of nodes of the grade.
     #[schemars(extend("x-required" = true))]
     pub count: i64,
 }

@@ -1,4 +1,4 @@
-//! What a Cluster must hold to. It reads the tree, so that every text the client sent can be named.
+//! Validates Clusters. It reads the tree, so that errors can quote the client's values.
 
 use std::collections::BTreeSet;
 
@@ -13,20 +13,20 @@ use super::types::ResourceModel;
 use crate::constants::taints::{NO_EXECUTE, NO_SCHEDULE};
 use crate::url::parse;
 
-/// 63, less what prefixes such as that of execution namespaces need.
+/// 63, minus the length of prefixes such as that of execution namespaces.
 const NAME_MAX: usize = 48;
 
 pub(super) fn name(object: &Value) -> ErrorList {
     let path = Path::new("metadata").child("name");
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     if name.is_empty() {
-        // The server says itself that a name is required.
+        // The server itself requires a name.
         return ErrorList::new();
     }
     name_complaints(name).into_iter().map(|detail| Error::invalid(&path, name, detail)).collect()
 }
 
-/// What is wrong with the name of a cluster, wherever it is written.
+/// The errors in the name of a cluster.
 pub fn name_complaints(name: &str) -> Vec<String> {
     if name.is_empty() {
         return vec!["must be not empty".to_owned()];
@@ -111,7 +111,7 @@ fn proxy(text: &str, path: &Path) -> Option<Error> {
     }
 }
 
-/// The paths are spelled as clients have always seen them.
+/// The paths are spelled as in upstream's errors.
 fn zones(spec: &Value, path: &Path) -> ErrorList {
     let zone = spec["zone"].as_str().unwrap_or_default();
     let zones = spec["zones"].as_array().map_or(&[][..], Vec::as_slice);

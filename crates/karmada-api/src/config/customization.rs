@@ -14,7 +14,7 @@ crate::api_type!(
     false
 );
 
-/// Teaches the interpreter a kind through Lua scripts.
+/// Customizes the interpretation of a kind with Lua scripts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceInterpreterCustomization {
@@ -25,7 +25,7 @@ pub struct ResourceInterpreterCustomization {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Desired.
+    /// The kind and the scripts.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceInterpreterCustomizationSpec,
 }
@@ -34,10 +34,10 @@ pub struct ResourceInterpreterCustomization {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceInterpreterCustomizationSpec {
-    /// What is customized; what has no script is interpreted as without this object.
+    /// The customized operations. An operation without a script has its default interpretation.
     #[schemars(extend("x-required" = true))]
     pub customizations: CustomizationRules,
-    /// The kind whose interpretation is customized.
+    /// The kind to customize.
     #[schemars(extend("x-required" = true))]
     pub target: CustomizationTarget,
 }
@@ -46,36 +46,37 @@ pub struct ResourceInterpreterCustomizationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomizationRules {
-    /// Tells the components (pod templates) of a workload that has several. The script defines
+    /// Returns the components (pod templates) of a workload with several. The script defines
     /// `GetComponents(desiredObj)`, which returns a list of `{name, replicas, replicaRequirements}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub component_resource: Option<LuaRule>,
-    /// Tells which other objects the object needs. The script defines `GetDependencies(desiredObj)`, which returns a
-    /// list of `{apiVersion, kind, namespace, name}` or with `labelSelector` instead of the name.
+    /// Returns the dependencies of the object. The script defines `GetDependencies(desiredObj)`, which returns a list
+    /// of `{apiVersion, kind, namespace, name}`, or with `labelSelector` instead of the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dependency_interpretation: Option<LuaRule>,
-    /// Tells whether a copy in a member cluster is healthy. The script defines `InterpretHealth(observedObj)`, which
-    /// returns true or false.
+    /// Determines whether the object in a member cluster is healthy. The script defines `InterpretHealth(observedObj)`,
+    /// which returns true or false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_interpretation: Option<LuaRule>,
-    /// Tells how many replicas are wanted and what one of them needs. The script defines `GetReplicas(desiredObj)`,
+    /// Returns the desired replicas and the requirements of one replica. The script defines `GetReplicas(desiredObj)`,
     /// which returns the number and the requirements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_resource: Option<LuaRule>,
-    /// Sets the share of replicas of one member cluster. The script defines `ReviseReplica(desiredObj, desiredReplica)`,
-    /// which returns the changed object.
+    /// Sets the replicas for one member cluster. The script defines `ReviseReplica(desiredObj, desiredReplica)`, which
+    /// returns the changed object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_revision: Option<LuaRule>,
-    /// Keeps values that belong to the member cluster when its copy is updated. The script defines
+    /// Retains values that the member cluster owns when the object is updated there. The script defines
     /// `Retain(desiredObj, observedObj)`, which returns the object to write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<LuaRule>,
-    /// Folds the statuses of all copies into the template. The script defines `AggregateStatus(desiredObj,
-    /// statusItems)`, which returns the template with its status; each item has `clusterName` and `status`.
+    /// Aggregates the statuses of all member clusters into the template. The script defines
+    /// `AggregateStatus(desiredObj, statusItems)`, which returns the template with its status; each item has
+    /// `clusterName` and `status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_aggregation: Option<LuaRule>,
-    /// Picks what of a copy's status is reported. The script defines `ReflectStatus(observedObj)`, which returns that
-    /// status.
+    /// Selects the part of the object's status to collect. The script defines `ReflectStatus(observedObj)`, which
+    /// returns that status.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_reflection: Option<LuaRule>,
 }
@@ -84,14 +85,14 @@ pub struct CustomizationRules {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LuaRule {
-    /// Lua 5.1 source that defines the function of the operation. It is compiled when the object is written; a call may
-    /// take one second.
+    /// Lua 5.1 source that defines the function of the operation. It is compiled when the object is written; a call is
+    /// limited to one second.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub lua_script: String,
 }
 
-/// The kind that is customized.
+/// The kind to customize.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CustomizationTarget {

@@ -4,6 +4,7 @@ mod context;
 mod customization;
 mod webhook;
 
+/// The version v1alpha1.
 pub mod v1alpha1 {
     pub use super::context::*;
     pub use super::customization::*;

@@ -14,7 +14,7 @@ crate::api_type!(
     false
 );
 
-/// Names webhooks that answer the interpreter's questions.
+/// Configures webhooks that interpret resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceInterpreterWebhookConfiguration {
@@ -25,7 +25,7 @@ pub struct ResourceInterpreterWebhookConfiguration {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The webhooks; their names must differ.
+    /// The webhooks; their names are unique.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub webhooks: Vec<ResourceInterpreterWebhook>,
@@ -38,7 +38,8 @@ pub struct ResourceInterpreterWebhook {
     /// How the webhook is reached: exactly one of url and service.
     #[schemars(extend("x-required" = true))]
     pub client_config: WebhookClientConfig,
-    /// Versions of the ResourceInterpreterContext the webhook understands, best first. Must contain `v1alpha1`.
+    /// Versions of the ResourceInterpreterContext that the webhook supports, in order of preference. Must contain
+    /// `v1alpha1`.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub interpreter_context_versions: Vec<String>,
@@ -46,10 +47,10 @@ pub struct ResourceInterpreterWebhook {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Kinds and operations the webhook is asked about; one rule that fits is enough.
+    /// Kinds and operations to send to the webhook; one matching rule suffices.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub rules: Vec<RuleWithOperations>,
-    /// Seconds the webhook has to answer, 1 to 30. Absent: 10.
+    /// Time-out in seconds, 1 to 30. Absent: 10.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
 }
@@ -58,11 +59,11 @@ pub struct ResourceInterpreterWebhook {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebhookClientConfig {
-    /// PEM certificates (base64) that vouch for the server. Absent: the system roots.
+    /// PEM certificates (base64) of the authorities that signed the server's certificate. Absent: the system roots.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("format" = "byte"))]
     pub ca_bundle: String,
-    /// A Service in front of the webhook.
+    /// The Service of the webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceReference>,
     /// The address, `https://host:port/path`. Either this or service is set.
@@ -70,7 +71,7 @@ pub struct WebhookClientConfig {
     pub url: Option<String>,
 }
 
-/// A Service in front of the webhook.
+/// The Service of a webhook.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceReference {
@@ -85,16 +86,16 @@ pub struct ServiceReference {
     /// Path of the request, beginning with a slash. Absent: /.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Port of the Service; absent acts as 443.
+    /// Port of the Service. Absent: 443.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<i32>,
 }
 
-/// Kinds and operations the webhook answers for.
+/// Kinds and operations that the webhook handles.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleWithOperations {
-    /// API groups of the objects, or `*` alone for all; an empty text is the core group.
+    /// API groups of the objects, or `*` alone for all; an empty string is the core group.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub api_groups: Vec<String>,

@@ -7,13 +7,13 @@ mod table;
 
 use serde_json::{Value, json};
 
-/// Every CustomResourceDefinition of this crate, ready to be created. Conversion webhooks are not set: the server
-/// converts the bindings itself.
+/// Every CustomResourceDefinition of this crate, ready to be created. There is no conversion webhook: the server
+/// converts bindings itself.
 pub fn crds() -> Vec<Value> {
     table::DEFINITIONS.iter().map(manifest).collect()
 }
 
-/// What a manifest has besides its schemas.
+/// The parts of a manifest outside its schemas.
 struct Definition {
     group: &'static str,
     kind: &'static str,
@@ -61,7 +61,7 @@ fn manifest(definition: &Definition) -> Value {
 
 fn version(version: &Version) -> Value {
     let mut schema = structural::structural((version.schema)());
-    // What metadata is, Kubernetes says itself: a definition may not even describe it.
+    // Kubernetes defines the schema of metadata; a definition may not even describe it.
     if let Some(metadata) = schema.pointer_mut("/properties/metadata") {
         *metadata = json!({ "type": "object" });
     }
@@ -82,13 +82,13 @@ fn version(version: &Version) -> Value {
     out
 }
 
-/// The JSON schema of a type with everything in line.
+/// The JSON schema of a type without references.
 fn schema_of<T: schemars::JsonSchema>() -> schemars::Schema {
     let settings = schemars::generate::SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>()
 }
 
-/// The type of a kind that is served natively, for patches, apply and OpenAPI.
+/// The type of a natively served kind, for patches, apply and OpenAPI.
 pub(crate) fn type_of<T: schemars::JsonSchema>(
     object_meta: Option<&apimachinery::schema::TypeOf>,
 ) -> apimachinery::schema::TypeOf {

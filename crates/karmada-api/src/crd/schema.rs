@@ -1,4 +1,4 @@
-//! Schemas of types that are not ours: markers for `#[schemars(with = "...")]`.
+//! Schemas of foreign types: markers for `#[schemars(with = "...")]`.
 
 use std::borrow::Cow;
 
@@ -26,20 +26,24 @@ macro_rules! marker {
     };
 }
 
-/// What a qualified name looks like (the type of a condition).
+/// The pattern of a qualified name (the type of a condition).
 const QUALIFIED: &str =
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
 
 marker!(
-    /// Metadata: the API server knows its schema.
+    /// ObjectMeta: the API server has its schema.
     ObjectMeta,
     json!({ "type": "object" })
 );
 
-marker!(Time, json!({ "type": "string", "format": "date-time" }));
+marker!(
+    /// A time of RFC 3339.
+    Time,
+    json!({ "type": "string", "format": "date-time" })
+);
 
 marker!(
-    /// Any JSON, scalars included.
+    /// Any JSON, including scalars.
     AnyValue,
     json!({ "x-kubernetes-preserve-unknown-fields": true })
 );
@@ -89,7 +93,7 @@ marker!(
             "lastTransitionTime": {
                 "description": "When the status last changed.", "type": "string", "format": "date-time",
             },
-            "message": { "description": "Details for a human.", "type": "string", "maxLength": 32768 },
+            "message": { "description": "Details for humans.", "type": "string", "maxLength": 32768 },
             "observedGeneration": {
                 "description": "The generation the condition was set for.",
                 "type": "integer", "format": "int64", "minimum": 0,
@@ -100,23 +104,23 @@ marker!(
                 "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
             },
             "status": { "description": "True, False or Unknown.", "type": "string", "enum": ["True", "False", "Unknown"] },
-            "type": { "description": "What the condition is about.", "type": "string", "maxLength": 316, "pattern": QUALIFIED },
+            "type": { "description": "Type of the condition.", "type": "string", "maxLength": 316, "pattern": QUALIFIED },
         },
     })
 );
 
-/// Parses a schema that is kept as data.
+/// Parses an embedded schema.
 fn embedded(text: &str) -> Value {
     serde_json::from_str(text).expect("the embedded schemas are valid JSON; a test reads them all")
 }
 
 marker!(
-    /// `autoscaling/v2.MetricSpec`, listed.
+    /// A list of `autoscaling/v2.MetricSpec`.
     MetricSpecs,
     embedded(include_str!("embedded/metric-specs.json"))
 );
 marker!(
-    /// `autoscaling/v2.MetricStatus`, listed.
+    /// A list of `autoscaling/v2.MetricStatus`.
     MetricStatuses,
     embedded(include_str!("embedded/metric-statuses.json"))
 );

@@ -1,7 +1,7 @@
-//! From the JSON schema that a derive makes to the structural schema a CustomResourceDefinition may have.
+//! Converts a derived JSON schema to the structural schema of a CustomResourceDefinition.
 //!
-//! Structural schemas state one type per node, have no references, and spell nullability and enums in one way only.
-//! Defaults are those declared by hand: what serde fills in is not what the API server fills in.
+//! Structural schemas have one type per node and no references, and express nullability and enums in one way only.
+//! Defaults are declared explicitly: serde's defaults are not the API server's.
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ pub fn structural(schema: Schema) -> Value {
     value
 }
 
-/// Keywords with a meaning in structural schemas; the rest (titles, draft names, serde's defaults) is dropped.
+/// The keywords of structural schemas; all others (titles, draft names, serde's defaults) are dropped.
 const KEPT: &[&str] = &[
     "additionalProperties",
     "anyOf",
@@ -60,7 +60,7 @@ fn node(value: &mut Value) {
     map.retain(|key, _| KEPT.contains(&key.as_str()));
 }
 
-/// `Option<T>` allows null; in an API object an absent field and null are the same, so null is not mentioned.
+/// `Option<T>` allows null. In an API object absent and null are equal, so null is omitted.
 fn drop_null(map: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = map.get_mut("type") {
         types.retain(|type_| type_ != "null");
@@ -86,7 +86,7 @@ fn drop_null(map: &mut Map<String, Value>) {
     drop_null(map);
 }
 
-/// An enum whose variants are documented is derived as a choice of constants.
+/// An enum with documented variants is derived as a choice of constants.
 fn constants_to_enum(map: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = map.get("oneOf") else { return };
     let constants: Option<Vec<Value>> = choices.iter().map(|choice| choice.get("const").cloned()).collect();
@@ -97,7 +97,7 @@ fn constants_to_enum(map: &mut Map<String, Value>) {
     }
 }
 
-/// Walks on, and collects which properties were marked as required.
+/// Recurses, and collects the properties that are marked as required.
 fn children(map: &mut Map<String, Value>) {
     let mut required = match map.remove("required") {
         Some(Value::Array(names)) => names,

@@ -1,4 +1,4 @@
-//! One row per CustomResourceDefinition: what of a manifest is not schema.
+//! One row per CustomResourceDefinition: the parts outside its schemas.
 
 use super::{Definition, Version, schema_of};
 use crate::{apps, autoscaling, config, multicluster, networking, policy, remedy, work};

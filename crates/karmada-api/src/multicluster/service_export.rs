@@ -9,7 +9,7 @@ use crate::is_default;
 
 crate::api_type!(ServiceExport, "multicluster.x-k8s.io", "v1alpha1", "serviceexports", true);
 
-/// Offers the Service of the same name to other clusters.
+/// Exports the Service of the same name to other clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceExport {
@@ -20,12 +20,12 @@ pub struct ServiceExport {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// What is known of the export.
+    /// The state of the export.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ServiceExportStatus,
 }
 
-/// What is known of the export.
+/// The state of the export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceExportStatus {

@@ -9,7 +9,7 @@ use crate::is_default;
 
 crate::api_type!(ServiceImport, "multicluster.x-k8s.io", "v1alpha1", "serviceimports", true);
 
-/// A Service of other clusters, to be used here.
+/// A Service of other clusters, for use in this one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceImport {
@@ -20,19 +20,19 @@ pub struct ServiceImport {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// How the Service looks here.
+    /// The Service as it appears in this cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<ServiceImportSpec>,
-    /// Where the Service comes from.
+    /// The clusters that export the Service.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ServiceImportStatus,
 }
 
-/// How the Service looks here.
+/// The Service as it appears in this cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceImportSpec {
-    /// The address of the Service; one at most.
+    /// The address of the Service; at most one.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("maxItems" = 1))]
     pub ips: Vec<String>,
@@ -40,13 +40,13 @@ pub struct ServiceImportSpec {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<ServicePort>,
-    /// Whether clients stay with one endpoint: ClientIP or None. Default: None.
+    /// Session affinity of clients: ClientIP or None. Default: None.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub session_affinity: String,
     /// Settings of session affinity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_affinity_config: Option<SessionAffinityConfig>,
-    /// `ClusterSetIP`: the Service has one address. `Headless`: it has none; such an import is left alone.
+    /// `ClusterSetIP`: the Service has one address. `Headless`: it has none; such an import is ignored.
     #[serde(rename = "type")]
     #[schemars(extend("x-required" = true))]
     pub type_: ServiceImportType,
@@ -83,12 +83,12 @@ pub struct SessionAffinityConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientIPConfig {
-    /// Seconds a client stays with one endpoint.
+    /// Seconds for which a client stays with one endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_seconds: Option<i32>,
 }
 
-/// Where the Service comes from.
+/// The clusters that export the Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceImportStatus {
@@ -98,7 +98,7 @@ pub struct ServiceImportStatus {
     pub clusters: Vec<ClusterStatus>,
 }
 
-/// One cluster that exports the Service.
+/// A cluster that exports the Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterStatus {
@@ -111,7 +111,9 @@ pub struct ClusterStatus {
 /// How an imported Service is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceImportType {
+    /// By one address.
     #[default]
     ClusterSetIP,
+    /// Without an address.
     Headless,
 }

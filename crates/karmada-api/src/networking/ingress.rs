@@ -1,4 +1,5 @@
-//! MultiClusterIngress. Its spec and status are Kubernetes' own shapes, kept as trees: no controller of ours reads them.
+//! MultiClusterIngress. Its spec and status have Kubernetes' schemas and are kept as trees: no controller of ours reads
+//! them.
 
 use apimachinery::meta::ObjectMeta;
 use schemars::JsonSchema;
@@ -9,7 +10,7 @@ use crate::crd::schema;
 
 crate::api_type!(MultiClusterIngress, "networking.karmada.io", "v1alpha1", "multiclusteringresses", true);
 
-/// An Ingress over clusters.
+/// An Ingress over several clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MultiClusterIngress {

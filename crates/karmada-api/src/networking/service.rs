@@ -20,7 +20,7 @@ pub struct MultiClusterService {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// How, and between which clusters.
+    /// The exposure, and the provider and consumer clusters.
     #[schemars(extend("x-required" = true))]
     pub spec: MultiClusterServiceSpec,
     /// The state of the Service.
@@ -28,17 +28,17 @@ pub struct MultiClusterService {
     pub status: ServiceStatus,
 }
 
-/// How, and between which clusters.
+/// The exposure, and the provider and consumer clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MultiClusterServiceSpec {
-    /// Clusters whose workloads use the Service. Empty: all.
+    /// Clusters that consume the Service. Empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub consumer_clusters: Vec<ClusterSelector>,
-    /// The ports that are exposed. Empty: all of the Service.
+    /// The exposed ports. Empty: all ports of the Service.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub ports: Vec<ExposurePort>,
-    /// Clusters whose pods serve. Empty: all.
+    /// Clusters whose pods back the Service. Empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub provider_clusters: Vec<ClusterSelector>,
     /// Deprecated: it has no effect. Use providerClusters and consumerClusters.
@@ -50,8 +50,8 @@ pub struct MultiClusterServiceSpec {
     /// Deprecated: it has no effect. Use providerClusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub service_provision_clusters: Vec<String>,
-    /// How the Service is exposed. `CrossCluster`: to the other clusters. `LoadBalancer`: to the outside. One of
-    /// them; it cannot be changed.
+    /// How the Service is exposed. `CrossCluster`: to the other clusters. `LoadBalancer`: to external clients. Exactly
+    /// one of them; immutable.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub types: Vec<String>,
@@ -71,7 +71,7 @@ pub struct ClusterSelector {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExposurePort {
-    /// Name of the port, a DNS label that no other port has.
+    /// Name of the port, a unique DNS label.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
     /// Number of the port, 1 to 65535.
@@ -79,7 +79,7 @@ pub struct ExposurePort {
     pub port: i32,
 }
 
-/// Superseded by providerClusters and consumerClusters.
+/// Deprecated: replaced by providerClusters and consumerClusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExposureRange {
@@ -96,12 +96,12 @@ pub struct ServiceStatus {
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(with = "Vec<schema::Condition>", extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
-    /// Where the load balancer answers.
+    /// The addresses of the load balancer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_balancer: Option<LoadBalancerStatus>,
 }
 
-/// Where the load balancer answers.
+/// The addresses of the load balancer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerStatus {
@@ -124,7 +124,7 @@ pub struct LoadBalancerIngress {
     /// How traffic to the address is delivered: VIP or Proxy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ip_mode: Option<String>,
-    /// The ports of the load balancer, with what is wrong with them.
+    /// The ports of the load balancer, with their errors.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub ports: Vec<PortStatus>,
@@ -134,7 +134,7 @@ pub struct LoadBalancerIngress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PortStatus {
-    /// What is wrong with the port.
+    /// The error of the port.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "maxLength" = 316, "pattern" = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"))]
     pub error: String,

@@ -7,6 +7,7 @@ mod propagation;
 mod quota;
 mod taint;
 
+/// The version v1alpha1.
 pub mod v1alpha1 {
     pub use super::failover::*;
     pub use super::overrides::*;

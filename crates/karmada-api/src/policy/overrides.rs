@@ -14,7 +14,7 @@ use crate::policy::v1alpha1::ResourceSelector;
 crate::api_type!(OverridePolicy, "policy.karmada.io", "v1alpha1", "overridepolicies", true);
 crate::api_type!(ClusterOverridePolicy, "policy.karmada.io", "v1alpha1", "clusteroverridepolicies", false);
 
-/// Changes resource templates of its namespace for some clusters.
+/// Changes resource templates of its namespace for certain clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverridePolicy {
@@ -25,12 +25,12 @@ pub struct OverridePolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Which templates are changed, and how.
+    /// The selected templates, and the changes.
     #[schemars(extend("x-required" = true))]
     pub spec: OverrideSpec,
 }
 
-/// Changes resource templates of any scope for some clusters.
+/// Changes resource templates of any scope for certain clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterOverridePolicy {
@@ -41,43 +41,43 @@ pub struct ClusterOverridePolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Which templates are changed, and how.
+    /// The selected templates, and the changes.
     #[schemars(extend("x-required" = true))]
     pub spec: OverrideSpec,
 }
 
-/// Which templates are changed, and how.
+/// The selected templates, and the changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OverrideSpec {
-    /// Changes for some clusters each; those that fit a cluster are made one after another.
+    /// Changes for certain clusters; all rules that match a cluster apply, in order.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub override_rules: Vec<RuleWithCluster>,
     /// Deprecated: use overrideRules. The changes for targetCluster, when overrideRules is absent.
     pub overriders: Overriders,
-    /// The templates that are changed. Absent or empty: all.
+    /// The templates to change. Absent or empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// Deprecated: use overrideRules. The clusters for which overriders holds. Must not be set together with
+    /// Deprecated: use overrideRules. The clusters that overriders apply to. Must not be set together with
     /// overrideRules.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
 }
 
-/// Changes for some clusters.
+/// Changes for certain clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuleWithCluster {
-    /// Changes to one copy of a template. They run in the order image, command, args, labels, annotations, field,
+    /// Changes to a template for a cluster. They apply in the order image, command, args, labels, annotations, field,
     /// plaintext.
     #[schemars(extend("x-required" = true))]
     pub overriders: Overriders,
-    /// The clusters whose copies are changed. Absent: all.
+    /// The clusters that the changes apply to. Absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_cluster: Option<ClusterAffinity>,
 }
 
-/// Changes to one copy of a template. They run in the order image, command, args, labels, annotations, field,
+/// Changes to a template for a cluster. They apply in the order image, command, args, labels, annotations, field,
 /// plaintext.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -91,7 +91,7 @@ pub struct Overriders {
     /// Changes to the command of containers: of Pods, ReplicaSets, Deployments, DaemonSets, StatefulSets and Jobs.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub command_overrider: Vec<CommandArgsOverrider>,
-    /// Changes inside a string that itself holds a JSON or YAML document, such as a key of a ConfigMap.
+    /// Changes inside a string that contains a JSON or YAML document, such as a key of a ConfigMap.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub field_overrider: Vec<FieldOverrider>,
     /// Changes to image references, which have the form `[registry/]repository[:tag|@digest]`.
@@ -109,8 +109,8 @@ pub struct Overriders {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelAnnotationOverrider {
-    /// `add` sets keys, whether they exist or not; `replace` sets those that exist; `remove` takes keys away,
-    /// whatever their values are.
+    /// `add` sets keys, whether they exist or not; `replace` sets existing keys; `remove` removes keys, whatever their
+    /// values.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
     /// The keys with their values.
@@ -123,32 +123,32 @@ pub struct LabelAnnotationOverrider {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CommandArgsOverrider {
-    /// Name of the container that is changed.
+    /// Name of the container to change.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub container_name: String,
-    /// `add` appends the values; `remove` takes away every item that is one of them.
+    /// `add` appends the values; `remove` removes every item that equals one of them.
     #[schemars(extend("x-required" = true))]
     pub operator: ContainerOperator,
-    /// The items. Empty: nothing is changed.
+    /// The items. Empty: no change.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub value: Vec<String>,
 }
 
-/// A change inside a string that itself holds a JSON or YAML document.
+/// A change inside a string that contains a JSON or YAML document.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FieldOverrider {
-    /// Where the string is, as a JSON pointer (RFC 6901) such as /data/config.yaml. It is an error if there is no
-    /// string.
+    /// Path of the string as a JSON pointer (RFC 6901), such as /data/config.yaml. It is an error if the string does
+    /// not exist.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub field_path: String,
-    /// Operations on a JSON document. Either these or yaml must be given.
+    /// Operations on a JSON document. Exactly one of json and yaml is required.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub json: Vec<FieldPatchOperation>,
-    /// Operations on a YAML document; its comments and the order of its keys are lost. Either these or json must be
-    /// given.
+    /// Operations on a YAML document; its comments and the order of its keys are lost. Exactly one of json and yaml is
+    /// required.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub yaml: Vec<FieldPatchOperation>,
 }
@@ -160,7 +160,7 @@ pub struct FieldPatchOperation {
     /// The operation of the JSON patch: add, replace or remove.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// Where inside the document, as a JSON pointer (RFC 6901).
+    /// Path inside the document, as a JSON pointer (RFC 6901).
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub sub_path: String,
@@ -174,29 +174,28 @@ pub struct FieldPatchOperation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImageOverrider {
-    /// The part that is changed: `Registry`, `Repository` or `Tag`; a digest counts as the tag.
+    /// The part to change: `Registry`, `Repository` or `Tag`; a digest counts as the tag.
     #[schemars(extend("x-required" = true))]
     pub component: ImageComponent,
-    /// `add` appends the value to the part as it is, without a separator; `replace` sets the part; `remove` takes it
-    /// away.
+    /// `add` appends the value to the part unchanged, without a separator; `replace` sets the part; `remove` removes
+    /// it.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// Where the image is. Absent: every container, but no init container, of Pods, ReplicaSets, Deployments,
-    /// DaemonSets, StatefulSets and Jobs; other kinds are not changed then.
+    /// The location of the image. Absent: every container, except init containers, of Pods, ReplicaSets, Deployments,
+    /// DaemonSets, StatefulSets and Jobs; other kinds are unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub predicate: Option<ImagePredicate>,
-    /// The text for add and replace. The registry is what stands before the first slash, if it has a dot or a colon
-    /// or is localhost.
+    /// The text for add and replace. The registry is the part before the first slash, if it has a dot or a colon or is
+    /// localhost.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub value: String,
 }
 
-/// Where the image reference is found.
+/// The location of an image reference.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ImagePredicate {
-    /// Where the one image is that is changed, as a JSON pointer (RFC 6901), such as
-    /// /spec/template/spec/containers/0/image.
+    /// Path of the image to change, as a JSON pointer (RFC 6901), such as /spec/template/spec/containers/0/image.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub path: String,
@@ -209,7 +208,7 @@ pub struct PlaintextOverrider {
     /// The operation of the JSON patch: add, replace or remove.
     #[schemars(extend("x-required" = true))]
     pub operator: OverriderOperator,
-    /// Where in the object, as a JSON pointer (RFC 6901).
+    /// Path in the object, as a JSON pointer (RFC 6901).
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub path: String,
@@ -219,30 +218,38 @@ pub struct PlaintextOverrider {
     pub value: Option<Value>,
 }
 
-/// What an override does.
+/// The operation of an override.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OverriderOperator {
+    /// Sets or appends a value.
     #[default]
     Add,
+    /// Removes a value.
     Remove,
+    /// Replaces an existing value.
     Replace,
 }
 
-/// What an override does to a command or to arguments.
+/// The operation of an override of a command or of arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ContainerOperator {
+    /// Appends the values.
     #[default]
     Add,
+    /// Removes the values.
     Remove,
 }
 
 /// A part of an image reference.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ImageComponent {
+    /// The registry's host and port.
     #[default]
     Registry,
+    /// The path without registry and tag.
     Repository,
+    /// The tag or the digest.
     Tag,
 }

@@ -12,7 +12,7 @@ use crate::policy::v1alpha1::Placement;
 crate::api_type!(PropagationPolicy, "policy.karmada.io", "v1alpha1", "propagationpolicies", true);
 crate::api_type!(ClusterPropagationPolicy, "policy.karmada.io", "v1alpha1", "clusterpropagationpolicies", false);
 
-/// Chooses resource templates of its namespace and says where they go.
+/// Selects resource templates of its namespace and propagates them to clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PropagationPolicy {
@@ -23,12 +23,12 @@ pub struct PropagationPolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// What is propagated, where to, and how.
+    /// The selected templates, and how they are propagated.
     #[schemars(extend("x-required" = true))]
     pub spec: PropagationSpec,
 }
 
-/// Chooses cluster-scoped templates, or templates of any namespace, and says where they go.
+/// Selects cluster-scoped templates, or templates of any namespace, and propagates them to clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterPropagationPolicy {
@@ -39,69 +39,68 @@ pub struct ClusterPropagationPolicy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// What is propagated, where to, and how.
+    /// The selected templates, and how they are propagated.
     #[schemars(extend("x-required" = true))]
     pub spec: PropagationSpec,
 }
 
-/// What is propagated, where to, and how.
+/// The selected templates, and how they are propagated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PropagationSpec {
-    /// When changes of this policy take effect. Absent: at once. `Lazy`: when the template itself changes next; what the
-    /// system writes into it does not count.
+    /// When changes of this policy take effect. Absent: immediately. `Lazy`: with the next change of the template by a
+    /// user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation_preference: Option<ActivationPreference>,
     /// Deprecated: it has no effect. Use propagateDeps.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub association: bool,
-    /// What happens to an object that exists in a member cluster and is not managed. `Abort`: it is left alone.
-    /// `Overwrite`: it is taken over. The annotation `work.karmada.io/conflict-resolution` of a template wins over
-    /// this. Default: Abort.
+    /// What happens to an unmanaged object that exists in a member cluster. `Abort`: it is unchanged. `Overwrite`: it
+    /// is adopted. The annotation `work.karmada.io/conflict-resolution` of a template takes precedence. Default: Abort.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Abort"))]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// Names of override policies without which nothing is propagated: OverridePolicies of the same namespace, or
-    /// ClusterOverridePolicies for a cluster policy. Until they exist the templates wait.
+    /// Names of override policies that must exist before propagation: OverridePolicies of the same namespace, or
+    /// ClusterOverridePolicies for a cluster policy. Templates wait for them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub dependent_overrides: Vec<String>,
     /// What happens when a cluster or an application fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverBehavior>,
-    /// Where the templates go. Absent or empty: to every cluster, with all replicas in each.
+    /// The target clusters. Absent or empty: every cluster, with all replicas in each.
     pub placement: Placement,
-    /// Whether templates that a policy of lower priority claims are taken over. `Always` needs the feature gate
-    /// PropagationPolicyPreemption (off by default); `Never` leaves them. Default: Never.
+    /// Whether the policy takes over templates that a policy of lower priority claims. `Always` requires the feature
+    /// gate PropagationPolicyPreemption (off by default); `Never` does not take over. Default: Never.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Never"))]
     pub preemption: Option<PreemptionBehavior>,
-    /// True: the copies in member clusters stay when the template is deleted. Absent: they go with it. Deleting the
-    /// policy alone never deletes copies.
+    /// True: the objects in member clusters are kept when the template is deleted. Absent: they are deleted with it.
+    /// Deleting only the policy never deletes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// Priority among the policies that select a template; the highest wins, then the one that selects more
-    /// precisely, then the name that comes first in the alphabet. Default: 0.
+    /// Priority among the policies that select a template: the highest wins, then the most specific selector, then the
+    /// first name in alphabetical order. Default: 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = 0))]
     pub priority: Option<i32>,
-    /// Whether objects the template needs, such as ConfigMaps and Secrets of its pods, are propagated with it. Needs the
-    /// feature gate PropagateDeps (on by default); without effect for cluster-scoped templates. Default: false.
+    /// Whether dependencies of the template, such as ConfigMaps and Secrets of its pods, are propagated with it.
+    /// Requires the feature gate PropagateDeps (on by default); no effect for cluster-scoped templates. Default: false.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub propagate_deps: bool,
-    /// The templates; one entry that fits is enough. At least one is required.
+    /// The templates; one matching entry suffices. At least one is required.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minItems" = 1))]
     pub resource_selectors: Vec<ResourceSelector>,
-    /// The place of the bindings in the scheduling queue. Needs the feature gate PriorityBasedScheduling (on by default);
-    /// without effect for cluster-scoped templates.
+    /// Priority of the bindings in the scheduling queue. Requires the feature gate PriorityBasedScheduling (on by
+    /// default); no effect for cluster-scoped templates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<SchedulePriority>,
-    /// The scheduler in charge. It cannot be changed. The scheduler that is part of the system has the name of its
-    /// flag `--scheduler-name`. Default: default-scheduler.
+    /// The scheduler to use; immutable. The built-in scheduler has the name of its flag `--scheduler-name`. Default:
+    /// default-scheduler.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("x-default" = "default-scheduler"))]
     pub scheduler_name: String,
-    /// Holds dispatching back, for all clusters or some.
+    /// Suspends dispatching to all or certain clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<Suspension>,
 }
@@ -118,21 +117,21 @@ pub struct ResourceSelector {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// Labels of the templates; used only when `name` is empty. Absent, and no name: all objects of the kind. An empty
-    /// selector matches all of them, too, but goes before a policy without one.
+    /// Labels of the templates; used only when `name` is empty. Absent, without a name: all objects of the kind. An
+    /// empty selector also matches all of them, but takes precedence over a policy without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::LabelSelector")]
     pub label_selector: Option<LabelSelector>,
-    /// Name of the template. When it is set, `labelSelector` is ignored.
+    /// Name of the template. If set, `labelSelector` is ignored.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub name: String,
-    /// Namespace of the templates. In a policy with a namespace it is that one; in a cluster policy empty is every
-    /// namespace that is not reserved (kube-*, karmada-system, karmada-cluster, karmada-es-*).
+    /// Namespace of the templates. A namespaced policy always selects its own namespace; in a cluster policy empty
+    /// means every namespace that is not reserved (kube-*, karmada-system, karmada-cluster, karmada-es-*).
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
 }
 
-/// The place in the scheduling queue.
+/// Priority in the scheduling queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulePriority {
@@ -145,24 +144,24 @@ pub struct SchedulePriority {
     pub priority_class_source: PriorityClassSource,
 }
 
-/// Holds dispatching back, for all clusters or some.
+/// Suspends dispatching to all or certain clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Suspension {
-    /// True: nothing is dispatched to any cluster; scheduling and the collection of status go on. Excludes
+    /// True: dispatching to all clusters is suspended; scheduling and status collection continue. Excludes
     /// dispatchingOnClusters. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Clusters to which nothing is dispatched.
+    /// Clusters to which dispatching is suspended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
 }
 
-/// Clusters to which nothing is dispatched.
+/// Clusters to which dispatching is suspended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuspendClusters {
-    /// Names of those clusters.
+    /// Names of the clusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub cluster_names: Vec<String>,
 }
@@ -170,22 +169,27 @@ pub struct SuspendClusters {
 /// When changes of a policy take effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ActivationPreference {
+    /// With the next change of the template by a user.
     #[default]
     Lazy,
 }
 
-/// What happens to an object that exists in a member cluster and is not managed.
+/// What happens to an unmanaged object that exists in a member cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConflictResolution {
+    /// It is unchanged.
     #[default]
     Abort,
+    /// It is adopted and overwritten.
     Overwrite,
 }
 
-/// Whether a policy may take templates from policies of lower priority.
+/// Whether a policy takes over templates from policies of lower priority.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum PreemptionBehavior {
+    /// It does.
     Always,
+    /// It does not.
     #[default]
     Never,
 }
@@ -193,6 +197,7 @@ pub enum PreemptionBehavior {
 /// Where a priority class is looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum PriorityClassSource {
+    /// Among the PriorityClasses of the control plane.
     #[default]
     KubePriorityClass,
 }

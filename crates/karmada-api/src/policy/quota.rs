@@ -12,7 +12,7 @@ use crate::kubernetes::ResourceList;
 
 crate::api_type!(FederatedResourceQuota, "policy.karmada.io", "v1alpha1", "federatedresourcequotas", true);
 
-/// Limits what a namespace uses over all clusters.
+/// Limits the resources of a namespace over all clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedResourceQuota {
@@ -26,7 +26,7 @@ pub struct FederatedResourceQuota {
     /// The limits, over all clusters and for single ones.
     #[schemars(extend("x-required" = true))]
     pub spec: FederatedResourceQuotaSpec,
-    /// What is used, as last seen.
+    /// The observed usage.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: FederatedResourceQuotaStatus,
 }
@@ -35,48 +35,47 @@ pub struct FederatedResourceQuota {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedResourceQuotaSpec {
-    /// The most of each resource that the namespace may use over all clusters. What is assigned to clusters must fit
-    /// in it.
+    /// The maximum of each resource for the namespace over all clusters. The assignments to clusters must not exceed
+    /// it.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub overall: ResourceList,
-    /// Parts of the quota for single clusters, each of which gets a ResourceQuota. The scheduler does not look at
-    /// them.
+    /// Parts of the quota for certain clusters, each of which gets a ResourceQuota. The scheduler ignores them.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub static_assignments: Vec<StaticClusterAssignment>,
 }
 
-/// The part of the quota that one cluster gets.
+/// The part of the quota for one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StaticClusterAssignment {
-    /// Name of the cluster. Of several entries for one the first counts.
+    /// Name of the cluster. If several entries have the same name, the first counts.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// The most of each resource in that cluster: `spec.hard` of the ResourceQuota there.
+    /// The maximum of each resource in that cluster: `spec.hard` of the ResourceQuota there.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub hard: ResourceList,
 }
 
-/// What is used.
+/// The observed usage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FederatedResourceQuotaStatus {
-    /// What is used in each cluster that reports it, by name.
+    /// The usage in each cluster that reports it, by name.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub aggregated_status: Vec<ClusterQuotaStatus>,
-    /// The limits that were looked at last: spec.overall.
+    /// The last observed limits: spec.overall.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub overall: ResourceList,
-    /// What is used in all: the sum of aggregatedStatus; with the feature gate FederatedQuotaEnforcement, the sum of
-    /// what scheduled bindings ask for.
+    /// The total usage: the sum of aggregatedStatus; with the feature gate FederatedQuotaEnforcement, the sum of the
+    /// requests of scheduled bindings.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub overall_used: ResourceList,
 }
 
-/// What is used in one cluster.
+/// The usage in one cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterQuotaStatus {
@@ -84,10 +83,10 @@ pub struct ClusterQuotaStatus {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// The limits there: `status.hard` of the ResourceQuota.
+    /// The limits in the cluster: `status.hard` of the ResourceQuota.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub hard: ResourceList,
-    /// What is used there: `status.used` of the ResourceQuota.
+    /// The usage in the cluster: `status.used` of the ResourceQuota.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub used: ResourceList,
 }

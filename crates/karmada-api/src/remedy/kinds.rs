@@ -8,7 +8,7 @@ use crate::crd::schema;
 
 crate::api_type!(Remedy, "remedy.karmada.io", "v1alpha1", "remedies", false);
 
-/// Asks clusters for actions by their conditions.
+/// Requests actions from clusters, based on their conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Remedy {
@@ -19,23 +19,23 @@ pub struct Remedy {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// Which actions, for which clusters, when.
+    /// The actions, the clusters, and the conditions.
     #[schemars(extend("x-required" = true))]
     pub spec: RemedySpec,
 }
 
-/// Which actions, for which clusters, when.
+/// The actions, the clusters, and the conditions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RemedySpec {
-    /// The actions that the clusters show in `status.remedyActions`. `TrafficControl` is known: the cluster gets no
+    /// The actions, which are listed in the clusters' `status.remedyActions`. `TrafficControl`: the cluster receives no
     /// traffic.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub actions: Vec<String>,
-    /// The clusters. Absent: all; an empty list of names is none.
+    /// The clusters. Absent: all; an empty list of names selects none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_affinity: Option<RemedyClusterAffinity>,
-    /// When the actions are asked for: one test that holds is enough. Absent: always; an empty list: never.
+    /// When the actions are requested: one matching condition suffices. Absent: always; an empty list: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision_matches: Option<Vec<DecisionMatch>>,
 }
@@ -49,16 +49,16 @@ pub struct RemedyClusterAffinity {
     pub cluster_names: Vec<String>,
 }
 
-/// One test; any test that holds is enough.
+/// A condition to match; one match suffices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DecisionMatch {
-    /// A test of one condition of the cluster. Absent: it never holds.
+    /// Matches one condition of the cluster. Absent: never matches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_condition_match: Option<ClusterConditionRequirement>,
 }
 
-/// A test of one condition of a Cluster.
+/// Matches one condition of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterConditionRequirement {
@@ -66,8 +66,8 @@ pub struct ClusterConditionRequirement {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub condition_status: String,
-    /// Type of the condition, such as ServiceDomainNameResolutionReady. On a cluster without it the test does not
-    /// hold, with NotEqual neither.
+    /// Type of the condition, such as ServiceDomainNameResolutionReady. A cluster without the condition does not match,
+    /// even with NotEqual.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub condition_type: String,
@@ -79,7 +79,9 @@ pub struct ClusterConditionRequirement {
 /// How a condition is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ClusterConditionOperator {
+    /// The status equals the value.
     #[default]
     Equal,
+    /// The status differs from the value.
     NotEqual,
 }

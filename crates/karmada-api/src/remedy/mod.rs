@@ -2,6 +2,7 @@
 
 mod kinds;
 
+/// The version v1alpha1.
 pub mod v1alpha1 {
     pub use super::kinds::*;
 }

@@ -1,5 +1,5 @@
-//! The group search.karmada.io: which objects of members are cached. Served natively, as upstream's karmada-search
-//! serves it; `search` and `proxying` are verbs on paths, not stored kinds.
+//! The group search.karmada.io: caching of members' objects. Served natively, as by upstream's karmada-search; `search`
+//! and `proxying` are verbs on paths, not stored kinds.
 
 mod registry;
 mod verbs;
@@ -14,6 +14,7 @@ use crate::crd::type_of;
 
 pub use registry::RegistryStrategy;
 
+/// The version v1alpha1.
 pub mod v1alpha1 {
     pub use super::registry::{
         BackendStore, OpenSearch, RegistrySelector, RegistrySpec, RegistryStatus, ResourceRegistry,
@@ -21,7 +22,7 @@ pub mod v1alpha1 {
     pub use super::verbs::{Proxying, Search};
 }
 
-/// The ResourceRegistry resource. `object_meta` is the type of `metadata`, so that apply knows its lists.
+/// The ResourceRegistry resource. `object_meta` is the type of `metadata`, which server-side apply needs for its lists.
 pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
     let verbs = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
     let info = ResourceInfo {
@@ -44,7 +45,7 @@ pub fn resources(object_meta: Option<&TypeOf>) -> Vec<Resource> {
     std::iter::once(registry).chain(connected).collect()
 }
 
-/// A resource that is no object: requests under its names are passed on.
+/// A resource without objects: requests under its names are forwarded.
 fn connected<T: ApiType + schemars::JsonSchema>(
     singular: &str,
     verbs: &[&str],

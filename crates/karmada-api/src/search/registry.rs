@@ -1,4 +1,4 @@
-//! ResourceRegistry: its type and what is special about it.
+//! ResourceRegistry: its type and its strategy.
 
 use apimachinery::field::{Error, ErrorList, Path};
 use apimachinery::meta::{Condition, ObjectMeta, null_as_default};
@@ -15,7 +15,7 @@ use crate::{is_default, url};
 
 crate::api_type!(ResourceRegistry, "search.karmada.io", "v1alpha1", "resourceregistries", false);
 
-/// Names kinds of objects in members that are cached in the control plane.
+/// Selects kinds of objects in member clusters to cache in the control plane.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceRegistry {
@@ -26,7 +26,7 @@ pub struct ResourceRegistry {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// What is cached, from where, and where else it is kept.
+    /// The kinds and clusters to cache, and an additional store.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub spec: RegistrySpec,
     /// The state of the cache.
@@ -34,19 +34,19 @@ pub struct ResourceRegistry {
     pub status: RegistryStatus,
 }
 
-/// What is cached, from where, and where else it is kept.
+/// The kinds and clusters to cache, and an additional store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RegistrySpec {
-    /// Clusters whose objects are cached; an empty object is all of them.
+    /// Clusters whose objects are cached; an empty object selects all.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub target_cluster: ClusterAffinity,
-    /// Kinds that are cached.
+    /// Kinds to cache.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub resource_selectors: Vec<RegistrySelector>,
-    /// Where the objects are written besides; absent keeps them in memory alone.
+    /// An additional store for the objects. Absent: memory only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backend_store: Option<BackendStore>,
 }
@@ -63,12 +63,12 @@ pub struct RegistrySelector {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub kind: String,
-    /// Their namespace; empty is every namespace.
+    /// Namespace of the objects. Empty: every namespace.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
 }
 
-/// A store beside the memory.
+/// A store in addition to memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackendStore {
@@ -101,7 +101,7 @@ pub struct RegistryStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// As upstream serves it: no generation, and status is taken as sent.
+/// As upstream: objects have no generation, and status is writable.
 #[derive(Clone, Copy, Debug)]
 pub struct RegistryStrategy;
 
@@ -110,7 +110,7 @@ impl Strategy for RegistryStrategy {
         let name = object["metadata"]["name"].as_str().unwrap_or_default();
         let path = Path::new("metadata").child("name");
         let mut errors: ErrorList = if name.is_empty() {
-            // The server says itself that a name is required.
+            // The server itself requires a name.
             ErrorList::new()
         } else {
             is_dns1123_subdomain(name).into_iter().map(|detail| Error::invalid(&path, name, detail)).collect()

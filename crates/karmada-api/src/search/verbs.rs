@@ -1,4 +1,4 @@
-//! The kinds behind `search` and `proxying`, which are paths and no objects.
+//! The kinds of `search` and `proxying`, which are paths and not objects.
 
 use apimachinery::meta::ObjectMeta;
 use schemars::JsonSchema;
@@ -26,10 +26,10 @@ macro_rules! verb {
 }
 
 verb! {
-    /// Reads objects of members out of a store: `search/CATEGORY/PATH`.
+    /// Reads members' objects from a store: `search/CATEGORY/PATH`.
     Search, "search"
 }
 verb! {
-    /// Speaks to members as if they were one cluster: `proxying/NAME/proxy/PATH`.
+    /// Accesses members as if they were one cluster: `proxying/NAME/proxy/PATH`.
     Proxying, "proxying"
 }

@@ -1,4 +1,4 @@
-//! ResourceBinding and ClusterResourceBinding as they are stored (v1alpha2).
+//! ResourceBinding and ClusterResourceBinding in the stored version (v1alpha2).
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::raw::RawJson;
 crate::api_type!(ResourceBinding, "work.karmada.io", "v1alpha2", "resourcebindings", true);
 crate::api_type!(ClusterResourceBinding, "work.karmada.io", "v1alpha2", "clusterresourcebindings", false);
 
-/// Ties a namespaced resource template to the clusters it goes to.
+/// Binds a namespaced resource template to its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBinding {
@@ -30,15 +30,15 @@ pub struct ResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The template, what it needs and where it goes.
+    /// The template, its requirements and its target clusters.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// What is known of scheduling and of the copies.
+    /// The state of scheduling and of the propagated objects.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
 
-/// Ties a cluster-scoped resource template to the clusters it goes to.
+/// Binds a cluster-scoped resource template to its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterResourceBinding {
@@ -49,73 +49,74 @@ pub struct ClusterResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The template, what it needs and where it goes.
+    /// The template, its requirements and its target clusters.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// What is known of scheduling and of the copies.
+    /// The state of scheduling and of the propagated objects.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
 
-/// The template, what it needs and where it goes.
+/// The template, its requirements and its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingSpec {
-    /// The clusters the template goes to: the scheduler's result, from which evictions and the descheduler take away.
+    /// The target clusters: the scheduler's result, minus evictions and descheduled replicas.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters: Vec<TargetCluster>,
-    /// The pod templates of a workload that has several, with the feature gate MultiplePodTemplatesScheduling (off by
+    /// The pod templates of a workload with several, with the feature gate MultiplePodTemplatesScheduling (off by
     /// default); replicas and replicaRequirements are empty then.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub components: Vec<Component>,
-    /// What happens to an object that exists in a member cluster and is not managed, as the policy says. Of a
-    /// dependency: Overwrite, if a policy of what needs it says so. Default: Abort.
+    /// What happens to an unmanaged object that exists in a member cluster, from the policy. For a dependency:
+    /// Overwrite, if the policy of any dependent workload has it. Default: Abort.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-default" = "Abort"))]
     pub conflict_resolution: Option<ConflictResolution>,
-    /// What happens when a cluster or the application fails, as the policy says.
+    /// What happens when a cluster or the application fails, from the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failover: Option<FailoverBehavior>,
-    /// Evictions that are under way, one for each cluster that is being left.
+    /// Evictions in progress, one for each cluster.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub graceful_eviction_tasks: Vec<GracefulEvictionTask>,
-    /// Where the template may go, as the policy says. Absent for dependencies, which follow what needs them.
+    /// Where the template may be scheduled, from the policy. Absent for dependencies, which follow the workloads that
+    /// need them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<Placement>,
-    /// Whether the copies stay when the template is deleted, as the policy says. Of a dependency: true, if any policy
-    /// of what needs it says so.
+    /// Whether the objects in member clusters are kept when the template is deleted, from the policy. For a dependency:
+    /// true, if the policy of any dependent workload has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// Whether what the template needs is propagated with it, as the policy says.
+    /// Whether dependencies of the template are propagated with it, from the policy.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub propagate_deps: bool,
-    /// What one replica needs, as the interpreter finds it in the template.
+    /// Requirements of one replica, as the interpreter reads them from the template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<ReplicaRequirements>,
-    /// How many replicas are wanted in all, as the interpreter finds it in the template.
+    /// The desired number of replicas, as the interpreter reads it from the template.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
-    /// Bindings whose templates need this one; it goes to their clusters.
+    /// Bindings that depend on this one; the template is propagated to their clusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub required_by: Vec<BindingSnapshot>,
-    /// When a WorkloadRebalancer asked for it: if that is later than status.lastScheduledTime, all replicas are
-    /// scheduled afresh.
+    /// When a WorkloadRebalancer requested a new decision: if that is later than status.lastScheduledTime, all replicas
+    /// are rescheduled.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub reschedule_triggered_at: Option<Time>,
     /// The template.
     #[schemars(extend("x-required" = true))]
     pub resource: ObjectReference,
-    /// The place in the scheduling queue, from the policy's priority class. Of ResourceBindings only.
+    /// Priority in the scheduling queue, from the policy's priority class. For ResourceBindings only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_priority: Option<BindingSchedulePriority>,
-    /// The scheduler in charge, as the policy says.
+    /// The scheduler to use, from the policy.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub scheduler_name: String,
-    /// Holds scheduling or dispatching back.
+    /// Suspends scheduling or dispatching.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspension: Option<BindingSuspension>,
-    /// The groups of workloads it belongs to, with the feature gate WorkloadAffinity. Of ResourceBindings only.
+    /// The affinity groups of the workload, with the feature gate WorkloadAffinity. For ResourceBindings only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload_affinity_groups: Option<WorkloadAffinityGroups>,
 }
@@ -124,15 +125,15 @@ pub struct ResourceBindingSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TargetCluster {
-    /// Replicas of each component, for templates with several and with the feature gate
-    /// MultiplePodTemplatesScheduling; every cluster gets the whole set.
+    /// Replicas of each component, for templates with several and with the feature gate MultiplePodTemplatesScheduling;
+    /// every cluster receives complete sets.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub components: Vec<TargetComponent>,
     /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Replicas the cluster gets; absent for objects without replicas.
+    /// Replicas of the cluster; absent for objects without replicas.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
 }
@@ -150,15 +151,15 @@ pub struct TargetComponent {
     pub replicas: i32,
 }
 
-/// One pod template of a workload that has several.
+/// One pod template of a workload with several.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Component {
-    /// Name of the component; no two of a binding may have the same.
+    /// Name of the component, unique within the binding.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "maxLength" = 32))]
     pub name: String,
-    /// What one replica of a component needs.
+    /// Requirements of one replica of the component.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replica_requirements: Option<ComponentReplicaRequirements>,
     /// Replicas of the component.
@@ -166,7 +167,7 @@ pub struct Component {
     pub replicas: i32,
 }
 
-/// What one replica of a component needs.
+/// Requirements of one replica of a component.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ComponentReplicaRequirements {
@@ -176,7 +177,7 @@ pub struct ComponentReplicaRequirements {
     /// Priority class of the component's pods.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub priority_class_name: String,
-    /// What one replica of the component asks for, by resource.
+    /// Requests of one replica of the component, by resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub resource_request: ResourceList,
 }
@@ -196,7 +197,7 @@ pub struct NodeClaim {
     pub tolerations: Vec<Toleration>,
 }
 
-/// What one replica needs.
+/// Requirements of one replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaRequirements {
@@ -209,55 +210,55 @@ pub struct ReplicaRequirements {
     /// Priority class of the pods, with the feature gate ResourceQuotaEstimate.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub priority_class_name: String,
-    /// What one pod asks for, by resource: the sum of its containers or the most of an init container, and the
-    /// overhead.
+    /// Requests of one pod, by resource: the sum of its containers or the largest init container, plus the overhead.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub resource_request: ResourceList,
 }
 
-/// Evictions that are under way, one for each cluster that is being left.
+/// An eviction in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GracefulEvictionTask {
     /// Clusters that ran the workload before this failover.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters_before_failover: Vec<String>,
-    /// When the eviction was first seen; the time for it counts from then.
+    /// When the eviction was first observed; its grace period starts then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub creation_timestamp: Option<Time>,
-    /// The cluster that is left.
+    /// The cluster that the workload is evicted from.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub from_cluster: String,
-    /// Seconds the copy may stay, from creationTimestamp on. Absent: as `--graceful-eviction-timeout` says (10
-    /// minutes). Excludes suppressDeletion.
+    /// Seconds for which the copy is kept, from creationTimestamp on. Absent: the flag `--graceful-eviction-timeout`
+    /// applies (10 minutes). Excludes suppressDeletion.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grace_period_seconds: Option<i32>,
-    /// Details for a human.
+    /// Details for humans.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     #[schemars(extend("maxLength" = 1024))]
     pub message: String,
-    /// Labels for the copy in the new cluster, with what was kept of this copy's status. It gets them if it is the
-    /// only one, this is the last task, and the cluster is not in clustersBeforeFailover.
+    /// Labels for the copy in the new cluster, with the preserved values of this copy's status. They are set if the new
+    /// cluster is the only one and is not in clustersBeforeFailover, and this is the last task.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub preserved_label_state: BTreeMap<String, String>,
-    /// Who asked for the eviction, such as TaintManager or resource-binding-application-failover-controller.
+    /// The component that requested the eviction, such as TaintManager or
+    /// resource-binding-application-failover-controller.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub producer: String,
-    /// What happens to the copy. `Directly`: it is removed at once. `Gracefully`: it stays until its replacement is
-    /// healthy or its time is over. `Never`: it stays until somebody sets `suppressDeletion: false`.
+    /// What happens to the copy. `Directly`: it is removed immediately. `Gracefully`: it is kept until its replacement
+    /// is healthy or the grace period ends. `Never`: it is kept until a user sets `suppressDeletion: false`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge_mode: Option<PurgeMode>,
-    /// Why, as one word: `TaintUntolerated` or `ApplicationFailure`.
+    /// Reason, as one word: `TaintUntolerated` or `ApplicationFailure`.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true, "minLength" = 1, "maxLength" = 32, "pattern" = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"))]
     pub reason: String,
-    /// Replicas the cluster had; absent for none.
+    /// Replicas that the cluster had; absent for objects without replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
-    /// A human's word on the copy. True: it stays. False: it is removed now. Absent: as purgeMode says.
+    /// A user's decision about the copy. True: it is kept. False: it is removed immediately. Absent: purgeMode applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suppress_deletion: Option<bool>,
 }
@@ -266,14 +267,14 @@ pub struct GracefulEvictionTask {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingSnapshot {
-    /// Its clusters, to which this binding's template goes, too.
+    /// Its clusters, to which this binding's template is propagated too.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters: Vec<TargetCluster>,
     /// Name of that binding.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Namespace of that binding; empty is a ClusterResourceBinding.
+    /// Namespace of that binding; empty for a ClusterResourceBinding.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
 }
@@ -297,7 +298,7 @@ pub struct ObjectReference {
     /// Namespace of the template; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    /// The version of the template this binding was made from.
+    /// The resource version of the template that this binding was built from.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub resource_version: String,
     /// UID of the template.
@@ -305,7 +306,7 @@ pub struct ObjectReference {
     pub uid: String,
 }
 
-/// The resolved place in the scheduling queue.
+/// The resolved priority in the scheduling queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingSchedulePriority {
@@ -315,34 +316,34 @@ pub struct BindingSchedulePriority {
     pub priority: i32,
 }
 
-/// Holds scheduling or dispatching back.
+/// Suspends scheduling or dispatching.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BindingSuspension {
-    /// True: nothing is dispatched to any cluster, as the policy says.
+    /// True: dispatching to all clusters is suspended, from the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching: Option<bool>,
-    /// Clusters to which nothing is dispatched, as the policy says.
+    /// Clusters to which dispatching is suspended, from the policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dispatching_on_clusters: Option<SuspendClusters>,
-    /// True: the scheduler passes this binding over. Policies leave it as it is.
+    /// True: the scheduler skips this binding. Policies do not change this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scheduling: Option<bool>,
 }
 
-/// The groups this workload belongs to.
+/// The affinity groups of the workload.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadAffinityGroups {
-    /// The group it belongs with, as KEY=VALUE of the template's label; absent without the label.
+    /// The group that it shares clusters with, as KEY=VALUE of the template's label; absent without the label.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub affinity_group: String,
-    /// The group it stays apart from, as KEY=VALUE of the template's label; absent without the label.
+    /// The group that it avoids, as KEY=VALUE of the template's label; absent without the label.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub anti_affinity_group: String,
 }
 
-/// What is known of scheduling and of the copies.
+/// The state of scheduling and of the propagated objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingStatus {
@@ -357,10 +358,10 @@ pub struct ResourceBindingStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "schema::Time")]
     pub last_scheduled_time: Option<Time>,
-    /// The generation that was scheduled last with success.
+    /// The generation of the last successful scheduling.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub scheduler_observed_generation: i64,
-    /// Name of the group of clusters in use, of those in placement.clusterAffinities.
+    /// Name of the group in use, from placement.clusterAffinities.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub scheduler_observing_affinity_name: String,
 }
@@ -369,29 +370,33 @@ pub struct ResourceBindingStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AggregatedStatusItem {
-    /// Whether the object was written to the cluster: the Work's condition Applied. Absent: false.
+    /// Whether the object is applied in the cluster: the Work's condition Applied. Absent: false.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub applied: bool,
-    /// What is wrong, when the object could not be written.
+    /// The error, if the object could not be applied.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub applied_message: String,
     /// Name of the cluster.
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub cluster_name: String,
-    /// `Healthy`, `Unhealthy`, or `Unknown` while nothing is known. Kinds whose health nobody can tell are healthy.
+    /// `Healthy`, `Unhealthy`, or `Unknown` while no status is collected. Kinds without a health interpretation are
+    /// healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<ResourceHealth>,
-    /// The object's status in that cluster, as the interpreter reflects it. Absent while nothing is known.
+    /// The object's status in that cluster, as the interpreter reflects it. Absent while no status is collected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<RawJson>,
 }
 
-/// What the interpreter says of an object's health.
+/// The health of an object, as the interpreter determines it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ResourceHealth {
+    /// The object works.
     Healthy,
+    /// The object does not work.
     Unhealthy,
+    /// The health is unknown.
     #[default]
     Unknown,
 }

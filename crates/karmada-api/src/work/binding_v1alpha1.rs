@@ -14,7 +14,7 @@ use crate::raw::RawJson;
 crate::api_type!(ResourceBinding, "work.karmada.io", "v1alpha1", "resourcebindings", true);
 crate::api_type!(ClusterResourceBinding, "work.karmada.io", "v1alpha1", "clusterresourcebindings", false);
 
-/// Ties a namespaced resource template to the clusters it goes to.
+/// Binds a namespaced resource template to its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBinding {
@@ -25,15 +25,15 @@ pub struct ResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The template and where it goes.
+    /// The template and its target clusters.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// What is known of the copies.
+    /// The state of the propagated objects.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
 
-/// Ties a cluster-scoped resource template to the clusters it goes to.
+/// Binds a cluster-scoped resource template to its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterResourceBinding {
@@ -44,22 +44,22 @@ pub struct ClusterResourceBinding {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// The template and where it goes.
+    /// The template and its target clusters.
     #[schemars(extend("x-required" = true))]
     pub spec: ResourceBindingSpec,
-    /// What is known of the copies.
+    /// The state of the propagated objects.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: ResourceBindingStatus,
 }
 
-/// The template and where it goes.
+/// The template and its target clusters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingSpec {
-    /// The clusters the template goes to.
+    /// The target clusters.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub clusters: Vec<TargetCluster>,
-    /// The template and what one replica needs.
+    /// The template and the requirements of one replica.
     #[schemars(extend("x-required" = true))]
     pub resource: ObjectReference,
 }
@@ -72,12 +72,12 @@ pub struct TargetCluster {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(extend("x-required" = true))]
     pub name: String,
-    /// Replicas the cluster gets.
+    /// Replicas of the cluster.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
 }
 
-/// The template and what one replica needs.
+/// The template and the requirements of one replica.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectReference {
@@ -96,18 +96,18 @@ pub struct ObjectReference {
     /// Namespace of the template; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    /// How many replicas are wanted in all.
+    /// The desired number of replicas.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub replicas: i32,
-    /// What one replica asks for, by resource.
+    /// Requests of one replica, by resource.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", deserialize_with = "null_as_default")]
     pub resource_per_replicas: ResourceList,
-    /// The version of the template this binding was made from.
+    /// The resource version of the template that this binding was built from.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub resource_version: String,
 }
 
-/// What is known of the copies.
+/// The state of the propagated objects.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceBindingStatus {
@@ -124,10 +124,10 @@ pub struct ResourceBindingStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AggregatedStatusItem {
-    /// Whether the object was written to the cluster. Absent: false.
+    /// Whether the object is applied in the cluster. Absent: false.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub applied: bool,
-    /// What is wrong, when the object could not be written.
+    /// The error, if the object could not be applied.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub applied_message: String,
     /// Name of the cluster.

@@ -1,4 +1,5 @@
-//! Between the two versions of the bindings. v1alpha1 knows less: going down loses the rest, going up leaves it empty.
+//! Converts between the two versions of the bindings. v1alpha1 has fewer fields: down-conversion drops the others,
+//! up-conversion leaves them empty.
 
 use apiextensions::Converter;
 use serde::Deserialize;
@@ -6,7 +7,7 @@ use serde_json::Value;
 
 use super::{v1alpha1, v1alpha2};
 
-/// Converts stored and sent bindings of either scope.
+/// Converts stored and received bindings of either scope.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BindingConverter;
 
@@ -16,7 +17,7 @@ impl Converter for BindingConverter {
         if from == to_version {
             return Ok(());
         }
-        // Metadata passes whole; typed metadata would lose what it does not know.
+        // Metadata is copied whole; typed metadata would lose unknown fields.
         let metadata = object["metadata"].clone();
         let converted = match (from, to_version) {
             ("v1alpha2", "v1alpha1") => v1alpha2::ResourceBinding::deserialize(&*object)
@@ -31,7 +32,7 @@ impl Converter for BindingConverter {
     }
 }
 
-/// What v1alpha1 shows of a stored binding.
+/// The v1alpha1 view of a stored binding.
 pub fn to_v1alpha1(binding: v1alpha2::ResourceBinding) -> v1alpha1::ResourceBinding {
     let v1alpha2::ResourceBinding { kind, metadata, spec, status, .. } = binding;
     v1alpha1::ResourceBinding {
@@ -70,7 +71,7 @@ pub fn to_v1alpha1(binding: v1alpha2::ResourceBinding) -> v1alpha1::ResourceBind
     }
 }
 
-/// What is stored of a v1alpha1 binding.
+/// The stored form of a v1alpha1 binding.
 pub fn to_v1alpha2(binding: v1alpha1::ResourceBinding) -> v1alpha2::ResourceBinding {
     let v1alpha1::ResourceBinding { kind, metadata, spec, status, .. } = binding;
     let request = spec.resource.resource_per_replicas;
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_versions_know_survives_the_round() {
+    fn common_fields_survive_a_round_trip() {
         let old: v1alpha1::ResourceBinding = serde_json::from_value(serde_json::json!({
             "apiVersion": "work.karmada.io/v1alpha1", "kind": "ResourceBinding", "metadata": {"name": "a"},
             "spec": {

@@ -22,23 +22,23 @@ pub struct Work {
     /// Standard metadata.
     #[schemars(with = "schema::ObjectMeta")]
     pub metadata: ObjectMeta,
-    /// What the cluster gets.
+    /// The manifests to apply.
     #[schemars(extend("x-required" = true))]
     pub spec: WorkSpec,
-    /// What is known of the manifests in the cluster.
+    /// The state of the manifests in the cluster.
     #[serde(skip_serializing_if = "is_default", deserialize_with = "null_as_default")]
     pub status: WorkStatus,
 }
 
-/// What the cluster gets.
+/// The manifests to apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkSpec {
-    /// True: when the Work is deleted, the objects stay in the member cluster, without the marks of the system.
-    /// Absent: they go with it.
+    /// True: when the Work is deleted, the objects are kept in the member cluster, without the system's labels and
+    /// annotations. Absent: they are deleted with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preserve_resources_on_deletion: Option<bool>,
-    /// True: nothing is written to the member cluster; what is there is still reported.
+    /// True: dispatching to the member cluster is suspended; status collection continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspend_dispatching: Option<bool>,
     /// The manifests.
@@ -49,12 +49,12 @@ pub struct WorkSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadTemplate {
-    /// Objects as they are written to the member cluster.
+    /// Objects to apply in the member cluster.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub manifests: Vec<RawJson>,
 }
 
-/// What is known of the manifests in the cluster.
+/// The state of the manifests in the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkStatus {
@@ -71,11 +71,11 @@ pub struct WorkStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ManifestStatus {
-    /// `Healthy`, `Unhealthy`, or `Unknown` where the interpreter failed. Kinds whose health nobody can tell are
+    /// `Healthy`, `Unhealthy`, or `Unknown` if the interpreter failed. Kinds without a health interpretation are
     /// healthy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<ResourceHealth>,
-    /// The manifest this is the state of.
+    /// Identifies the manifest.
     #[schemars(extend("x-required" = true))]
     pub identifier: ResourceIdentifier,
     /// The object's status in the cluster, as the interpreter reflects it.
@@ -83,7 +83,7 @@ pub struct ManifestStatus {
     pub status: Option<RawJson>,
 }
 
-/// Which manifest a status belongs to.
+/// Identifies the manifest that a status belongs to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ResourceIdentifier {
@@ -101,7 +101,7 @@ pub struct ResourceIdentifier {
     /// Namespace of the object; empty for cluster-scoped ones.
     #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "null_as_default")]
     pub namespace: String,
-    /// Place in spec.workload.manifests, from 0 on.
+    /// Index in spec.workload.manifests, from 0 on.
     #[schemars(extend("x-required" = true, "x-no-format" = true))]
     pub ordinal: i64,
     /// Always empty.

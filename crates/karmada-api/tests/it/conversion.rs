@@ -1,4 +1,4 @@
-//! Bindings between their two versions: what both know survives either way round.
+//! Conversion between the two versions of the bindings: common fields survive in both directions.
 
 use apiextensions::Converter;
 use karmada_api::kubernetes::Quantity;
@@ -60,9 +60,9 @@ proptest! {
         prop_assert_eq!(tree, before);
     }
 
-    /// Going down loses what v1alpha1 does not know, and nothing else; a second time loses no more.
+    /// Down-conversion drops the fields that v1alpha1 lacks and nothing else; repeating it changes nothing.
     #[test]
-    fn down_and_up_keeps_what_both_know(old in binding(), uid in "[a-f0-9]{1,8}", scheduler in "[a-z]{1,8}") {
+    fn down_and_up_keeps_common_fields(old in binding(), uid in "[a-f0-9]{1,8}", scheduler in "[a-z]{1,8}") {
         let mut new: v1alpha2::ResourceBinding = to_v1alpha2(old);
         let kept = new.clone();
         new.spec.resource.uid = uid;

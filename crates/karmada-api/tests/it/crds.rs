@@ -1,5 +1,5 @@
-//! The generated CustomResourceDefinitions against the facts: one file per definition in `tests/data`, one line per
-//! node of a schema or fact of a manifest, `PATH<TAB>FACTS`, after the API server filled in the names it defaults.
+//! Compares the generated CustomResourceDefinitions with recorded facts: one file per definition in `tests/data`, one
+//! line per node of a schema or fact of a manifest, `PATH<TAB>FACTS`, after the API server set the names it defaults.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn facts(crd: &str) -> BTreeMap<String, String> {
     facts.lines().filter_map(|line| line.split_once('\t')).map(|(a, b)| (a.to_owned(), b.to_owned())).collect()
 }
 
-/// What a definition says that the facts do not, and the other way round.
+/// The differences between a definition and its facts, in both directions.
 fn differences(crd: &Value) -> Vec<String> {
     let name = crd["metadata"]["name"].as_str().unwrap();
     let (expected, actual) = (facts(name), flatten(crd));
@@ -33,11 +33,11 @@ fn differences(crd: &Value) -> Vec<String> {
 fn every_generated_definition_states_the_facts() {
     let crds = karmada_api::crds();
     let differences: Vec<String> = crds.iter().flat_map(differences).collect();
-    assert_eq!(crds.len(), std::fs::read_dir(data()).unwrap().count(), "a definition for each file of facts");
+    assert_eq!(crds.len(), std::fs::read_dir(data()).unwrap().count(), "one definition per file of facts");
     assert!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
 }
 
-/// Calls `change` on every object inside, outermost first, until it says that it changed one.
+/// Calls `change` on every nested object, outermost first, until it reports a change.
 fn change_one(node: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>) -> bool) -> bool {
     match node {
         Value::Object(map) => change(map) || map.values_mut().any(|child| change_one(child, change)),
@@ -46,7 +46,7 @@ fn change_one(node: &mut Value, change: &mut impl FnMut(&mut Map<String, Value>)
     }
 }
 
-/// A value that differs.
+/// A different value.
 fn other(value: &Value) -> Value {
     match value {
         Value::Bool(it) => json!(!it),
@@ -57,8 +57,8 @@ fn other(value: &Value) -> Value {
     }
 }
 
-/// The comparison is worth nothing where it does not look: one of each property is changed, taken away, and (where it
-/// is not everywhere) given to a node that has none.
+/// Proves that the comparison covers every property: one of each is changed, removed, and (where possible) added to a
+/// node without it.
 #[test]
 fn a_change_of_any_property_is_a_difference() {
     const IN_SCHEMAS: &[&str] = &[
@@ -120,7 +120,7 @@ fn a_change_of_any_property_is_a_difference() {
                 assert!(!did || !differences(&changed).is_empty(), "{property} of {name} (gone: {taken_away})");
             }
         }
-        // No definition embeds a whole resource: manifests are kept as they are.
+        // No definition embeds a whole resource: manifests are opaque.
         let nowhere = *property == "x-kubernetes-embedded-resource";
         assert_eq!(seen == 0, nowhere, "{property} is in {seen} places");
         let mut given = crds[0].clone();
@@ -140,7 +140,7 @@ fn a_change_of_any_property_is_a_difference() {
     assert!(!differences(&versions).is_empty(), "a version");
 }
 
-/// Every default of the facts, in an object that has nothing but what leads to it.
+/// Sets every default of the facts, in an object with the required parents only.
 #[test]
 fn every_default_is_filled_in() {
     let mut count = 0;
@@ -164,7 +164,7 @@ fn every_default_is_filled_in() {
             }
             defaulting::default(&mut object, &type_);
             assert_eq!(object.pointer(&pointer), Some(default), "{name} {path}");
-            // What was sent stays, whatever validation will say of it.
+            // A client's value is kept, whether or not validation accepts it.
             *object.pointer_mut(&pointer).unwrap() = json!("sent");
             defaulting::default(&mut object, &type_);
             assert_eq!(object.pointer(&pointer), Some(&json!("sent")), "{name} {last}");
@@ -180,7 +180,7 @@ fn every_field_is_described() {
     for crd in karmada_api::crds() {
         for version in crd["spec"]["versions"].as_array().unwrap() {
             let mut schema = version["schema"]["openAPIV3Schema"].clone();
-            assert_eq!(schema["properties"]["metadata"], json!({"type": "object"}), "Kubernetes says what metadata is");
+            assert_eq!(schema["properties"]["metadata"], json!({"type": "object"}), "Kubernetes defines metadata");
             schema["properties"].as_object_mut().unwrap().remove("metadata");
             describe(&schema, crd["spec"]["names"]["kind"].as_str().unwrap(), &mut bare);
         }

@@ -1,5 +1,5 @@
-//! Ten thousand damaged objects: admission bears them all, and lets none through that holds what the rules forbid. What
-//! is forbidden is said here a second time, in another way than the rules say it.
+//! Ten thousand damaged objects: admission handles all of them without a panic, and accepts none that violates the
+//! rules. The rules are implemented here a second time, independently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::samples::{admit, kinds, read};
 
-/// xorshift64*: the same mutations at every run.
+/// xorshift64*: the same mutations in every run.
 struct Random(u64);
 
 impl Random {
@@ -79,7 +79,7 @@ fn pool() -> Vec<Value> {
     pool
 }
 
-/// Pointers of everything in a tree.
+/// Pointers to all values in a tree.
 fn places(value: &Value, at: &str, out: &mut Vec<String>) {
     let mut visit = |key: &str, child: &Value| {
         let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
@@ -93,7 +93,7 @@ fn places(value: &Value, at: &str, out: &mut Vec<String>) {
     }
 }
 
-/// One to three changes: a value replaced or taken away, an item doubled, a part moved in from elsewhere.
+/// One to three changes: a value replaced or removed, an item duplicated, a part copied from elsewhere.
 fn damage(object: &mut Value, random: &mut Random, pool: &[Value]) {
     for _ in 0..=random.below(3) {
         let mut all = Vec::new();
@@ -128,7 +128,7 @@ fn is_set(value: &Value) -> bool {
     !value.is_null()
 }
 
-/// Whether a text can be the name or the value of a label, said in another way than the rules say it.
+/// Whether a text can be the name or the value of a label; an independent implementation of the rule.
 fn is_word(text: &str, rest: &str) -> bool {
     let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     (1..=63).contains(&text.len())
@@ -157,7 +157,7 @@ fn twice<T: PartialEq>(items: &[T]) -> bool {
     items.iter().enumerate().any(|(at, item)| items[..at].contains(item))
 }
 
-/// A filter of clusters by field that names another field, or asks otherwise than In and NotIn.
+/// A field selector with an unknown key, or an operator other than In and NotIn.
 fn is_bad_filter(affinity: &Value) -> bool {
     each(affinity, "/fieldSelector/matchExpressions").iter().any(|it| {
         !["provider", "region", "zone"].contains(&text(it, "key")) || !["In", "NotIn"].contains(&text(it, "operator"))
@@ -465,7 +465,7 @@ fn broken(kind: &str, object: &Value) -> Broken {
     }
 }
 
-/// What must never be stored, whatever was sent.
+/// The violations of an object that must never be stored.
 fn forbidden(kind: &str, object: &Value) -> Vec<&'static str> {
     broken(kind, object).into_iter().filter(|(broken, _)| *broken).map(|(_, what)| what).collect()
 }
@@ -475,7 +475,7 @@ fn ten_thousand_damaged_objects() {
     let (kinds, pool, mut random) = (kinds(), pool(), Random(20_261_121));
     let samples: Vec<(&str, Value)> = kinds.keys().map(|name| (name.as_str(), read(name))).collect();
     let (mut accepted, mut refused) = (0, 0);
-    // Objects that were refused although they break one rule only: nothing but that rule kept them out.
+    // Objects that violate exactly one rule and were rejected: that rule alone rejected them.
     let mut caught: BTreeMap<&str, usize> = BTreeMap::new();
     let all: BTreeSet<&str> =
         samples.iter().flat_map(|(name, sample)| broken(&kinds[*name].kind, sample)).map(|(_, rule)| rule).collect();
@@ -490,7 +490,7 @@ fn ten_thousand_damaged_objects() {
         if update {
             object = old.clone();
         }
-        // Every other one breaks a rule first, and every other one of these does nothing else.
+        // Every other object violates a rule first, and half of these have no other change.
         let known = &breaking[which];
         if turn % 2 == 0 && !known.is_empty() {
             merge_patch::apply(&mut object, &known[turn / 2 % known.len()]);
@@ -498,7 +498,7 @@ fn ten_thousand_damaged_objects() {
         if turn % 2 == 1 || turn / 2 / known.len().max(1) % 2 == 1 {
             damage(&mut object, &mut random, &pool);
         }
-        // A server takes name and namespace from the path, and refuses a document that says otherwise.
+        // A server takes name and namespace from the path, and rejects a document with others.
         let metadata = &sample["metadata"];
         if !object["metadata"].is_object() {
             object["metadata"] = metadata.clone();
@@ -522,12 +522,12 @@ fn ten_thousand_damaged_objects() {
                 assert!(broken.is_empty(), "round {round}: {broken:?}: {sent}\nstored as {object}");
             }
         }
-        // Validating rules alone bear what no schema has seen.
+        // Validating rules must handle input that no schema has validated.
         let _ = crate::samples::validate(kind, operation, update.then_some(&old), &sent);
         let _ = crate::samples::validate(kind, Operation::Delete, Some(&old), &sent);
     }
     assert!(accepted > 1000 && refused > 1000, "{accepted} accepted, {refused} refused");
-    // What only the schema refuses, or what is filled in, is not among them.
+    // Rules that the schema implements, or whose values are defaulted, are not among them.
     let missed: Vec<&&str> = all.iter().filter(|rule| !caught.contains_key(**rule) && rule.contains("-V")).collect();
     assert!(missed.is_empty(), "no damaged object was refused by these alone: {missed:?}; by others: {caught:?}");
 }

@@ -10,7 +10,7 @@ use crate::samples::{Kind, admit, kinds, read, validate, with_request};
 
 const ROWS: &str = include_str!("../rules.txt");
 
-/// The patches of rows that refuse, of one sample: what breaks a rule.
+/// The patches of a sample's rejected rows.
 pub fn breaking(sample: &str) -> Vec<Value> {
     let rows = ROWS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let cells = rows.map(|row| row.split(" | ").collect::<Vec<_>>());
@@ -31,7 +31,7 @@ pub fn breaking(sample: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Whether a text is the pattern, in which `…` stands for anything.
+/// Whether a text matches the pattern, in which `…` matches anything.
 fn is_like(text: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('…');
     let Some(mut rest) = text.strip_prefix(parts.next().unwrap_or_default()) else { return false };
@@ -46,12 +46,12 @@ fn is_like(text: &str, pattern: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The object after admission, or the refusal.
+/// The object after admission, or the denial.
 fn run(kind: &Kind, sample: &str, operation: &str, patch: &Value) -> Result<Value, String> {
     let mut object = read(sample);
     match operation {
         "create" => merge_patch::apply(&mut object, patch),
-        // On the first of the webhooks a configuration lists.
+        // On the first webhook of the configuration.
         "hook" => merge_patch::apply(&mut object["webhooks"][0], patch),
         "update" => {
             admit(kind, Operation::Create, None, &mut object)?;
@@ -59,12 +59,12 @@ fn run(kind: &Kind, sample: &str, operation: &str, patch: &Value) -> Result<Valu
             merge_patch::apply(&mut object, patch);
             return admit(kind, Operation::Update, Some(&old), &mut object).map(|()| object);
         }
-        // Validating rules alone, as for who goes past the mutating ones.
+        // Validating rules only, as for requests that bypass the mutating ones.
         "validate" => {
             merge_patch::apply(&mut object, patch);
             return validate(kind, Operation::Create, None, &object).map(|()| object);
         }
-        // What `quotas` beside the sample are charged, `old` being what the binding was.
+        // The charges on the sample's `quotas`; `old` is the previous binding.
         "charge" => {
             let mut patch = patch.clone();
             let quotas = patch.as_object_mut().unwrap().remove("quotas").unwrap();
@@ -90,7 +90,7 @@ fn run(kind: &Kind, sample: &str, operation: &str, patch: &Value) -> Result<Valu
 }
 
 #[test]
-fn every_rule_accepts_and_refuses_as_upstream_does() {
+fn every_rule_accepts_and_rejects_as_upstream() {
     let kinds = kinds();
     let mut wrong = Vec::new();
     let mut seen: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
@@ -130,7 +130,7 @@ fn every_rule_accepts_and_refuses_as_upstream_does() {
 }
 
 #[test]
-fn what_is_not_a_rule_of_a_kind_is_left_alone() {
+fn kinds_without_rules_are_unchanged() {
     let kinds = kinds();
     for name in ["remedy", "workloadrebalancer", "serviceexport", "serviceimport"] {
         let mut object = read(name);

@@ -1,5 +1,5 @@
-//! A sample manifest of every kind, with every feature of it that the documentation shows: accepted by strict decoding,
-//! by the schema and by admission, and read back with the defaults.
+//! A sample manifest of every kind, with every documented feature: accepted by strict decoding, by the schema and by
+//! admission, and read back with the defaults.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use apimachinery::{strict, yaml};
 use karmada_api::admission::{self, Operation, Options, Request};
 use serde_json::{Value, json};
 
-/// A kind as a server knows it.
+/// A kind with its type and resource.
 pub struct Kind {
     pub group: String,
     pub kind: String,
@@ -27,12 +27,12 @@ impl Kind {
     }
 }
 
-/// What a server does with a write, up to its store: defaults, mutating rules, schema, validating rules.
+/// The write path of a server before its store: defaults, mutating rules, schema, validating rules.
 pub fn admit(kind: &Kind, operation: Operation, old: Option<&Value>, object: &mut Value) -> Result<(), String> {
     let mut write = object.clone();
     defaulting::default(&mut write, kind.type_of());
     with_request(kind, operation, old, object, |request| admission::mutate(request, &mut write))?;
-    // Members that were null are gone from what is stored.
+    // Null fields are dropped before storage.
     defaulting::default(&mut write, kind.type_of());
     let wrong = kind.validate(&write);
     *object = write;
@@ -82,7 +82,7 @@ pub fn kinds() -> BTreeMap<String, Kind> {
         let type_ = structural::compile(Some(&version["schema"]["openAPIV3Schema"]), None);
         (spec["group"].as_str().unwrap().to_owned(), spec["names"]["kind"].as_str().unwrap().to_owned(), type_)
     });
-    // What cannot be listed is a path and no object.
+    // A kind that cannot be listed is a path and not an object.
     let objects = karmada_api::resources(None).into_iter().filter(|it| it.info.verbs.iter().any(|verb| verb == "list"));
     let native = objects.map(|resource| {
         let named = &resource.info.resource;
@@ -109,7 +109,7 @@ fn every_kind_has_a_sample_that_is_accepted_and_survives() {
         }
         let mut sample = read(&name);
         if kind.kind == "ResourceInterpreterCustomization" {
-            // The customization that is there already has the same kind.
+            // The existing customization has the same kind.
             sample["spec"]["target"]["kind"] = json!("Archive");
         }
         let text = serde_json::to_vec(&sample).unwrap();
